@@ -147,7 +147,8 @@ pub struct SaturateArgs {
     #[arg(long, value_name = "R")]
     pub to: Option<f64>,
 
-    /// How close the rate that is kept and the one that is not shall come [default: 5%]
+    /// How close the highest rate that is kept and the lowest that is missed shall come [default:
+    /// 5%]
     #[arg(long, value_name = "PERCENT")]
     pub width: Option<Percent>,
 
@@ -224,7 +225,7 @@ pub struct ReportArgs {
     #[arg(value_name = "DIR", required = true)]
     pub folders: Vec<PathBuf>,
 
-    /// What is printed on standard output; nothing is drawn but with text
+    /// What is printed on standard output; only `text` draws charts and pages again
     #[arg(long, value_enum, default_value_t)]
     pub format: ReportFormat,
 }
@@ -257,7 +258,8 @@ pub struct CompareArgs {
     #[arg(value_name = "BASE")]
     pub base: PathBuf,
 
-    /// What is judged, likewise; not given, two targets of BASE are compared, and six runs do
+    /// The result to judge, likewise. Without it two targets of BASE are compared; six runs are
+    /// enough
     #[arg(value_name = "NEW", required_unless_present = "base_target")]
     pub new: Option<PathBuf>,
 
@@ -275,7 +277,7 @@ pub struct CompareArgs {
     pub fail_above: Option<Percent>,
 
     /// A change that counts as none [default: 5% for medians, CPU and memory at rest, 10% for
-    /// higher quantiles, first chunks and peaks, 1% for bytes; with --fail-above, that]
+    /// higher quantiles, first chunks and peaks, 1% for bytes; with --fail-above, its value]
     #[arg(long, value_name = "PERCENT")]
     pub margin: Option<Percent>,
 
@@ -377,7 +379,7 @@ pub struct AbArgs {
     )]
     pub metrics: Vec<Metric>,
 
-    /// As of `loadgen compare`, of what is left after a confirmation
+    /// As of `loadgen compare`, for what is still worse after --confirm
     #[arg(long)]
     pub annotate: bool,
 
@@ -470,8 +472,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "URL[,URL]")]
     pub etcd: Option<String>,
 
-    /// A Kubernetes API that is there: short for --target kube:URL. What it holds is listed; with
-    /// --seed-data, what is loaded
+    /// A Kubernetes API that is there: short for --target kube:URL. Lists what it
+    /// holds; with --seed-data, the objects that the run loads
     #[arg(long, value_name = "URL")]
     pub kube: Option<String>,
 
@@ -522,12 +524,12 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub clients: Option<u32>,
 
-    /// Small requests per second on a schedule (open loop), instead of the scenario's; for rows
+    /// Small requests per second on a schedule (open loop), instead of the scenario's; for cases
     /// `get` and `put`
     #[arg(long, value_name = "R")]
     pub rate: Option<f64>,
 
-    /// How long each row of small requests sends them, as 10s, instead of the scenario's
+    /// How long each case of small requests sends them, as 10s, instead of the scenario's
     #[arg(long, value_name = "T", value_parser = humantime::parse_duration)]
     #[serde(default, with = "humantime_serde")]
     pub duration: Option<Duration>,
@@ -536,8 +538,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 
-    /// Where the programs `clientv3` and `client-go` are, which rows of those names start [default:
-    /// what CLIENTV3_BIN and CLIENT_GO_BIN say, else .tools/bin]
+    /// Where the programs `clientv3` and `client-go` are, which cases of those names start
+    /// [default: what CLIENTV3_BIN and CLIENT_GO_BIN say, else .tools/bin]
     #[arg(long, value_name = "DIR")]
     #[serde(default)]
     pub go_clients: Option<PathBuf>,
@@ -599,8 +601,8 @@ pub struct RunArgs {
     #[serde(default)]
     pub network_namespace: NetworkNamespace,
 
-    /// CPUs that started servers may use, as 0,2-3; all of a target's processes share them. This or
-    /// the other flag stands for both keys of a scenario
+    /// CPUs that started servers may use, as 0,2-3; all of a target's processes share them. With
+    /// this flag or --client-cpus, neither list of a scenario is used
     #[arg(long, value_name = "LIST")]
     #[serde(default)]
     pub server_cpus: Option<CpuList>,
@@ -646,8 +648,8 @@ pub struct CareArgs {
     #[arg(long, value_name = "SIZE")]
     pub max_bytes: Option<Size>,
 
-    /// Rest of an endpoint that holds data between two lists, and three times the last list's time
-    /// at least [default: 5s]
+    /// Pause between two lists of an endpoint that holds data, never below three times what the
+    /// last list took [default: 5s]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     #[serde(default, with = "humantime_serde")]
     pub pause: Option<Duration>,

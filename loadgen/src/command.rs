@@ -106,7 +106,7 @@ fn run_or_search(args: &RunArgs, saturate: Option<Saturate>) -> Result<Exit, Fai
                 break;
             }
         }
-        Ok(exit)
+        Ok(session.end(exit))
     })
 }
 

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 /// How a command ended. Scripts depend on the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// All that was asked for was done; rows that a target cannot do are part of that.
+    /// All that was asked for was done; cases that a target cannot do are part of that.
     Done = 0,
     /// The target failed a check or a request, died, or lost the comparison.
     TargetFailed = 1,
@@ -37,10 +37,12 @@ impl Exit {
     /// The codes as the help lists them.
     pub const HELP: &str = "\
 Exit codes:
-    0  done; rows that the target cannot do (N/A) included
-    1  the target failed a check or a request, died, or lost the comparison
+    0  done; cases that the target cannot do (N/A) included
+    1  the target failed a check or a request, died, lost the comparison, or missed a threshold
+       (suite, --fail-on-threshold)
     2  wrong usage, or the target cannot be reached
-    3  a case is invalid: the generator did not keep up, or sent nothing; a comparison cannot tell
+    3  a case is invalid: the generator did not keep up, or sent nothing; a comparison cannot
+       tell; a threshold has no verdict
     4  stopped, since a server with somebody's data suffered; what was measured is kept
   130  interrupted; what was measured is kept and marked";
 

@@ -12,6 +12,6 @@ pub mod connection;
 mod error;
 
 pub use access::KubeAccess;
-pub use body::{Body, read_whole};
+pub use body::{Body, discard, read_whole};
 pub use connection::{Connection, HttpVersion, Options, StreamSender, expect_success};
 pub use error::KubeError;

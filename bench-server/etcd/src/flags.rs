@@ -55,7 +55,7 @@ pub struct EtcdFlags {
     )]
     pub quota_backend_bytes: i64,
 
-    /// Meaning of the retention below.
+    /// How --auto-compaction-retention is read: as time, or as revisions.
     #[arg(long, value_enum, default_value_t = CompactionMode::Periodic)]
     pub auto_compaction_mode: CompactionMode,
 

@@ -88,9 +88,9 @@ pub struct KubeFlags {
     #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
     pub etcd_keyfile: Option<std::path::PathBuf>,
 
-    /// How often storage is compacted to what it held one interval ago, in turn with other servers
-    /// of its; 0 means never (default: 5m with --backend embedded; never in front of
-    /// --etcd-servers, whose history belongs to others).
+    /// How often storage is compacted to what it held one interval ago, taking turns with other
+    /// servers that share this storage; 0 means never (default: 5m with --backend embedded; never
+    /// in front of --etcd-servers, whose history belongs to others).
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     pub etcd_compaction_interval: Option<Duration>,
 

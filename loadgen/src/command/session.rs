@@ -91,6 +91,15 @@ impl Session {
         })
     }
 
+    /// Returns how what was measured ends: interrupted as well where the signal came while a result
+    /// was saved, since what should have followed is missing.
+    pub(super) fn end(&self, exit: Exit) -> Exit {
+        match self.stop.is_cancelled() {
+            true => exit.and(Exit::Interrupted),
+            false => exit,
+        }
+    }
+
     /// Returns whether nothing else shall be measured: stopped from outside, or since a server with
     /// somebody's data suffered.
     pub(super) fn is_over(&self, exit: Exit) -> bool {

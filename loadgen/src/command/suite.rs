@@ -152,7 +152,7 @@ async fn measure(
             .iter()
             .map(|(folder, report)| (folder.as_path(), report)),
     );
-    let exit = exit.and(end_of(&result));
+    let exit = session.end(exit.and(end_of(&result)));
     let host = environment(Vec::new()).host;
     let folder = args.out.join(folder_name(started, &host, &suite.name));
     let exit = match suite::save(&result, &folder) {

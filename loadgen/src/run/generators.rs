@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use etcd_api::client::config::ClientConfig;
-use report::result::RunShard;
+use report::result::{Environment, RunShard};
 use workloads::{DataSet, GeneratorShard};
 
 use super::case::Source;
@@ -180,7 +180,7 @@ impl Run<'_> {
             at,
         };
         let agreed = Agreed {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            build: build_of(&self.result.report.environment),
             scenario: self.scenario.to_toml(),
         };
         match self.plan.together.shard.index() {
@@ -311,4 +311,13 @@ impl Run<'_> {
         }
         meeting.close().await
     }
+}
+
+/// Returns what tells two builds of this program apart, as far as it is known.
+fn build_of(environment: &Environment) -> String {
+    let commit = environment.commit.as_deref().unwrap_or("unknown commit");
+    let Environment {
+        version, profile, ..
+    } = environment;
+    format!("{version} ({commit}), {profile}")
 }

@@ -46,6 +46,17 @@ pub async fn read_whole(incoming: Incoming, max_bytes: usize) -> Result<Bytes, K
     Ok(collected.to_bytes())
 }
 
+/// Receives a body to its end without keeping it.
+///
+/// # Errors
+/// [`KubeError::Body`] when the connection breaks.
+pub async fn discard(mut incoming: Incoming) -> Result<(), KubeError> {
+    while let Some(frame) = incoming.frame().await {
+        frame.map_err(|e| KubeError::Body(e.to_string()))?;
+    }
+    Ok(())
+}
+
 /// A body being received. Dropping it cancels it (on HTTP/1.1 with its connection).
 #[derive(Debug)]
 pub struct Body {

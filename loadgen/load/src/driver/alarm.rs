@@ -1,5 +1,5 @@
 //! A timer that is exact to microseconds, where the runtime's own rounds up to milliseconds
-//! (`dependencies.md`: a tokio timer is late by 1.1 ms at the median).
+//! (a tokio timer is late by 1.1 ms at the median).
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd, RawFd};

@@ -28,15 +28,17 @@ pub(super) fn in_order(mut parts: Vec<Part>) -> Result<Vec<Part>, MergeError> {
         }
     }
     let count = first.result.report.shard.as_ref().map_or(0, |s| s.count);
-    let missing = (0..count).filter(|number| !parts.iter().any(|part| index(part) == *number));
-    let missing: Vec<_> = missing.map(|number| number.to_string()).collect();
-    match missing.is_empty() {
-        true => Ok(parts),
-        false => Err(MergeError::Missing {
-            missing: missing.join(", "),
-            count,
-        }),
+    let absent = u64::from(count).saturating_sub(parts.len() as u64);
+    if absent == 0 {
+        return Ok(parts);
     }
+    let missing = (0..count).filter(|number| !parts.iter().any(|part| index(part) == *number));
+    let named: Vec<_> = missing.take(10).map(|number| number.to_string()).collect();
+    let mut missing = named.join(", ");
+    if absent > named.len() as u64 {
+        missing += &format!(" and {} more", absent - named.len() as u64);
+    }
+    Err(MergeError::Missing { missing, count })
 }
 
 pub(super) fn index(part: &Part) -> u32 {

@@ -78,6 +78,10 @@ struct Share {
     connections: Option<u32>,
 }
 
+/// How long objects that a load made on a server that goes on may take to be deleted. An apiserver
+/// deletes a collection one object after the other, by one worker.
+const REMOVED_WITHIN: Duration = Duration::from_secs(600);
+
 impl CaseRun<'_> {
     /// Why the target cannot have one of the case's lists; `None` when it may.
     pub(super) fn refused_list(&self, row: &ListCase, running: &Running) -> Option<String> {
@@ -437,14 +441,7 @@ impl CaseRun<'_> {
             let read_back = async {
                 match (&load.worker, &reach.etcd) {
                     (Worker::Small(_, calls), Some(config)) => calls.read_back(config).await,
-                    (Worker::SmallThroughApi(_, calls), _) => {
-                        calls.read_back(reach).await?;
-                        match self.target.spec.is_started() {
-                            // It ends with them.
-                            true => Ok(()),
-                            false => calls.remove(reach).await,
-                        }
-                    }
+                    (Worker::SmallThroughApi(_, calls), _) => calls.read_back(reach).await,
                     _ => Ok(()),
                 }
             };
@@ -453,6 +450,21 @@ impl CaseRun<'_> {
             let late = || format!("writes were not read back within {READ_BACK_WITHIN:?}");
             let read_back = read_back.map_err(|_| Early::Failed(late()))?;
             read_back.map_err(|e| Early::Failed(e.to_string()))?;
+            // A server that was started for the case ends with its objects.
+            if let Worker::SmallThroughApi(_, calls) = &load.worker
+                && !self.target.spec.is_started()
+            {
+                let removed = self.unless_stopped(timeout(REMOVED_WITHIN, calls.remove(reach)));
+                let left = match removed.await? {
+                    Ok(Ok(())) => continue,
+                    Ok(Err(error)) => error.to_string(),
+                    Err(_) => format!("not deleted within {REMOVED_WITHIN:?}"),
+                };
+                return Err(Early::Failed(format!(
+                    "objects that load {} made are left: {left}",
+                    load.spec.name
+                )));
+            }
         }
         self.list_once(reach, verifier, measured).await
     }

@@ -37,8 +37,8 @@ pub(super) const WHILE_OPEN: (&str, i64) = (FIRST, 1);
 /// What all generators of a run must have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::run) struct Agreed {
-    /// Version of this program.
-    pub(in crate::run) version: String,
+    /// Version, commit and profile of this program: results of different ones are not merged.
+    pub(in crate::run) build: String,
     /// The scenario as it is run, with what the command line changes about it.
     pub(in crate::run) scenario: String,
 }
@@ -203,10 +203,10 @@ impl Meeting {
             }
             sleep(LOOK_EVERY).await;
         };
-        if first.agreed.version != agreed.version {
+        if first.agreed.build != agreed.build {
             let hint = "all must be the same build of loadgen";
             return Err(MeetingError::Differs {
-                what: "version",
+                what: "build",
                 hint,
             });
         }

@@ -73,8 +73,13 @@ impl Reader<'_> {
         let stall = self.watching.stall;
         let mut stall_at = stall.map(|stall| begun + (stall.every - stall.read));
         let mut cut_at = self.watching.cut_every.map(|every| begun + every);
+        // From when it is known what the last event is, whatever else comes meanwhile.
+        let mut deadline = None;
         loop {
             let last = *until.borrow_and_update();
+            if last.is_some() {
+                deadline.get_or_insert_with(|| Instant::now() + LAST_EVENT_WITHIN);
+            }
             let has_all = last.is_some_and(|last| {
                 let mut watchers = self.stream.watchers.values();
                 watchers.all(|watcher| watcher.ledger.last >= last)
@@ -104,7 +109,7 @@ impl Reader<'_> {
                     cut_at = self.watching.cut_every.map(|every| Instant::now() + every);
                     continue;
                 }
-                () = sleep(LAST_EVENT_WITHIN), if last.is_some() => break,
+                () = at(deadline) => break,
             };
             let at = std::time::Instant::now();
             let id = response.watch_id;
@@ -154,7 +159,7 @@ impl Reader<'_> {
 }
 
 /// Waits until then, or for ever.
-async fn at(instant: Option<Instant>) {
+pub(super) async fn at(instant: Option<Instant>) {
     match instant {
         Some(instant) => sleep_until(instant).await,
         None => pending().await,

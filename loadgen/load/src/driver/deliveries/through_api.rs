@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use futures::future::try_join_all;
 use tokio::sync::{oneshot, watch};
-use tokio::time::sleep;
 
+use super::read::at;
 use super::{DeliveryError, Event, LAST_EVENT_WITHIN, MOST_EVENTS, Received, Watcher};
 use crate::endpoint::Reach;
 use crate::operation::list::ListCase;
@@ -64,8 +64,13 @@ async fn read(
     mut until: watch::Receiver<Option<i64>>,
 ) -> Result<Received, DeliveryError> {
     let mut cuts = LatencyHistogram::default();
+    // From when it is known what the last event is, whatever else comes meanwhile.
+    let mut deadline: Option<tokio::time::Instant> = None;
     loop {
         let last = *until.borrow_and_update();
+        if last.is_some() {
+            deadline.get_or_insert_with(|| tokio::time::Instant::now() + LAST_EVENT_WITHIN);
+        }
         if last.is_some_and(|last| watcher.ledger.last >= last) {
             break;
         }
@@ -81,7 +86,7 @@ async fn read(
                 Ok(()) => continue,
                 Err(_) => break,
             },
-            () = sleep(LAST_EVENT_WITHIN), if last.is_some() => break,
+            () = at(deadline) => break,
         }
         let at = Instant::now();
         live.delivered(revisions.len() as u64);

@@ -9,7 +9,7 @@ use futures::future::LocalBoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use kube_api::client::{
-    Connection, HttpVersion, KubeAccess, KubeError, Options, StreamSender, read_whole,
+    Connection, HttpVersion, KubeAccess, KubeError, Options, StreamSender, discard, read_whole,
 };
 use tokio::time::sleep;
 use workloads::SmallRequest;
@@ -39,6 +39,8 @@ pub(super) struct Call {
     media_type: &'static str,
     body: Body,
     before: i64,
+    /// Whether the body of a success is received and not kept.
+    discards: bool,
 }
 
 #[derive(Debug)]
@@ -56,6 +58,15 @@ impl Call {
             media_type: JSON,
             body: Body::Bytes(body),
             before,
+            discards: false,
+        }
+    }
+
+    /// Deletes a collection. The response has everything that was deleted, of whatever size.
+    pub(super) fn delete_collection(path: String, body: Bytes) -> Self {
+        Self {
+            discards: true,
+            ..Self::simple(Method::DELETE, path, body, 0)
         }
     }
 
@@ -329,10 +340,17 @@ async fn once(sender: &StreamSender, call: &Call, body: Bytes) -> Result<Reply, 
     let status = response.status();
     let retry_after = response.headers().get(header::RETRY_AFTER);
     let retry_after = retry_after.and_then(|seconds| seconds.to_str().ok()?.parse().ok());
+    let body = match call.discards && status.is_success() {
+        true => {
+            discard(response.into_body()).await?;
+            Bytes::new()
+        }
+        false => read_whole(response.into_body(), LARGEST_BODY).await?,
+    };
     Ok(Reply {
         status,
         retry_after: retry_after.map(Duration::from_secs),
-        body: read_whole(response.into_body(), LARGEST_BODY).await?,
+        body,
     })
 }
 

@@ -95,7 +95,7 @@ impl KubeCalls {
                 percent(LABEL),
                 self.tag
             );
-            let delete = Call::simple(Method::DELETE, path, super::text::delete_options(), 0);
+            let delete = Call::delete_collection(path, super::text::delete_options());
             let reply = channel.ask(delete).await?;
             reply.expect(SmallRequest::Delete, StatusCode::OK, &self.tag)?;
         }

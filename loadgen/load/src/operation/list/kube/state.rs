@@ -1,4 +1,4 @@
-//! The state of a watch that begins with it.
+//! The state that a watch with `sendInitialEvents` begins with (watch-list, KEP-3157).
 
 use super::super::error::ListError;
 use super::client::Kube;
