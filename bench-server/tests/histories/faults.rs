@@ -35,7 +35,8 @@ fn signal(server: &Server, signal: Signal) {
 /// Blocks.
 ///
 /// # Errors
-/// A line when the server does not start again.
+/// A line when the server does not start again, or when no fault was made in time: the run would
+/// say nothing about faults.
 pub(crate) fn run(
     faults: Faults,
     shared: &Arc<Shared>,
@@ -43,13 +44,18 @@ pub(crate) fn run(
     seed: u64,
 ) -> Result<(), String> {
     let mut rng = Rng(seed);
+    let mut made = 0;
     loop {
         // A fault more than half a second before the end, so that clients see the server after it.
         let calm = some_milliseconds(&mut rng, 200, 400);
         sleep(calm.min(shared.left()));
         if shared.left() < Duration::from_millis(500) {
-            return Ok(());
+            return match made == 0 && faults != Faults::None {
+                true => Err("no fault was made in the time of the run".to_owned()),
+                false => Ok(()),
+            };
         }
+        made += 1;
         let nth = rng.below(members.len());
         let Member { server, proxy } = &mut members[nth];
         match (faults, rng.one_in(2)) {
