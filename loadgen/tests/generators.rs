@@ -86,6 +86,18 @@ fn run_to_end(folder: &Path, args: &[&str]) -> End {
     ended(&loadgen(folder, args).output().expect("it starts"))
 }
 
+/// The arguments of a run of one case.
+fn of_case<'a>(case: &'a str, server: &'a Served) -> [&'a str; 6] {
+    ["run", "shared.toml", "--cases", case, "--etcd", &server.url]
+}
+
+/// Runs one generator's share of the mixed case to its end.
+fn mixed(folder: &Path, server: &Served, at: &str, shard: &str) -> End {
+    let case = of_case("mixed", server);
+    let share = ["--start-at", at, "--out", "out", "--shard", shard];
+    run_to_end(folder, &[case, share].concat())
+}
+
 /// Seconds since 1970, so long from now.
 fn in_seconds(seconds: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -117,14 +129,7 @@ fn begin(folder: &Path, server: &Served, case: &str, seconds: u64, more: &[&str]
     let at = in_seconds(seconds);
     let start = |index: u32| -> Child {
         let shard = format!("{index}/{GENERATORS}");
-        let args = [
-            "run",
-            "shared.toml",
-            "--cases",
-            case,
-            "--etcd",
-            &*server.url,
-        ];
+        let args = of_case(case, server);
         loadgen(folder, &args)
             .args(["--shard", &shard, "--start-at", &at, "--out", "shards"])
             .args(more)
@@ -212,14 +217,7 @@ fn four_generators_merged_are_one() {
     // The whole load by one generator.
     let folder = folder();
     let alone = Served::etcd();
-    let args = [
-        "run",
-        "shared.toml",
-        "--cases",
-        "mixed",
-        "--etcd",
-        &*alone.url,
-    ];
+    let args = of_case("mixed", &alone);
     let whole = [&args[..], &["--keep-data", "--out", "whole"]].concat();
     let (code, _, log) = run_to_end(folder.path(), &whole);
     // A busy machine may be too late for a valid result: what was sent is the same.
@@ -418,20 +416,7 @@ fn a_generator_that_is_missing_keeps_the_others_from_beginning() {
     let folder = folder();
     let server = Served::etcd();
     let at = in_seconds(10);
-    let args = [
-        "run",
-        "shared.toml",
-        "--cases",
-        "mixed",
-        "--etcd",
-        &*server.url,
-    ];
-    let args = [
-        &args[..],
-        &["--start-at", &at, "--out", "out", "--shard", "0/2"],
-    ]
-    .concat();
-    let (code, _, log) = run_to_end(folder.path(), &args);
+    let (code, _, log) = mixed(folder.path(), &server, &at, "0/2");
     assert_eq!(code, Some(2), "{log}");
     assert!(
         log.contains("not begun: of 2 generators 1 were not ready"),
@@ -440,20 +425,7 @@ fn a_generator_that_is_missing_keeps_the_others_from_beginning() {
     assert_eq!(writes(&server), BTreeMap::new(), "nothing is left there");
     // One alone of the others finds nobody, and writes nothing.
     let at = in_seconds(2);
-    let args = [
-        "run",
-        "shared.toml",
-        "--cases",
-        "mixed",
-        "--etcd",
-        &*server.url,
-    ];
-    let args = [
-        &args[..],
-        &["--start-at", &at, "--out", "out", "--shard", "1/2"],
-    ]
-    .concat();
-    let (code, _, log) = run_to_end(folder.path(), &args);
+    let (code, _, log) = mixed(folder.path(), &server, &at, "1/2");
     assert_eq!(code, Some(2), "{log}");
     assert!(
         log.contains("generator 0/2 has not loaded the objects by"),
@@ -468,14 +440,7 @@ fn generators_that_do_not_fit_together_do_not_begin() {
     let server = Served::etcd();
     let at = in_seconds(12);
     let start = |shard: &str, out: &str, more: &[&str]| -> Child {
-        let args = [
-            "run",
-            "shared.toml",
-            "--cases",
-            "mixed",
-            "--etcd",
-            &*server.url,
-        ];
+        let args = of_case("mixed", &server);
         loadgen(folder.path(), &args)
             .args(["--shard", shard, "--start-at", &at, "--out", out])
             .args(more)
@@ -515,14 +480,7 @@ fn generators_that_do_not_fit_together_do_not_begin() {
     // An etcd that holds somebody's key is left alone.
     put(&server, "/somebodys");
     let at = in_seconds(1_000);
-    let args = [
-        "run",
-        "shared.toml",
-        "--cases",
-        "mixed",
-        "--etcd",
-        &*server.url,
-    ];
+    let args = of_case("mixed", &server);
     let args = [&args[..], &["--shard", "0/3", "--start-at", &at]].concat();
     let (code, _, log) = run_to_end(folder.path(), &args);
     assert_eq!(code, Some(2), "{log}");

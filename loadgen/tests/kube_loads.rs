@@ -4,12 +4,13 @@
 #[allow(dead_code, reason = "other tests start other servers")]
 #[path = "support/served.rs"]
 mod served;
-
-use std::fs;
-use std::process::{Command, Stdio};
+#[allow(dead_code, reason = "other tests read results of runs that they stop")]
+#[path = "support/small_run.rs"]
+mod small_run;
 
 use serde_json::Value;
 use served::Served;
+use small_run::{count, load};
 
 const HEAD: &str = r#"
 name = "small"
@@ -31,36 +32,7 @@ fn run_with(cases: &str, kind: &str, more_flags: &[&str]) -> (Option<i32>, Value
     };
     let data =
         format!("[[data_set]]\nname = \"few\"\nkind = \"{kind}\"\nobjects = 300\nseed = 1\n{more}");
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let scenario = format!("{HEAD}\n{cases}\n{data}");
-    fs::write(folder.path().join("small.toml"), scenario).expect("a folder");
-    let output = Command::new(env!("CARGO_BIN_EXE_loadgen"))
-        .args(["run", "small.toml", "--out", "out"])
-        .args(more_flags)
-        .current_dir(folder.path())
-        .stdin(Stdio::null())
-        .output()
-        .expect("it starts");
-    let folders = fs::read_dir(folder.path().join("out"));
-    let reports = folders.into_iter().flatten().flatten();
-    let mut reports = reports.filter_map(|folder| fs::read(folder.path().join("report.json")).ok());
-    let report = reports.next().map_or(Value::Null, |report| {
-        serde_json::from_slice(&report).expect("JSON")
-    });
-    let log = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output.status.code(), report, log)
-}
-
-/// A load of the first case, by name.
-#[track_caller]
-fn load<'a>(report: &'a Value, name: &str) -> &'a Value {
-    let loads = report["cases"][0]["loads"].as_array().expect("loads");
-    let mut loads = loads.iter();
-    loads.find(|load| load["name"] == name).expect("that load")
-}
-
-fn count(value: &Value) -> u64 {
-    value.as_u64().unwrap_or(0)
+    small_run::run(&format!("{HEAD}\n{cases}\n{data}"), more_flags)
 }
 
 #[test]

@@ -5,11 +5,12 @@
 #[allow(dead_code, reason = "the other tests start Kubernetes tiers")]
 #[path = "support/served.rs"]
 mod served;
+#[path = "support/small_run.rs"]
+mod small_run;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use served::Served;
+use small_run::{count, load, saved};
 
 const HEAD: &str = r#"
 name = "small"
@@ -39,17 +41,7 @@ fn run(cases: &str) -> (Option<i32>, Value, String) {
 }
 
 fn run_with(cases: &str, more: &[&str]) -> (Option<i32>, Value, String) {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    fs::write(folder.path().join("small.toml"), format!("{HEAD}\n{cases}")).expect("a folder");
-    let output = Command::new(env!("CARGO_BIN_EXE_loadgen"))
-        .args(["run", "small.toml", "--out", "out"])
-        .args(more)
-        .current_dir(folder.path())
-        .stdin(Stdio::null())
-        .output()
-        .expect("it starts");
-    let log = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output.status.code(), saved(&folder.path().join("out")), log)
+    small_run::run(&format!("{HEAD}\n{cases}"), more)
 }
 
 /// A run that goes on, in its folder, and the lines that it says from where it measures `case`.
@@ -82,28 +74,6 @@ fn started(
         said.push(log.next().expect("it says when it measures"));
     }
     (folder, run, said, log)
-}
-
-/// The report of the only result in a folder; null where there is none.
-fn saved(out: &Path) -> Value {
-    let folders = fs::read_dir(out).into_iter().flatten().flatten();
-    let reports = folders.map(|folder| folder.path().join("report.json"));
-    let mut reports = reports.filter_map(|report| fs::read(report).ok());
-    reports.next().map_or(Value::Null, |report| {
-        serde_json::from_slice(&report).expect("JSON")
-    })
-}
-
-/// A load of the first case, by name.
-#[track_caller]
-fn load<'a>(report: &'a Value, name: &str) -> &'a Value {
-    let loads = report["cases"][0]["loads"].as_array().expect("loads");
-    let mut loads = loads.iter();
-    loads.find(|load| load["name"] == name).expect("that load")
-}
-
-fn count(value: &Value) -> u64 {
-    value.as_u64().unwrap_or(0)
 }
 
 #[test]

@@ -9,22 +9,37 @@ use store::{Fsync, LogOptions, Store};
 
 use super::refusal;
 
+/// Segments so small that a disk of them is made anew for each input.
+const CONFIG: Config = Config {
+    segment_bytes: 4096,
+    sync: true,
+};
+
+/// Returns a disk with a log of these payloads.
+fn written(payloads: &[&[u8]]) -> Arc<SimulatedDisk> {
+    let disk = Arc::new(SimulatedDisk::new(1));
+    let opened = Log::open(disk.clone(), CONFIG, |_| Ok(()));
+    let mut log = opened.expect("an empty directory opens").log;
+    for payload in payloads {
+        log.append(payload)
+            .and_then(|()| log.write())
+            .expect("a simulated disk works");
+    }
+    log.sync().expect("a simulated disk works");
+    disk
+}
+
 /// The bytes of one segment: replayed or refused. What was replayed once is replayed again.
 ///
 /// # Panics
 /// When a rule is broken.
 pub fn segment(bytes: &[u8]) {
-    let disk = Arc::new(SimulatedDisk::new(1));
-    let config = Config {
-        segment_bytes: 4096,
-        sync: true,
-    };
-    drop(Log::open(disk.clone(), config, |_| Ok(())).expect("an empty directory opens"));
+    let disk = written(&[]);
     for name in disk.names().expect("a simulated disk works") {
         disk.alter(&name, |contents| *contents = bytes.to_vec());
     }
     let mut replayed = Vec::new();
-    let opened = Log::open(disk.clone(), config, |part| {
+    let opened = Log::open(disk.clone(), CONFIG, |part| {
         replayed.push(part);
         Ok(())
     });
@@ -33,7 +48,7 @@ pub fn segment(bytes: &[u8]) {
     }
     drop(opened);
     let mut again = Vec::new();
-    Log::open(disk, config, |part| {
+    Log::open(disk, CONFIG, |part| {
         again.push(part);
         Ok(())
     })
@@ -43,20 +58,7 @@ pub fn segment(bytes: &[u8]) {
 
 /// A segment with three records.
 pub fn segments() -> Vec<Vec<u8>> {
-    let disk = Arc::new(SimulatedDisk::new(1));
-    let config = Config {
-        segment_bytes: 4096,
-        sync: true,
-    };
-    let mut log = Log::open(disk.clone(), config, |_| Ok(()))
-        .expect("an empty directory opens")
-        .log;
-    for payload in [&b"a"[..], &[7; 300], b""] {
-        log.append(payload)
-            .and_then(|()| log.write())
-            .expect("a simulated disk works");
-    }
-    log.sync().expect("a simulated disk works");
+    let disk = written(&[b"a", &[7; 300], b""]);
     let names = disk.names().expect("a simulated disk works");
     names.iter().map(|name| disk.contents(name)).collect()
 }
@@ -66,23 +68,11 @@ pub fn segments() -> Vec<Vec<u8>> {
 /// # Panics
 /// When the store does.
 pub fn records(payload: &[u8]) {
-    let disk = Arc::new(SimulatedDisk::new(1));
+    let disk = written(&[payload]);
     let options = LogOptions {
-        segment_bytes: 4096,
+        segment_bytes: CONFIG.segment_bytes,
         ..LogOptions::new(Fsync::Never)
     };
-    let config = Config {
-        segment_bytes: 4096,
-        sync: true,
-    };
-    let mut log = Log::open(disk.clone(), config, |_| Ok(()))
-        .expect("an empty directory opens")
-        .log;
-    log.append(payload)
-        .and_then(|()| log.write())
-        .expect("a simulated disk works");
-    log.sync().expect("a simulated disk works");
-    drop(log);
     refusal(Store::open(store::Config::default(), disk, options));
 }
 

@@ -89,3 +89,29 @@ impl Mutations {
         }
     }
 }
+
+/// Reads a number from an environment variable.
+fn number(variable: &str, default: u64) -> u64 {
+    match std::env::var(variable) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|error| panic!("{variable}={text}: {error}")),
+        Err(_) => default,
+    }
+}
+
+/// Returns how many mutations are made: `FUZZ_MUTATIONS`, or 2,000.
+///
+/// # Panics
+/// When it is no number.
+pub fn count() -> u64 {
+    number("FUZZ_MUTATIONS", 2_000)
+}
+
+/// Returns the seed that all of them follow from: `FUZZ_SEED`, or 1.
+///
+/// # Panics
+/// When it is no number.
+pub fn seed() -> u64 {
+    number("FUZZ_SEED", 1)
+}

@@ -14,7 +14,7 @@ use bench_server::flags::Flags;
 use bench_server::kube::server::KubeTier;
 use bytes::Bytes;
 use clap::Parser;
-use fuzz_targets::mutation::Mutations;
+use fuzz_targets::mutation::{self, Mutations};
 use fuzz_targets::{objects, text};
 use h2::client::SendRequest;
 use http::{HeaderMap, Request, StatusCode};
@@ -38,8 +38,8 @@ fn requests_of_the_kubernetes_tier_that_are_nearly_well_formed() {
             patches(),
         ]
         .concat();
-        for number in 0..mutations() {
-            let mut random = Mutations::new(seed(), number);
+        for number in 0..mutation::count() {
+            let mut random = Mutations::new(mutation::seed(), number);
             let request = Request::builder()
                 .method(random.pick::<str>(METHODS))
                 .uri(format!(
@@ -72,8 +72,8 @@ fn messages_of_the_etcd_tier_that_are_nearly_well_formed() {
     runtime.block_on(async {
         let (etcd, kube) = start().await;
         let mut client = connect(&etcd.urls[0]).await;
-        for number in 0..mutations() {
-            let mut random = Mutations::new(seed(), number);
+        for number in 0..mutation::count() {
+            let mut random = Mutations::new(mutation::seed(), number);
             let method = random.pick::<str>(RPCS);
             let message = random.of(&messages());
             let request = Request::post(format!("{}/{method}", etcd.urls[0]))
@@ -377,21 +377,4 @@ fn visible(value: &[u8]) -> String {
         .filter(|byte| (32..127).contains(*byte))
         .map(|byte| char::from(*byte))
         .collect()
-}
-
-fn mutations() -> u64 {
-    number("FUZZ_MUTATIONS", 2_000)
-}
-
-fn seed() -> u64 {
-    number("FUZZ_SEED", 1)
-}
-
-fn number(variable: &str, default: u64) -> u64 {
-    match std::env::var(variable) {
-        Ok(text) => text
-            .parse()
-            .unwrap_or_else(|error| panic!("{variable}={text}: {error}")),
-        Err(_) => default,
-    }
 }

@@ -7,7 +7,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use fuzz_targets::mutation::Mutations;
+use fuzz_targets::mutation::{self, Mutations};
 use fuzz_targets::{TARGETS, Target};
 
 /// Largest input that is tried, bytes.
@@ -15,8 +15,8 @@ const LARGEST: usize = 64 * 1024;
 
 #[test]
 fn every_target_holds_on_its_corpus_and_its_mutations() {
-    let mutations = number("FUZZ_MUTATIONS", 2_000);
-    let seed = number("FUZZ_SEED", 1);
+    let mutations = mutation::count();
+    let seed = mutation::seed();
     let mut failed = Vec::new();
     for target in TARGETS {
         let corpus = corpus(target);
@@ -95,13 +95,4 @@ fn try_input(target: &Target, input: &[u8]) -> Result<(), PathBuf> {
         .and_then(|()| std::fs::write(&file, input))
         .expect("the corpus is writable");
     Err(file)
-}
-
-fn number(variable: &str, default: u64) -> u64 {
-    match std::env::var(variable) {
-        Ok(text) => text
-            .parse()
-            .unwrap_or_else(|error| panic!("{variable}={text}: {error}")),
-        Err(_) => default,
-    }
 }

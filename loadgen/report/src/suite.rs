@@ -127,16 +127,9 @@ impl SuiteResult {
 
 impl SuiteLine {
     fn is_same(&self, other: &Self) -> bool {
-        let key = |line: &Self| {
-            let Bar {
-                name,
-                data_set,
-                row,
-                ..
-            } = line.bar.clone();
-            (line.scenario.clone(), name, data_set, row)
-        };
-        key(self) == key(other)
+        let (one, two) = (&self.bar, &other.bar);
+        self.scenario == other.scenario
+            && (&one.name, &one.data_set, &one.row) == (&two.name, &two.data_set, &two.row)
     }
 }
 

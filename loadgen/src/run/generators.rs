@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use etcd_api::client::config::ClientConfig;
-use report::result::{Environment, RunShard};
+use report::result::RunShard;
 use workloads::{DataSet, GeneratorShard};
 
 use super::case::Source;
@@ -179,8 +179,9 @@ impl Run<'_> {
             shard: self.plan.together.shard,
             at,
         };
+        let environment = &self.result.report.environment;
         let agreed = Agreed {
-            build: build_of(&self.result.report.environment),
+            build: format!("{}, {}", environment.program(), environment.profile),
             scenario: self.scenario.to_toml(),
         };
         match self.plan.together.shard.index() {
@@ -311,13 +312,4 @@ impl Run<'_> {
         }
         meeting.close().await
     }
-}
-
-/// Returns what tells two builds of this program apart, as far as it is known.
-fn build_of(environment: &Environment) -> String {
-    let commit = environment.commit.as_deref().unwrap_or("unknown commit");
-    let Environment {
-        version, profile, ..
-    } = environment;
-    format!("{version} ({commit}), {profile}")
 }

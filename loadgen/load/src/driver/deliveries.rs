@@ -103,6 +103,65 @@ struct Event {
     at: Instant,
 }
 
+/// What all watchers read up to.
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    revision: i64,
+    /// When they stop waiting for it, whatever else comes meanwhile.
+    by: tokio::time::Instant,
+}
+
+impl Watcher {
+    /// Notes an event that came at `at`.
+    ///
+    /// # Errors
+    /// [`DeliveryError::Order`] where its revision is not above those before.
+    fn note(&mut self, revision: i64, at: Instant) -> Result<(), DeliveryError> {
+        let before = self.ledger.last;
+        if revision <= before {
+            return Err(DeliveryError::Order { revision, before });
+        }
+        self.ledger.note(revision);
+        self.events.push(Event { revision, at });
+        Ok(())
+    }
+
+    /// Returns whether it has everything up to `last`; false as long as that is not known.
+    fn has(&self, last: Option<Last>) -> bool {
+        last.is_some_and(|last| self.ledger.last >= last.revision)
+    }
+}
+
+/// Returns what was received, where every watcher has the last event.
+///
+/// # Errors
+/// [`DeliveryError::Late`].
+fn all_in_time(
+    received: Vec<Received>,
+    last: Option<Last>,
+) -> Result<Vec<Received>, DeliveryError> {
+    let Some(Last { revision, .. }) = last else {
+        return Ok(received);
+    };
+    let all = || received.iter().flat_map(|stream| &stream.watchers);
+    match all().filter(|watcher| !watcher.has(last)).count() {
+        0 => Ok(received),
+        missing => Err(DeliveryError::Late {
+            missing,
+            watchers: all().count(),
+            revision,
+        }),
+    }
+}
+
+/// Waits until then, or for ever.
+async fn at(instant: Option<tokio::time::Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// What a stream's watchers received.
 #[derive(Debug, Default)]
 struct Received {
@@ -113,8 +172,8 @@ struct Received {
 /// Created watchers: a thread with all their streams. Dropped, they close.
 #[derive(Debug)]
 pub struct DeliveryWatchers {
-    /// The revision up to which events are awaited; set when all is written.
-    last: watch::Sender<Option<i64>>,
+    /// What the watchers read up to; set when all is written.
+    last: watch::Sender<Option<Last>>,
     ended: oneshot::Receiver<Result<Vec<Received>, DeliveryError>>,
 }
 
@@ -159,7 +218,7 @@ impl DeliveryWatchers {
 
     /// The watchers of a thread, once it says that they are there.
     async fn confirmed(
-        last: watch::Sender<Option<i64>>,
+        last: watch::Sender<Option<Last>>,
         mut ended: oneshot::Receiver<Result<Vec<Received>, DeliveryError>>,
         is_created: oneshot::Receiver<()>,
         count: u32,
@@ -193,7 +252,10 @@ impl DeliveryWatchers {
     ) -> Result<Delivered, DeliveryError> {
         writes.sort_unstable_by_key(|write| write.revision);
         let last = writes.last().map_or(0, |write| write.revision);
-        self.last.send_replace(Some(last));
+        self.last.send_replace(Some(Last {
+            revision: last,
+            by: tokio::time::Instant::now() + LAST_EVENT_WITHIN,
+        }));
         let received = self.ended.await.map_err(|_| DeliveryError::Ended)??;
         let due = ledger_of(&writes);
         let mut delivered = Delivered {

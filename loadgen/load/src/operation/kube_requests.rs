@@ -216,7 +216,7 @@ impl KubeCalls {
             if held.revision <= answer.before {
                 *held = Held::default();
             }
-            return Ok(conflict());
+            return Ok(Checked::conflict());
         }
         let read = self.read(request, &object.name, reply, StatusCode::OK)?;
         let is_read = request == SmallRequest::Get;
@@ -257,7 +257,7 @@ impl KubeCalls {
         }
         // It was to be deleted before the server had created it.
         if key.revision == 0 && reply.is(StatusCode::NOT_FOUND, "NotFound") {
-            return Ok(conflict());
+            return Ok(Checked::conflict());
         }
         reply.expect(key.request, StatusCode::OK, &name)?;
         text::check_deletion(&reply.body, self.kind, &name)
@@ -292,14 +292,6 @@ impl Object {
                 text: text.clone(),
             };
         }
-    }
-}
-
-/// Nothing was written, and it is sent again.
-fn conflict() -> Checked {
-    Checked {
-        conflict: true,
-        ..Checked::default()
     }
 }
 

@@ -76,10 +76,7 @@ pub(super) fn send(
 /// # Errors
 /// [`CallError`].
 pub(super) fn check(key: OwnKey, root: &str, message: &[u8]) -> Result<Checked, CallError> {
-    let conflict = Ok(Checked {
-        conflict: true,
-        ..Checked::default()
-    });
+    let conflict = Ok(Checked::conflict());
     let made = |revision: i64| {
         Ok(Checked {
             // A lease has no revision; any but 0 says that it is there.

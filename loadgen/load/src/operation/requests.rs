@@ -135,6 +135,16 @@ pub(crate) struct Checked {
     pub(crate) conflict: bool,
 }
 
+impl Checked {
+    /// Returns that nothing was written, and that it is sent again.
+    pub(super) fn conflict() -> Self {
+        Self {
+            conflict: true,
+            ..Self::default()
+        }
+    }
+}
+
 impl Calls {
     /// Makes the requests of a mix.
     #[must_use]
@@ -331,10 +341,7 @@ impl Calls {
                         self.objects[object]
                             .seen
                             .fetch_max(found, Ordering::Relaxed);
-                        Ok(Checked {
-                            conflict: true,
-                            ..Checked::default()
-                        })
+                        Ok(Checked::conflict())
                     }
                 }
             }
@@ -471,10 +478,7 @@ fn after_refusal(planned: Planned, error: EtcdError) -> Result<Checked, CallErro
         (Planned::Compact(_), EtcdError::Refused(Refusal::Compacted)) => Ok(Checked::default()),
         // It was to be revoked before the server had granted it.
         (Planned::Own(key), EtcdError::Refused(Refusal::LeaseNotFound)) if key.revision == 0 => {
-            Ok(Checked {
-                conflict: true,
-                ..Checked::default()
-            })
+            Ok(Checked::conflict())
         }
         _ => Err(error.into()),
     }

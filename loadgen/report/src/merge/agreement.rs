@@ -136,11 +136,7 @@ const SAME: [Same; 9] = [
         let rows = cases.map(|case| format!("{}/{}/{}", case.data_set, case.tier, case.row));
         rows.collect::<Vec<_>>().join(", ")
     }),
-    ("version of loadgen", |report| {
-        let environment = &report.environment;
-        let commit = environment.commit.as_deref().unwrap_or("unknown commit");
-        format!("{} ({commit})", environment.version)
-    }),
+    ("version of loadgen", |report| report.environment.program()),
     ("build of loadgen", |report| {
         report.environment.profile.clone()
     }),

@@ -67,6 +67,13 @@ pub struct Environment {
 }
 
 impl Environment {
+    /// Returns version and commit of the program that measured.
+    #[must_use]
+    pub fn program(&self) -> String {
+        let commit = self.commit.as_deref().unwrap_or("unknown commit");
+        format!("{} ({commit})", self.version)
+    }
+
     /// One line on what all targets of the run shared: network and CPUs. `None` for results that do
     /// not say it.
     #[must_use]

@@ -13,7 +13,7 @@ pub enum DeliveryError {
     Etcd(#[from] EtcdError),
     /// A watch through a Kubernetes API that failed.
     #[error("watching: {0}")]
-    Api(#[from] ListError),
+    Api(Box<ListError>),
     /// No thread to watch in.
     #[error("watching: cannot start a thread: {0}")]
     Start(#[from] std::io::Error),
@@ -49,4 +49,10 @@ pub enum DeliveryError {
     /// More than can be kept.
     #[error("more than {MOST_EVENTS} events: take fewer watchers, a lower rate or less time")]
     TooMany,
+}
+
+impl From<ListError> for DeliveryError {
+    fn from(error: ListError) -> Self {
+        Self::Api(Box::new(error))
+    }
 }

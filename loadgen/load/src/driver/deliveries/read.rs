@@ -1,14 +1,13 @@
 //! The thread of the watchers: each stream is read until all that was written has come.
 
-use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use etcd_api::error::Error as EtcdError;
 use futures::future::try_join_all;
 use tokio::sync::{oneshot, watch};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 
-use super::{DeliveryError, Event, LAST_EVENT_WITHIN, MOST_EVENTS, Received, Watcher, Watching};
+use super::{DeliveryError, Last, MOST_EVENTS, Received, Watcher, Watching, all_in_time, at};
 use crate::operation::watch::streams::{Opening, WatchStream};
 use crate::record::LatencyHistogram;
 
@@ -18,9 +17,8 @@ pub(super) async fn watching(
     watching: &Watching,
     opening: &Opening,
     created: oneshot::Sender<()>,
-    until: watch::Receiver<Option<i64>>,
+    until: watch::Receiver<Option<Last>>,
 ) -> Result<Vec<Received>, DeliveryError> {
-    let watchers = opening.count as usize;
     let make = |number| Watcher {
         number,
         ..Watcher::default()
@@ -40,16 +38,7 @@ pub(super) async fn watching(
         reader.read(until.clone())
     });
     let received = try_join_all(reading).await?;
-    let last = until.borrow().unwrap_or(0);
-    let all = received.iter().flat_map(|stream| &stream.watchers);
-    match all.filter(|watcher| watcher.ledger.last < last).count() {
-        0 => Ok(received),
-        missing => Err(DeliveryError::Late {
-            missing,
-            watchers,
-            revision: last,
-        }),
-    }
+    all_in_time(received, *until.borrow())
 }
 
 /// What reads one stream.
@@ -67,24 +56,16 @@ impl Reader<'_> {
     /// does not come in time, or nobody asks any longer.
     async fn read(
         mut self,
-        mut until: watch::Receiver<Option<i64>>,
+        mut until: watch::Receiver<Option<Last>>,
     ) -> Result<Received, DeliveryError> {
         let begun = Instant::now();
         let stall = self.watching.stall;
         let mut stall_at = stall.map(|stall| begun + (stall.every - stall.read));
         let mut cut_at = self.watching.cut_every.map(|every| begun + every);
-        // From when it is known what the last event is, whatever else comes meanwhile.
-        let mut deadline = None;
         loop {
             let last = *until.borrow_and_update();
-            if last.is_some() {
-                deadline.get_or_insert_with(|| Instant::now() + LAST_EVENT_WITHIN);
-            }
-            let has_all = last.is_some_and(|last| {
-                let mut watchers = self.stream.watchers.values();
-                watchers.all(|watcher| watcher.ledger.last >= last)
-            });
-            if has_all {
+            let mut watchers = self.stream.watchers.values();
+            if last.is_some() && watchers.all(|watcher| watcher.has(last)) {
                 break;
             }
             let response = tokio::select! {
@@ -109,7 +90,7 @@ impl Reader<'_> {
                     cut_at = self.watching.cut_every.map(|every| Instant::now() + every);
                     continue;
                 }
-                () = at(deadline) => break,
+                () = at(last.map(|last| last.by)) => break,
             };
             let at = std::time::Instant::now();
             let id = response.watch_id;
@@ -119,12 +100,7 @@ impl Reader<'_> {
             };
             for event in &response.events {
                 let revision = event.kv.as_ref().map_or(0, |kv| kv.mod_revision);
-                let before = watcher.ledger.last;
-                if revision <= before {
-                    return Err(DeliveryError::Order { revision, before });
-                }
-                watcher.ledger.note(revision);
-                watcher.events.push(Event { revision, at });
+                watcher.note(revision, at)?;
             }
             let count = response.events.len();
             self.watching.live.delivered(count as u64);
@@ -155,13 +131,5 @@ impl Reader<'_> {
         self.stream.created_at = from;
         self.cuts.record(begun.elapsed());
         Ok(())
-    }
-}
-
-/// Waits until then, or for ever.
-pub(super) async fn at(instant: Option<Instant>) {
-    match instant {
-        Some(instant) => sleep_until(instant).await,
-        None => pending().await,
     }
 }

@@ -8,8 +8,7 @@ use std::time::Instant;
 use futures::future::try_join_all;
 use tokio::sync::{oneshot, watch};
 
-use super::read::at;
-use super::{DeliveryError, Event, LAST_EVENT_WITHIN, MOST_EVENTS, Received, Watcher};
+use super::{DeliveryError, Last, MOST_EVENTS, Received, Watcher, all_in_time, at};
 use crate::endpoint::Reach;
 use crate::operation::list::ListCase;
 use crate::operation::watch_api::ApiWatch;
@@ -33,7 +32,7 @@ pub struct ApiWatching {
 pub(super) async fn watching(
     watching: &ApiWatching,
     created: oneshot::Sender<()>,
-    until: watch::Receiver<Option<i64>>,
+    until: watch::Receiver<Option<Last>>,
 ) -> Result<Vec<Received>, DeliveryError> {
     let ApiWatching {
         row, reach, count, ..
@@ -51,7 +50,8 @@ pub(super) async fn watching(
         };
         read(watch, watcher, &watching.live, &kept, until.clone())
     });
-    try_join_all(reading).await
+    let received = try_join_all(reading).await?;
+    all_in_time(received, *until.borrow())
 }
 
 /// Notes events, going on where the server ends the watch, until the watcher has the revision that
@@ -61,17 +61,12 @@ async fn read(
     mut watcher: Watcher,
     live: &Live,
     kept: &AtomicUsize,
-    mut until: watch::Receiver<Option<i64>>,
+    mut until: watch::Receiver<Option<Last>>,
 ) -> Result<Received, DeliveryError> {
     let mut cuts = LatencyHistogram::default();
-    // From when it is known what the last event is, whatever else comes meanwhile.
-    let mut deadline: Option<tokio::time::Instant> = None;
     loop {
         let last = *until.borrow_and_update();
-        if last.is_some() {
-            deadline.get_or_insert_with(|| tokio::time::Instant::now() + LAST_EVENT_WITHIN);
-        }
-        if last.is_some_and(|last| watcher.ledger.last >= last) {
+        if watcher.has(last) {
             break;
         }
         let mut revisions = Vec::new();
@@ -86,7 +81,7 @@ async fn read(
                 Ok(()) => continue,
                 Err(_) => break,
             },
-            () = at(deadline) => break,
+            () = at(last.map(|last| last.by)) => break,
         }
         let at = Instant::now();
         live.delivered(revisions.len() as u64);
@@ -94,12 +89,7 @@ async fn read(
             return Err(DeliveryError::TooMany);
         }
         for revision in revisions {
-            let before = watcher.ledger.last;
-            if revision <= before {
-                return Err(DeliveryError::Order { revision, before });
-            }
-            watcher.ledger.note(revision);
-            watcher.events.push(Event { revision, at });
+            watcher.note(revision, at)?;
         }
     }
     Ok(Received {

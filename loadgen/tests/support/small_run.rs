@@ -1,0 +1,45 @@
+//! Runs of a scenario that a test writes, and what their report says.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// Runs `scenario` with further flags; the exit code, the report and what was said.
+pub(crate) fn run(scenario: &str, flags: &[&str]) -> (Option<i32>, Value, String) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("small.toml"), scenario).expect("a folder");
+    let output = Command::new(env!("CARGO_BIN_EXE_loadgen"))
+        .args(["run", "small.toml", "--out", "out"])
+        .args(flags)
+        .current_dir(folder.path())
+        .stdin(Stdio::null())
+        .output()
+        .expect("it starts");
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), saved(&folder.path().join("out")), log)
+}
+
+/// The report of the only result in a folder; null where there is none.
+pub(crate) fn saved(out: &Path) -> Value {
+    let folders = fs::read_dir(out).into_iter().flatten().flatten();
+    let reports = folders.map(|folder| folder.path().join("report.json"));
+    let mut reports = reports.filter_map(|report| fs::read(report).ok());
+    reports.next().map_or(Value::Null, |report| {
+        serde_json::from_slice(&report).expect("JSON")
+    })
+}
+
+/// A load of the first case, by name.
+#[track_caller]
+pub(crate) fn load<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let loads = report["cases"][0]["loads"].as_array().expect("loads");
+    let mut loads = loads.iter();
+    loads.find(|load| load["name"] == name).expect("that load")
+}
+
+/// A count of a report; 0 where there is none.
+pub(crate) fn count(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
