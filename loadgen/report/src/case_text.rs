@@ -70,8 +70,8 @@ impl Row {
                 Quantity::or_absent(per_listed_byte(case)),
                 server.map_or_else(absent, sockets),
                 server
-                    .and_then(|s| s.cpu_s_per_request)
-                    .map_or_else(absent, |cpu_s| cost(case, cpu_s)),
+                    .and_then(|server| server_cpu(case, server))
+                    .unwrap_or_else(absent),
                 notes(case).join("; "),
             ],
             counts: case.counts(),
@@ -113,6 +113,17 @@ pub(super) fn per_listed_byte(case: &Case) -> Option<Quantity> {
     let least = server.rss_resolution.map_or(0.0, step_of) / in_flight as f64;
     let ratio = server.peak_per_listed_byte?;
     Some(Quantity::PerByteFrom(ratio, least))
+}
+
+/// CPU time of the server for one request. Of several loads at once, where no request has a cost of
+/// its own, the cores that the server used on average.
+fn server_cpu(case: &Case, server: &ServerFigures) -> Option<String> {
+    if let Some(cpu_s) = server.cpu_s_per_request {
+        return Some(cost(case, cpu_s));
+    }
+    let measured_s = case.rounds.iter().map(|round| round.ms).sum::<f64>() / 1e3;
+    let is_known = !case.loads.is_empty() && server.cpu_s > 0.0 && measured_s > 0.0;
+    is_known.then(|| format!("{:.2} cores", server.cpu_s / measured_s))
 }
 
 /// CPU time of the server for one request; of a small one with the rate at which it was, since that
@@ -449,6 +460,7 @@ fn extremes(quantiles: &Quantiles) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::{Load, Round};
     use workloads::strategy::Tier;
 
     #[test]
@@ -504,6 +516,27 @@ mod tests {
             server.peak_per_listed_byte = Some(0.5);
         }
         assert_eq!(shown(&case), "0.500 ×");
+    }
+
+    #[test]
+    fn loads_that_ran_together_show_the_cores_that_the_server_used() {
+        let mut server = ServerFigures {
+            cpu_s: 4.3,
+            ..ServerFigures::default()
+        };
+        let mut case = Case::new("pods", "bench", Tier::Etcd, "mix", Outcome::Measured);
+        case.rounds = vec![Round {
+            ms: 10_000.0,
+            server_cpu_ms: None,
+        }];
+        assert_eq!(server_cpu(&case, &server), None, "lists have a cost each");
+        case.loads = vec![Load::default()];
+        assert_eq!(server_cpu(&case, &server).as_deref(), Some("0.43 cores"));
+        server.cpu_s_per_request = Some(0.000_02);
+        assert_eq!(server_cpu(&case, &server).as_deref(), Some("20.0 µs"));
+        server.cpu_s_per_request = None;
+        case.rounds.clear();
+        assert_eq!(server_cpu(&case, &server), None);
     }
 
     #[test]

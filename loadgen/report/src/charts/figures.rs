@@ -291,8 +291,7 @@ impl<'a> Subject<'a> {
                 let client = case
                     .client
                     .as_ref()
-                    .filter(|_| case.requests > 0)
-                    .map(|client| client.cpu_s / case.requests as f64);
+                    .and_then(|client| client.cpu_s_per_request);
                 row.marks
                     .extend(server.map(|s| Mark::at(Shape::Bar, s * 1e3)));
                 row.marks

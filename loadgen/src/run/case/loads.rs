@@ -162,8 +162,7 @@ impl CaseRun<'_> {
         let span = self.since(begun);
         meter.end_of_round(whole && !self.stop.is_cancelled()).await;
         let requests: u64 = came.iter().map(Came::requests).sum();
-        // What one request of several kinds costs is no figure.
-        meter.end(0, 0, measured).await;
+        meter.end(0, priced_requests(case, requests), measured).await;
         phase.done(&format!("{requests} requests"));
         self.told(case, &mut loads, &warm, came, (span, begun), measured)
             .await?;
@@ -521,5 +520,14 @@ impl Load<'_> {
             }
             Worker::Watch(_) => Came::Watch(Box::default()),
         }
+    }
+}
+
+/// Returns by how many requests the case's CPU time is divided: those of its only load. Of several
+/// loads, or of watchers, no request costs what the case does, and it is 0.
+fn priced_requests(case: &CaseSpec, requests: u64) -> u64 {
+    match &case.load[..] {
+        [only] if !matches!(only.operation, Operation::Watch) => requests,
+        _ => 0,
     }
 }
