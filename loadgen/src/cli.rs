@@ -70,7 +70,7 @@ pub enum Command {
     #[command(after_help = after_help())]
     Suite(Box<SuiteArgs>),
     /// Says rule by rule what an endpoint honours of the contract that lists and watches lean on.
-    /// Only reads where somebody's keys are. Exit code 1 when a rule is broken.
+    /// Only reads where there are keys. Exit code 1 when a rule is broken.
     Probe(ProbeArgs),
     /// Makes a scenario like an etcd that holds a cluster's objects: counts and samples it, writes
     /// nothing, and keeps no names.
@@ -100,7 +100,7 @@ pub enum Command {
     /// Becomes a program that dies with its parent: how servers are started.
     #[command(name = parent_death::COMMAND, hide = true, disable_help_flag = true)]
     Guard(GuardArgs),
-    /// Serves bytes from one contiguous buffer: what lists are held against.
+    /// Serves bytes from one contiguous buffer: what lists are compared with.
     #[command(name = baseline::COMMAND, hide = true, disable_help_flag = true)]
     ServeBaseline {
         /// How many
@@ -486,7 +486,7 @@ pub struct RunArgs {
     #[arg(long)]
     pub seed_data: bool,
 
-    /// What may be done to an endpoint that holds somebody's data.
+    /// What may be done to an endpoint that holds other people's data.
     #[command(flatten)]
     #[serde(default)]
     pub care: CareArgs,
@@ -630,11 +630,11 @@ impl RunArgs {
     }
 }
 
-/// What may be done to an endpoint that holds somebody's data.
+/// What may be done to an endpoint that holds other people's data.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct CareArgs {
     /// On an endpoint that holds data: run cases that may take more than a tenth of the server's
-    /// memory, or nobody knows how much, too. What may take more than half is never run
+    /// memory, or an unknown amount, too. What may take more than half is never run
     #[arg(long)]
     pub yes: bool,
 

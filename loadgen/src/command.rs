@@ -230,7 +230,7 @@ pub fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     report::run(args)
 }
 
-/// `loadgen compare`: saved results of two sides, held against each other.
+/// `loadgen compare`: saved results of two sides, compared.
 ///
 /// # Errors
 /// When a folder holds no result, or they cannot be compared.
@@ -259,7 +259,7 @@ pub fn ab(args: &AbArgs) -> Result<Exit, Failure> {
 /// `loadgen guard`: this process becomes another program, or says why not.
 ///
 /// # Errors
-/// Always: a process that became another has nobody to return to.
+/// Always: this process was replaced.
 pub fn guard(args: &GuardArgs) -> Result<Exit, Failure> {
     let Some((program, rest)) = args.command.split_first() else {
         return Err(Failure::usage(anyhow::anyhow!("nothing to become")));
@@ -272,7 +272,7 @@ pub fn guard(args: &GuardArgs) -> Result<Exit, Failure> {
     Err(Failure::usage(anyhow::Error::new(error).context(context)))
 }
 
-/// The hidden command that serves what lists are held against, until it is killed.
+/// The hidden command that serves what lists are compared with, until it is killed.
 ///
 /// # Errors
 /// When it cannot.

@@ -5,7 +5,7 @@
 //!
 //! - [`data`]: data sets
 //! - [`rows`]: rows, each one strategy; [`case`]: cases of several loads
-//! - [`background`]: loads beside a row
+//! - [`background`]: loads in the background of a case
 //! - [`threshold`]: limits of figures
 //! - [`saturate`]: searches for the highest rate; [`units`]: sizes and durations
 
@@ -141,7 +141,7 @@ pub struct Scenario {
     pub warmup: u32,
     /// Streams that are cancelled after their first chunk; 0 for none.
     pub first_chunk_streams: u32,
-    /// Time allowed for them in all; 5 s by default, 20 s beside other loads.
+    /// Time allowed for them in all; 5 s by default, 20 s with other loads.
     #[serde(
         with = "duration_text::option",
         skip_serializing_if = "Option::is_none"
@@ -165,7 +165,7 @@ pub struct Scenario {
     /// Cases of several loads.
     #[serde(rename = "case", skip_serializing_if = "Vec::is_empty")]
     pub cases: Vec<CaseSpec>,
-    /// Loads that run beside the rows that name them.
+    /// Loads that run in the background of the cases that name them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<Background>,
     /// Limits of figures.

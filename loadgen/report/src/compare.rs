@@ -1,4 +1,4 @@
-//! Two sides held against each other, a verdict for each number of each case: better, worse, no
+//! Two sides compared, a verdict for each number of each case: better, worse, no
 //! difference, or cannot tell and why. `docs/compare.md` says how a verdict is made.
 //!
 //! A side is the results of several runs, since what counts is starts of a server, not lists of
@@ -106,7 +106,7 @@ fn allowed_by(difference: &Difference) -> String {
     })
 }
 
-/// What is held against what.
+/// What is compared with what.
 #[derive(Debug, Clone, Copy)]
 pub struct Sides<'a> {
     /// Results of the base.
@@ -117,7 +117,7 @@ pub struct Sides<'a> {
     targets: Option<(&'a str, &'a str)>,
     /// Whether both sides are targets of the same runs, whose starts are pairs.
     is_paired: bool,
-    /// Whether somebody looked after each pair to know whether to go on.
+    /// Whether the verdict was computed after each pair to decide whether to go on.
     is_sequential: bool,
 }
 

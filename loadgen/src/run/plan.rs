@@ -43,7 +43,7 @@ pub struct Plan {
     pub notes: Vec<String>,
     pub(super) seed_data: bool,
     pub(super) keep_data: bool,
-    /// What may be done to an endpoint that holds somebody's data.
+    /// What may be done to an endpoint that holds other people's data.
     pub(super) allowed: Allowed,
     /// Whether `--strategies` names what is run.
     pub(super) names_strategies: bool,

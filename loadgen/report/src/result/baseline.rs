@@ -1,9 +1,10 @@
-//! A row's lists beside a baseline: the same bytes from one contiguous buffer.
+//! A case's lists compared with a baseline: the same bytes from one contiguous buffer.
 
 use serde::{Deserialize, Serialize};
 
-/// What lists take beside a baseline: as many bytes from one contiguous buffer, over the same HTTP
-/// to the same kind of client, by a process of loadgen's own that is the same for every target.
+/// What lists take compared with a baseline: as many bytes from one contiguous buffer, over the
+/// same HTTP to the same kind of client, by a process of loadgen's own that is the same for every
+/// target.
 ///
 /// Two servers, or two minutes, of one machine may differ by more than a list and a body do. So the
 /// two are interleaved, and what is compared are the two of one round: a ratio holds for each round

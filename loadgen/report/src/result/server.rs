@@ -93,7 +93,7 @@ pub struct ServerFigures {
     pub members: Vec<MemberFigures>,
 }
 
-/// One member of a cluster, by its own word. Sizes are in bytes.
+/// One member of a cluster, by its own metrics. Sizes are in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MemberFigures {

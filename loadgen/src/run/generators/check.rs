@@ -134,7 +134,7 @@ fn shared(
     }
 }
 
-/// What of a load is dealt out to generators, and how many there are; the fewer where both are.
+/// What of a load is distributed to generators, and how many there are; the fewer where both are.
 type Parts = (String, &'static str, u32);
 
 fn parts_of_load(load: &LoadSpec) -> Parts {
