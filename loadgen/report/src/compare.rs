@@ -28,6 +28,8 @@ mod verdict;
 mod warnings;
 mod wording;
 
+use serde::Serialize;
+
 use crate::result::{SavedResult, Spread};
 
 pub(crate) use comparability::of_runs;
@@ -187,7 +189,8 @@ pub struct Comparison {
 }
 
 /// One side of a comparison.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Side {
     /// Its targets, in the order of their partners on the other side.
     pub targets: Vec<String>,
@@ -206,7 +209,8 @@ pub struct Side {
 }
 
 /// A case without a verdict.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Unjudged {
     /// The case.
     pub case: String,

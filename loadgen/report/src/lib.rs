@@ -27,6 +27,8 @@ pub mod load_table;
 pub mod machine;
 pub mod merge;
 mod page;
+#[cfg(test)]
+mod published_schema;
 pub mod quantity;
 pub mod result;
 pub mod suite;
