@@ -63,7 +63,7 @@ pub enum CompareError {
         host: String,
     },
     /// One run is on both sides.
-    #[error("the run of {started} on {host} is on both sides: it would be held against itself")]
+    #[error("the run of {started} on {host} is on both sides: it would be compared with itself")]
     OnBothSides {
         /// When it began.
         started: String,

@@ -160,7 +160,7 @@ async fn pages(probe: &Probe) -> Result<Found, Error> {
     };
     let second = match probe.range(request).await {
         Err(Error::Refused(Refusal::Compacted)) => {
-            return Ok(not_tried("somebody compacted between the two pages"));
+            return Ok(not_tried("a compaction came between the two pages"));
         }
         other => other?,
     };

@@ -101,7 +101,7 @@ pub(super) fn topics(
         Topic {
             id: "first-chunk",
             title: "First chunk against the whole list",
-            about: "How long a reader waits for the first object: lists that were cancelled right after it, beside the whole list.",
+            about: "How long a reader waits for the first object: lists that were cancelled right after it, and the whole list.",
             figures: of.charts("first-chunk"),
         },
         Topic {

@@ -111,7 +111,7 @@ impl CaseRun<'_> {
         measured: &mut Measured,
     ) -> Result<(), Early> {
         let Some(data) = self.data().cloned() else {
-            let reason = "loads need a data set of ours to be about".to_owned();
+            let reason = "loads need a data set that the run writes".to_owned();
             return Err(Early::NotApplicable(reason));
         };
         if let Some(expected) = &mut verifier.expected

@@ -54,7 +54,7 @@ impl CaseRun<'_> {
         measured: &mut Measured,
     ) -> Result<(), Early> {
         let (Some(config), Some(data)) = (&reach.etcd, self.data()) else {
-            let reason = "small requests need a data set of ours to be about".to_owned();
+            let reason = "small requests need a data set that the run writes".to_owned();
             return Err(Early::NotApplicable(reason));
         };
         let after = verifier.expected.as_ref().map_or(0, |e| e.revision);

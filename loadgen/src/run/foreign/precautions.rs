@@ -32,7 +32,7 @@ use crate::servers::target_spec::TargetSpec;
 const BASELINE_PAUSES: u32 = 6;
 
 /// Why a case is not run that a scenario has, and nobody asked for by its name.
-const NOT_NAMED: &str = "each of its workers reads everything: only where --strategies names it on a server that holds somebody's data";
+const NOT_NAMED: &str = "each of its workers reads everything: on a server with other people's data it runs only when --strategies names it";
 
 /// What is listed on an endpoint.
 #[derive(Debug, Clone, PartialEq)]
