@@ -196,7 +196,7 @@ pub struct ProbeArgs {
 /// What `loadgen capture` takes.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct CaptureArgs {
-    /// An etcd that is there: http://HOST:PORT or https://HOST:PORT
+    /// An existing etcd: http://HOST:PORT or https://HOST:PORT
     #[arg(value_name = "TARGET")]
     pub target: String,
 

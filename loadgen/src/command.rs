@@ -301,7 +301,7 @@ pub fn capture(args: &CaptureArgs) -> Result<Exit, Failure> {
     let target: TargetSpec = args.target.parse().map_err(Failure::usage)?;
     let TargetSpec::Etcd(endpoints) = &target else {
         return Err(Failure::usage(anyhow!(
-            "`{target}` is no etcd that is there: capture reads http://HOST:PORT or https://HOST:PORT"
+            "`{target}` is not the address of an etcd: capture reads http://HOST:PORT or https://HOST:PORT"
         )));
     };
     let config = ClientConfig {

@@ -1,12 +1,12 @@
 //! Runs scenarios: data set by data set, row by row, each on all targets that are started for it;
-//! then endpoints that are there, one by one, each with all rows.
+//! then existing endpoints, one by one, each with all rows.
 //!
 //! - [`plan`]: what was asked for, checked before anything starts
 //! - [`mod@target`]: what is measured
 //! - [`availability`]: whether a target can have a row, and this machine can hold it
 //! - [`case`]: one row, phase by phase
 //! - [`ab`]: pairs of starts of two targets, until the verdict is sure
-//! - [`foreign`]: endpoints that are not ours: precautions, seeding and cleaning up
+//! - [`foreign`]: existing endpoints: precautions, seeding and cleaning up
 //! - [`generators`]: several generators that make one load together
 
 pub mod ab;
@@ -180,7 +180,7 @@ impl<'a> Run<'a> {
     }
 
     /// Case by case, each on all servers that are started for it one after the other: what is held
-    /// side by side was measured within minutes. An endpoint that is there is seeded once, for all
+    /// side by side was measured within minutes. An existing endpoint is seeded once, for all
     /// rows.
     async fn data_set(&mut self, data: &Arc<DataSet>) -> Result<(), Failure> {
         let plan = self.plan;
@@ -201,7 +201,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Rows on an endpoint that is there: seeded once, listed by every strategy, cleaned up
+    /// Rows on an existing endpoint: seeded once, listed by every strategy, cleaned up
     /// whatever happens.
     async fn foreign(&mut self, target: &Target, data: &Arc<DataSet>) -> Result<(), Failure> {
         if let TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) = target.spec {
@@ -239,7 +239,7 @@ impl<'a> Run<'a> {
         both(measured, deleted)
     }
 
-    /// Rows on a Kubernetes API that is there, in namespaces that are made for them and removed
+    /// Rows on an existing Kubernetes API, in namespaces that are made for them and removed
     /// whatever happens.
     async fn in_namespaces(&mut self, target: &Target, data: &Arc<DataSet>) -> Result<(), Failure> {
         if let Some(reason) =

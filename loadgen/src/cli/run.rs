@@ -30,16 +30,16 @@ pub struct RunArgs {
     /// without fsync, `bench-fsync` with), `etcd:PATH` (an etcd binary, likewise, in a temporary
     /// folder; without fsync where it can, `etcd-fsync:PATH` with, `bench+etcd:PATH` with our
     /// Kubernetes tier in front of it), `http://HOST:PORT` or `https://HOST:PORT` (an etcd that is
-    /// there), `kube:URL` (a Kubernetes API that is there), `kubeconfig:CONTEXT` (that of a context
+    /// there), `kube:URL` (an existing Kubernetes API), `kubeconfig:CONTEXT` (that of a context
     /// of the file that kubectl reads; nothing behind the colon is the current one)
     #[arg(long = "target", value_name = "TARGET", verbatim_doc_comment)]
     pub targets: Vec<String>,
 
-    /// An etcd that is there, all its endpoints comma separated: short for --target
+    /// An existing etcd, all its endpoints comma separated: short for --target
     #[arg(long, value_name = "URL[,URL]")]
     pub etcd: Option<String>,
 
-    /// A Kubernetes API that is there: short for --target kube:URL. Lists what it
+    /// An existing Kubernetes API: short for --target kube:URL. Lists what it
     /// holds; with --seed-data, the objects that the run loads
     #[arg(long, value_name = "URL")]
     pub kube: Option<String>,
@@ -150,8 +150,8 @@ pub struct RunArgs {
     pub keep_data: bool,
 
     /// Make only this generator's share of a load: its number from 0 and how many make it together,
-    /// as 0/8; auto/8 in an Indexed Job of Kubernetes, which numbers its pods. One case on one etcd
-    /// that is there and empty; needs --start-at
+    /// as 0/8; auto/8 in an Indexed Job of Kubernetes, which numbers its pods. One case on one
+    /// existing, empty etcd; needs --start-at
     #[arg(long, value_name = "I/N")]
     #[serde(skip)]
     pub shard: Option<ShardArg>,
@@ -235,7 +235,7 @@ impl CareArgs {
     }
 }
 
-/// How to connect to an endpoint that is there.
+/// How to connect to an existing endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct ConnectArgs {
     /// Certificate authority that signed the server's certificate, PEM

@@ -1,8 +1,8 @@
 //! The rows of a scenario: cases of one strategy with options.
 //!
 //! In a file a row is the name of a strategy, or a table with options:
-//! `etcd = ["stream", { strategy = "stream", clients = 5 }]` ([`in_file`]). Which options a strategy
-//! takes is checked in [`options`].
+//! `etcd = ["stream", { strategy = "stream", clients = 5 }]` ([`in_file`]). Which options a
+//! strategy takes is checked in [`options`].
 
 mod in_file;
 mod options;
@@ -197,7 +197,7 @@ pub struct RowSpec {
     /// Further flags of our Kubernetes tier, as `--watch-cache=false`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server: Vec<String>,
-    /// The network on the way to the servers, where it is not the one that is there.
+    /// The imitated network between clients and servers; the real one if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
     /// Names of the [`super::Background`] loads that run meanwhile.

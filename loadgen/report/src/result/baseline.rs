@@ -20,12 +20,12 @@ pub struct Baseline {
     pub list_ms: Spread,
     /// Time of a body.
     pub body_ms: Spread,
-    /// CPU time of all servers during a list; null where none of them is ours.
+    /// CPU time of all servers during a list; null where loadgen started none.
     #[serde(default)]
     pub list_server_cpu_ms: Option<Spread>,
     /// Time of a round's list over that of its body.
     pub time_ratio: Spread,
-    /// The same of the servers' CPU time; null where none of them is ours.
+    /// The same of the servers' CPU time; null where loadgen started none.
     pub server_cpu_ratio: Option<Spread>,
     /// The same of the client's.
     pub client_cpu_ratio: Spread,
