@@ -437,9 +437,7 @@ fn stop_on_signals(progress: &Progress) -> Result<CancellationToken, Failure> {
         );
         cancelled.cancel();
         signalled().await;
-        eprintln!(
-            "stopped at once: what was written to an existing endpoint may be left there"
-        );
+        eprintln!("stopped at once: what was written to an existing endpoint may be left there");
         for folder in folders_left() {
             eprintln!("left behind: {}", folder.display());
         }

@@ -41,7 +41,8 @@ pub(in crate::run) fn never(
             "it leaves keys or leases behind, or compacts: only on servers that loadgen starts",
         );
     }
-    (!row.server.is_empty()).then_some("it needs other flags of the server, which loadgen does not start")
+    (!row.server.is_empty())
+        .then_some("it needs other flags of the server, which loadgen does not start")
 }
 
 /// Why a tier cannot serve objects of a kind; `None` when it can.
