@@ -1,7 +1,6 @@
 //! What `loadgen run` takes, and the parts of it that other commands share: how to connect to an
 //! endpoint, and limits for endpoints with other people's data.
 
-use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
