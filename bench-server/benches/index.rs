@@ -1,4 +1,4 @@
-//! The store's index beside other ordered sets, on 1,000,000 records with keys of 37 bytes.
+//! The store's index compared with other ordered sets, on 1,000,000 records with keys of 37 bytes.
 //!
 //! `cargo bench -p bench-server --bench index`. Every contender does the same work in the same
 //! order; scans are per key, all else per operation. What each takes in memory is printed first.

@@ -1,5 +1,5 @@
 //! One event to all who watch: the time from the write until 1,000 or 10,000 watchers hold its
-//! frame, and the whole of a watch-list beside it.
+//! frame, and a whole watch-list.
 //!
 //! Storage, cache and watchers are on one thread and no socket is between them, so the figure is
 //! what the server computes: applying, filtering, handing out, encoding.

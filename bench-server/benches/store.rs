@@ -69,7 +69,7 @@ fn requests_in_process(criterion: &mut Criterion) {
         };
         bencher.iter(|| store.snapshot().select(&request));
     });
-    // The answer says how many keys remain: that must not cost a walk over them.
+    // The response has the number of remaining keys, which must not cost a visit of each.
     for remain in [KEYS, KEYS / 2, 500] {
         let request = RangeRequest {
             key: keys[(KEYS - remain) as usize].clone().into(),

@@ -1,4 +1,4 @@
-//! Prints what the store keeps in memory beside the bytes that it is given: at rest, for history,
+//! Prints how much memory the store takes in addition to the stored bytes: at rest, for history,
 //! and after compaction.
 //!
 //! `cargo run --release -p bench-server --example store_memory`. Figures are the allocator's, so

@@ -230,7 +230,7 @@ pub fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     report::run(args)
 }
 
-/// `loadgen compare`: saved results of two sides, held against each other.
+/// `loadgen compare`: saved results of two sides, compared.
 ///
 /// # Errors
 /// When a folder holds no result, or they cannot be compared.
@@ -259,7 +259,7 @@ pub fn ab(args: &AbArgs) -> Result<Exit, Failure> {
 /// `loadgen guard`: this process becomes another program, or says why not.
 ///
 /// # Errors
-/// Always: a process that became another has nobody to return to.
+/// Always: this process was replaced.
 pub fn guard(args: &GuardArgs) -> Result<Exit, Failure> {
     let Some((program, rest)) = args.command.split_first() else {
         return Err(Failure::usage(anyhow::anyhow!("nothing to become")));
@@ -272,7 +272,7 @@ pub fn guard(args: &GuardArgs) -> Result<Exit, Failure> {
     Err(Failure::usage(anyhow::Error::new(error).context(context)))
 }
 
-/// The hidden command that serves what lists are held against, until it is killed.
+/// The hidden command that serves what lists are compared with, until it is killed.
 ///
 /// # Errors
 /// When it cannot.
@@ -301,7 +301,7 @@ pub fn capture(args: &CaptureArgs) -> Result<Exit, Failure> {
     let target: TargetSpec = args.target.parse().map_err(Failure::usage)?;
     let TargetSpec::Etcd(endpoints) = &target else {
         return Err(Failure::usage(anyhow!(
-            "`{target}` is no etcd that is there: capture reads http://HOST:PORT or https://HOST:PORT"
+            "`{target}` is not the address of an etcd: capture reads http://HOST:PORT or https://HOST:PORT"
         )));
     };
     let config = ClientConfig {
@@ -437,9 +437,7 @@ fn stop_on_signals(progress: &Progress) -> Result<CancellationToken, Failure> {
         );
         cancelled.cancel();
         signalled().await;
-        eprintln!(
-            "stopped at once: what was written to an endpoint that is not ours may be left there"
-        );
+        eprintln!("stopped at once: what was written to an existing endpoint may be left there");
         for folder in folders_left() {
             eprintln!("left behind: {}", folder.display());
         }

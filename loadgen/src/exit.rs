@@ -108,7 +108,7 @@ impl Failure {
         }
     }
 
-    /// True when nobody reads our output any more, which is how `loadgen … | head` ends: a success.
+    /// True when the output was closed, as by `loadgen … | head`: a success.
     #[must_use]
     pub fn is_broken_pipe(&self) -> bool {
         self.cause

@@ -24,7 +24,8 @@ pub enum Counted {
     Rounds,
     /// Puts that must reach watchers.
     Puts,
-    /// Small requests: their time ends them, so there is no number that they could be held against.
+    /// Small requests: their time ends them, so there is no number that they could be compared
+    /// with.
     Requests,
     /// Writes of objects that are watched: likewise.
     Writes,
@@ -74,7 +75,7 @@ impl Progress {
         }
     }
 
-    /// The loads that have begun, for whoever looks at them while they run.
+    /// The loads that have begun, for callers that show them while they run.
     #[must_use]
     pub fn loads(&self) -> &LiveLoads {
         &self.loads

@@ -1,12 +1,12 @@
 //! Runs scenarios: data set by data set, row by row, each on all targets that are started for it;
-//! then endpoints that are there, one by one, each with all rows.
+//! then existing endpoints, one by one, each with all rows.
 //!
 //! - [`plan`]: what was asked for, checked before anything starts
 //! - [`mod@target`]: what is measured
 //! - [`availability`]: whether a target can have a row, and this machine can hold it
 //! - [`case`]: one row, phase by phase
 //! - [`ab`]: pairs of starts of two targets, until the verdict is sure
-//! - [`foreign`]: endpoints that are not ours: precautions, seeding and cleaning up
+//! - [`foreign`]: existing endpoints: precautions, seeding and cleaning up
 //! - [`generators`]: several generators that make one load together
 
 pub mod ab;
@@ -73,8 +73,8 @@ pub async fn run(
     run.finish(failure)
 }
 
-/// What a run would find on endpoints that hold somebody's data, and do to them: a line each. They
-/// are asked what they are, counted and sampled; nothing is listed.
+/// What a run would find on endpoints that hold other people's data, and do to them: a line each.
+/// They are asked what they are, counted and sampled; nothing is listed.
 ///
 /// # Errors
 /// [`Failure`] with exit code 2 when one does not answer, or refuses.
@@ -110,7 +110,7 @@ struct Run<'a> {
     result: SavedResult,
     /// Data sets that were loaded through a Kubernetes API so far.
     loads: usize,
-    /// A server that holds somebody's data suffered: nothing else is measured.
+    /// A server that holds other people's data suffered: nothing else is measured.
     is_over: bool,
     /// When the only case begins, where that is asked for.
     beginning: Option<Arc<Beginning>>,
@@ -180,7 +180,7 @@ impl<'a> Run<'a> {
     }
 
     /// Case by case, each on all servers that are started for it one after the other: what is held
-    /// side by side was measured within minutes. An endpoint that is there is seeded once, for all
+    /// side by side was measured within minutes. An existing endpoint is seeded once, for all
     /// rows.
     async fn data_set(&mut self, data: &Arc<DataSet>) -> Result<(), Failure> {
         let plan = self.plan;
@@ -201,7 +201,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Rows on an endpoint that is there: seeded once, listed by every strategy, cleaned up
+    /// Rows on an existing endpoint: seeded once, listed by every strategy, cleaned up
     /// whatever happens.
     async fn foreign(&mut self, target: &Target, data: &Arc<DataSet>) -> Result<(), Failure> {
         if let TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) = target.spec {
@@ -239,7 +239,7 @@ impl<'a> Run<'a> {
         both(measured, deleted)
     }
 
-    /// Rows on a Kubernetes API that is there, in namespaces that are made for them and removed
+    /// Rows on an existing Kubernetes API, in namespaces that are made for them and removed
     /// whatever happens.
     async fn in_namespaces(&mut self, target: &Target, data: &Arc<DataSet>) -> Result<(), Failure> {
         if let Some(reason) =
@@ -306,8 +306,8 @@ impl<'a> Run<'a> {
         self.with_care(target, listed, &source, Some(name)).await
     }
 
-    /// Rows on an endpoint that holds somebody's data, from the cheapest to the dearest and with
-    /// all precautions.
+    /// Rows on an endpoint that holds other people's data, from the cheapest to the most expensive
+    /// and with all precautions.
     async fn with_care(
         &mut self,
         target: &Target,
@@ -394,7 +394,7 @@ impl<'a> Run<'a> {
             (Source::Loaded(loaded), _) => loaded.data().spec().name.clone(),
             (Source::There { .. }, name) => name.unwrap_or("there").to_owned(),
         };
-        // A row of a tier that nobody would expect of the target is not worth a line.
+        // A case of a tier that the target plainly does not have needs no line.
         if target.spec.lacks(tier).is_some()
             && self.scenario.rows.all().any(|(other, _)| other != tier)
         {
@@ -445,7 +445,7 @@ impl<'a> Run<'a> {
         self.keep();
     }
 
-    /// Writes what there is so far; nobody may come to write the rest.
+    /// Writes the results so far, since the run may be killed at any time.
     fn keep(&mut self) {
         self.judge();
         let interrupted = std::mem::replace(&mut self.result.report.interrupted, true);
@@ -534,7 +534,7 @@ fn both(measured: Result<(), Failure>, cleaned: Result<(), Failure>) -> Result<(
     }
 }
 
-/// What a row came to, for whoever watches.
+/// The outcome of a case in one line.
 fn one_line(case: &Case) -> String {
     let row = case.id();
     if let Some(reason) = case.outcome.reason() {

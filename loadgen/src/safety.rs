@@ -7,7 +7,7 @@
 //! - [`census`]: how many objects there are and how large they are, without reading them all
 //! - [`cost`]: what a case takes of the server at its peak, and in which order cases run
 //! - [`limits`]: what is refused, what needs consent, and the budget of bytes
-//! - [`canary`]: a small read beside the load, which stops it where the server suffers
+//! - [`canary`]: a small read during the load, which stops the load when the server is overloaded
 
 pub mod canary;
 pub mod census;

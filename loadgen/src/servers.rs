@@ -4,7 +4,7 @@
 //! - [`baseline`]: a server of as many bytes as a list has
 //! - [`mod@bench`]: ours, with both tiers
 //! - [`etcd`]: an etcd binary, and its data folder
-//! - [`attached`]: endpoints that are there
+//! - [`attached`]: existing endpoints
 //! - [`launcher`]: what all of them begin with
 //! - [`running`]: what came of any of them
 //! - [`target_spec`]: `--target` as it is written

@@ -65,7 +65,7 @@ async fn three_members_share_the_lists_and_each_has_its_figures() {
         assert!(streams(&url).await > 0.0, "{url} has sent no list");
     }
 
-    // What was kept is somebody's data now: all members are watched.
+    // What was kept is other people's data now: all members are watched.
     let prefix = ["--prefix", "/loadgen/", "--pause", "0s"];
     let (code, report, log) = run(&endpoints, &prefix);
     assert_eq!(code, Some(0), "{log}");

@@ -1,4 +1,4 @@
-//! `loadgen` against an endpoint that is not ours: wrong answers are found, and other people's data
+//! `loadgen` against an existing endpoint: wrong answers are found, and other people's data
 //! is left alone.
 
 #[path = "foreign/care.rs"]

@@ -233,7 +233,7 @@ fn a_program_that_answers_wrongly_fails_its_row_with_one_line() {
         ),
         (
             format!("{ready}; echo hello; sleep 60"),
-            "clientv3 says what nobody understands: hello",
+            "clientv3 prints an unexpected line: hello",
         ),
     ];
     for (script, message) in scripts {

@@ -1,5 +1,5 @@
 //! A run's own network and CPUs: what held is in the head line and in the result (`foreign.rs` has
-//! endpoints that are there, which keep the host's network).
+//! existing endpoints, which keep the host's network).
 
 use std::process::{Command, Output};
 

@@ -188,7 +188,7 @@ fn whole_lists_are_never_taken_for_shards() {
         assert_eq!(code, Some(0), "{strategy}: {log}");
         assert!(log.contains(says), "{strategy}: {log}");
     }
-    // Every other list lacks an item: the workers' lists, or the one that they are held against.
+    // Every other list lacks an item: the workers' lists, or the one that they are compared with.
     let (code, log) = against(Fault::Drop, "client-filtered:2");
     assert_eq!(code, Some(1), "{log}");
 }

@@ -2,9 +2,11 @@
 //! long anything took is not looked at: only that it was counted, and that what was counted fits
 //! together.
 
-use std::fs;
+#[allow(dead_code, reason = "each test reads other parts of a result")]
+#[path = "support/small_run.rs"]
+mod small_run;
+
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -40,22 +42,9 @@ impl Run {
 
     /// The same with more on the command line.
     fn with_flags(rows: &str, flags: &[&str]) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let scenario = format!("{HEAD}\n{rows}");
-        fs::write(folder.path().join("small.toml"), scenario).expect("a writable folder");
-        let output = Command::new(env!("CARGO_BIN_EXE_loadgen"))
-            .args(["run", "small.toml", "--out", "out"])
-            .args(flags)
-            .current_dir(folder.path())
-            .stdin(Stdio::null())
-            .output()
-            .expect("it starts");
-        let log = String::from_utf8_lossy(&output.stderr).into_owned();
-        Self {
-            code: output.status.code(),
-            report: saved_report(&folder.path().join("out"), &log),
-            log,
-        }
+        let (code, report, log) = small_run::run(&format!("{HEAD}\n{rows}"), flags);
+        assert_ne!(report, Value::Null, "no result: {log}");
+        Self { code, report, log }
     }
 
     /// Runs one row of the etcd tier.
@@ -83,14 +72,6 @@ impl Run {
         let written = &self.report["data_sets"][0]["fingerprint"];
         assert_eq!(&verified["fingerprint"], written);
     }
-}
-
-fn saved_report(out: &Path, log: &str) -> Value {
-    let folders = fs::read_dir(out).unwrap_or_else(|e| panic!("no result: {e}\n{log}"));
-    let folders: Vec<_> = folders.flatten().map(|entry| entry.path()).collect();
-    assert_eq!(folders.len(), 1, "one result: {folders:?}");
-    let report = fs::read(folders[0].join("report.json")).expect("a report");
-    serde_json::from_slice(&report).expect("JSON")
 }
 
 #[track_caller]

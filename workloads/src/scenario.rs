@@ -5,20 +5,22 @@
 //!
 //! - [`data`]: data sets
 //! - [`rows`]: rows, each one strategy; [`case`]: cases of several loads
-//! - [`background`]: loads beside a row
+//! - [`background`]: loads in the background of a case
 //! - [`threshold`]: limits of figures
+//! - [`overrides`]: what the command line changes
 //! - [`saturate`]: searches for the highest rate; [`units`]: sizes and durations
 
 mod background;
 mod case;
 mod data;
 mod network;
+mod overrides;
 mod rows;
 mod saturate;
 mod threshold;
 mod units;
 
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,12 +29,12 @@ use toml::Spanned;
 
 use crate::cpu_list::CpuList;
 use crate::did_you_mean::did_you_mean;
-use crate::strategy::{Driver, Strategy};
 
 pub use background::{Background, Keys};
 pub use case::{CaseSpec, LoadSpec, Operation, OperationError, Stall, Start};
 pub use data::{DataSetSpec, Kind};
 pub use network::{Bandwidth, BandwidthError, Network};
+pub use overrides::Overrides;
 pub use rows::{BaselineMode, Http, Media, Reshard, RowSpec, Rows, ShardKey, ShardPlan, Writes};
 pub use saturate::{Objective, ObjectiveError, Saturate};
 pub use threshold::ThresholdSpec;
@@ -141,7 +143,7 @@ pub struct Scenario {
     pub warmup: u32,
     /// Streams that are cancelled after their first chunk; 0 for none.
     pub first_chunk_streams: u32,
-    /// Time allowed for them in all; 5 s by default, 20 s beside other loads.
+    /// Time allowed for them in all; 5 s by default, 20 s with other loads.
     #[serde(
         with = "duration_text::option",
         skip_serializing_if = "Option::is_none"
@@ -165,7 +167,7 @@ pub struct Scenario {
     /// Cases of several loads.
     #[serde(rename = "case", skip_serializing_if = "Vec::is_empty")]
     pub cases: Vec<CaseSpec>,
-    /// Loads that run beside the rows that name them.
+    /// Loads that run in the background of the cases that name them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<Background>,
     /// Limits of figures.
@@ -174,33 +176,6 @@ pub struct Scenario {
     /// Data sets, which are loaded and measured one by one in this order; never empty.
     #[serde(rename = "data_set")]
     pub data_sets: Vec<DataSetSpec>,
-}
-
-/// Command-line overrides of a scenario; `None` keeps the value of the file.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Overrides {
-    /// `--objects`, of every data set.
-    pub objects: Option<NonZeroU64>,
-    /// `--object-size` in bytes, of every data set that has a size; pods have their own.
-    pub object_size: Option<NonZeroU64>,
-    /// `--seed`, of every data set.
-    pub seed: Option<u64>,
-    /// `--repeats`.
-    pub repeats: Option<NonZeroU32>,
-    /// `--clients`.
-    pub clients: Option<NonZeroU32>,
-    /// `--rate`, of every row of small requests.
-    pub rate: Option<f64>,
-    /// `--duration`, of every row of small requests.
-    pub duration: Option<Duration>,
-    /// `loadgen saturate`: the search for the highest rate, made for each row of small requests.
-    pub saturate: Option<Saturate>,
-    /// `--strategies`: rows to keep or add, in this order, on each tier that has them.
-    pub strategies: Option<Vec<Strategy>>,
-    /// `--rtt`, `--bandwidth`, `--client-read-rate`: the network of every row.
-    pub network: Option<Network>,
-    /// `--cases`: cases of several loads to keep, by name; rows are left out.
-    pub cases: Option<Vec<String>>,
 }
 
 /// An error of a scenario.
@@ -409,170 +384,6 @@ impl Scenario {
             scenario.thresholds.push(threshold);
         }
         Ok(scenario)
-    }
-
-    /// Applies the overrides of the command line.
-    ///
-    /// # Errors
-    /// [`ScenarioError::Override`] when an override applies to nothing (a size for pods, a strategy
-    /// that no tier has) or makes the scenario invalid.
-    pub fn override_with(&mut self, overrides: &Overrides) -> Result<(), ScenarioError> {
-        let refuse = |scenario: &Self, message: String| ScenarioError::Override {
-            scenario: scenario.name.clone(),
-            message,
-        };
-        let given = self.data_sets.clone();
-        let mut sized = false;
-        for spec in &mut self.data_sets {
-            spec.objects = overrides.objects.unwrap_or(spec.objects);
-            spec.seed = overrides.seed.unwrap_or(spec.seed);
-            if let (Some(size), Kind::ConfigMaps | Kind::Raw) = (overrides.object_size, spec.kind) {
-                spec.object_size = Some(size);
-                sized = true;
-            }
-        }
-        if overrides.object_size.is_some() && !sized {
-            return Err(refuse(
-                self,
-                "--object-size does not apply: pods have a size of their own".to_owned(),
-            ));
-        }
-        if let Some(Err(message)) = self
-            .data_sets
-            .iter()
-            .map(DataSetSpec::check)
-            .find(Result::is_err)
-        {
-            return Err(refuse(self, message));
-        }
-        if let Some(repeats) = overrides.repeats {
-            self.repeats = repeats.get();
-            for row in self.rows.all_mut() {
-                row.repeats = None;
-            }
-        }
-        if let Some(strategies) = &overrides.strategies {
-            let rows = self.rows.only(strategies);
-            rows.check().map_err(|message| refuse(self, message))?;
-            self.rows = rows;
-            self.cases.clear();
-        }
-        if let Some(names) = &overrides.cases {
-            self.only_cases(names)
-                .map_err(|message| refuse(self, message))?;
-        }
-        if let Some(clients) = overrides.clients {
-            self.clients = clients.get();
-            for row in self.rows.all_mut() {
-                row.clients = None;
-            }
-        }
-        let paced = overrides.rate.is_some() || overrides.duration.is_some();
-        let takes_pace = |row: &RowSpec| match row.strategy.driver() {
-            Driver::Requests | Driver::ShardedWatch => true,
-            Driver::Loads => overrides.rate.is_none(),
-            _ => false,
-        };
-        if paced && !self.rows.all().any(|(_, row)| takes_pace(row)) {
-            let message = "--rate and --duration are for rows of small requests (`get` and `put`) and for `watch-sharded:N`; --duration also for cases of several loads";
-            return Err(refuse(self, message.to_owned()));
-        }
-        for row in self.rows.all_mut() {
-            if overrides.rate.is_some() {
-                row.rate = None;
-                row.arrivals = None;
-            }
-            row.duration = row.duration.filter(|_| overrides.duration.is_none());
-        }
-        if let Some(saturate) = overrides.saturate {
-            self.rows.searched(saturate);
-            self.cases.clear();
-            self.thresholds.clear();
-        }
-        if let Some(network) = overrides.network {
-            network.check().map_err(|message| refuse(self, message))?;
-            for case in &mut self.cases {
-                case.network = Some(network);
-            }
-            for row in self.rows.all_mut() {
-                row.network = Some(network);
-                // The baseline would come without it.
-                row.yardstick = None;
-            }
-            self.thresholds.clear();
-        }
-        rows::check_rate(overrides.rate).map_err(|message| refuse(self, message))?;
-        self.rate = overrides.rate.or(self.rate);
-        self.duration = overrides.duration.unwrap_or(self.duration);
-        for case in &mut self.cases {
-            case.duration = case.duration.filter(|_| overrides.duration.is_none());
-        }
-        let checked = self.cases.iter().try_for_each(|c| c.check(self.duration));
-        checked.map_err(|message| refuse(self, message))?;
-        self.rows.set_cases(&self.cases);
-        self.rows.without_doubles();
-        self.check_searches()
-            .map_err(|message| refuse(self, message))?;
-        // A threshold applies to the scenario's own row: with other clients or another rate it is
-        // another.
-        if overrides.clients.is_some() || overrides.rate.is_some() {
-            self.thresholds.clear();
-        }
-        // Most limits depend on the number and the size of objects.
-        let is_as_given = |(now, given): (&DataSetSpec, &DataSetSpec)| {
-            (now.objects, now.object_size) == (given.objects, given.object_size)
-        };
-        if !self.data_sets.iter().zip(&given).all(is_as_given) {
-            self.thresholds.retain(ThresholdSpec::is_of_any_size);
-        }
-        self.drop_thresholds_of_missing_rows();
-        Ok(())
-    }
-
-    /// Keeps the cases with these names and no rows.
-    fn only_cases(&mut self, names: &[String]) -> Result<(), String> {
-        let known: Vec<&str> = self.cases.iter().map(|case| case.name.as_str()).collect();
-        for name in names {
-            if !known.contains(&name.as_str()) {
-                return Err(match did_you_mean(name, &known) {
-                    Some(suggestion) => {
-                        format!("there is no case `{name}`, did you mean `{suggestion}`?")
-                    }
-                    None => format!(
-                        "there is no case `{name}`: the scenario has only rows, which --strategies selects"
-                    ),
-                });
-            }
-        }
-        self.cases.retain(|case| names.contains(&case.name));
-        self.rows = Rows::default();
-        self.rows.set_cases(&self.cases);
-        Ok(())
-    }
-
-    /// Checks that the trials of every search are long enough.
-    fn check_searches(&self) -> Result<(), String> {
-        let rows = self.rows.all();
-        let searches = rows.filter_map(|(_, row)| Some((row.saturate?, row.duration)));
-        for (saturate, duration) in searches {
-            saturate.check(duration.unwrap_or(self.duration))?;
-        }
-        match self.rows.all().next() {
-            Some(_) => Ok(()),
-            None => Err(
-                "there is no row of small requests (`get` or `put`) to search for a rate of"
-                    .to_owned(),
-            ),
-        }
-    }
-
-    /// Drops the thresholds of rows that the command line has removed.
-    fn drop_thresholds_of_missing_rows(&mut self) {
-        let thresholds = std::mem::take(&mut self.thresholds);
-        self.thresholds = thresholds
-            .into_iter()
-            .filter(|threshold| threshold.check(self).is_ok())
-            .collect();
     }
 
     /// Returns the scenario as a file, which is saved with its result.

@@ -358,7 +358,7 @@ mod tests {
         }
     }
 
-    /// Neither how many digits there are nor what an exponent says takes more than a walk.
+    /// Neither how many digits there are nor what an exponent says takes more than one pass.
     #[test]
     fn no_quantity_is_expensive() {
         assert_eq!(canonical("1e2147483646").as_deref(), Some("1e2147483646"));

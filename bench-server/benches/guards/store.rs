@@ -125,9 +125,10 @@ fn put((store, request): (Store, PutRequest)) -> (Store, Result<PutResponse, Ref
 
 type Watched = (Store, PutRequest, Vec<WatchStream>);
 
-// Maps and the watchers' tree have seeds of each run, so that nobody can choose their shape:
-// 200,900 to 212,400 of one build. Builds that inlined otherwise took 161,000 to 226,100, so the
-// server's own calls are linked into this program (`wire.rs`), and it is inlined as it is there.
+// Maps and the watchers' tree are seeded at random in each run, so that clients cannot choose their
+// shape: 200,900 to 212,400 of one build. Builds that inlined otherwise took 161,000 to 226,100, so
+// the server's own calls are linked into this program (`wire.rs`), and it is inlined as it is
+// there.
 #[library_benchmark(config = at_most(230_000))]
 #[bench::to_1000_watchers(setup = with_watchers)]
 fn publish((store, request, streams): Watched) -> (Store, Vec<WatchStream>) {

@@ -1,6 +1,6 @@
 //! Calls of the KV service from the bytes of a request to the last byte of its answer, without a
 //! socket: what HTTP/2 would write is taken from the body in the pieces that it would be written
-//! in. And the client's walk over such an answer.
+//! in. And the client's validator on such a response.
 
 use std::hint::black_box;
 use std::io::IoSlice;

@@ -1,5 +1,5 @@
-//! The first chunk of a stream that is then cancelled: 1,000 of them, alone and beside four lists
-//! that never end.
+//! The first chunk of a stream that is then cancelled: 1,000 of them, alone and while four lists
+//! are sent that never end.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What a server does that nobody asks anything: wake-ups of its threads, and CPU, while
+//! The cost of a server without requests: wake-ups of its threads, and CPU, while
 //! connections stand open.
 
 use std::collections::BTreeMap;

@@ -1,13 +1,12 @@
-//! Both tiers over a socket, server and client in two processes: see `docs/performance.md`.
+//! The etcd tier over a socket, server and client in two processes: see `docs/performance.md`.
 //!
-//! `cargo bench -p bench-server --bench wire -- sockets|lists|tls|kube|first|small|pace|idle|all…`
+//! `cargo bench -p bench-server --bench wire -- sockets|lists|tls|first|small|pace|idle|all…`
 //! prints a table each. Without a name nothing runs: together they take ten minutes, as long as all
 //! other benches. What is compared is taken in turn, round after round, so that a busy machine
 //! slows all of it. CPU times are the processes' clocks, not their wall time.
 
 mod first;
 mod idle;
-mod kube;
 mod lists;
 mod pace;
 mod server;
@@ -22,11 +21,10 @@ const SERVE_BASELINE: &str = "serve-baseline";
 /// Instead of every name.
 const ALL: &str = "all";
 
-const TABLES: [(&str, fn()); 8] = [
+const TABLES: [(&str, fn()); 7] = [
     ("sockets", sockets::run),
     ("lists", lists::run),
     ("tls", lists::run_tls),
-    ("kube", kube::run),
     ("first", first::run),
     ("small", small::run),
     ("pace", pace::run),

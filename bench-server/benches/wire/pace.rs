@@ -1,10 +1,10 @@
 //! Small requests at a set rate: latency from the intended start, with small writes gathered and
 //! not.
 //!
-//! A tail of one second says little, so the two are taken by turns in `WIRE_ROUNDS` rounds (default
-//! 9) of `WIRE_MS` each, the order alternating, and a tail is the median of those of its rounds,
-//! with the lowest and the highest beside it. What gathering does to it is the ratio of the two
-//! within a round, which a machine that slows down between rounds does not change.
+//! A tail of one second says little, so the two are taken alternately in `WIRE_ROUNDS` rounds
+//! (default 9) of `WIRE_MS` each, the order alternating, and a tail is the median of those of its
+//! rounds, with the lowest and the highest beside it. What gathering does to it is the ratio of the
+//! two within a round, which a machine that slows down between rounds does not change.
 //!
 //! The client spins, so its own lateness is microseconds while it has a core; a column says how
 //! late it was. Where that is as much as the tail, the tail is the client's.

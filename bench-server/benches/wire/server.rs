@@ -50,17 +50,6 @@ impl Server {
         server
     }
 
-    /// Starts the Kubernetes tier in front of this one.
-    pub(crate) fn start_kube(&self) -> Self {
-        let storage = self.config.endpoints[0].to_string();
-        let debug = "--enable-debug-endpoints";
-        let flags = ["--listen-kube-urls", "http://127.0.0.1:0", debug];
-        Self::launch(
-            "kube",
-            &[&flags[..], &["--etcd-servers", &storage]].concat(),
-        )
-    }
-
     /// Starts the baseline of lists of `bytes` bytes: this bench's own program again.
     pub(crate) fn start_baseline(bytes: u64) -> Self {
         let own = std::env::current_exe().expect("this program has a path");
@@ -74,16 +63,16 @@ impl Server {
         let own = [&own[..], &["--enable-debug-endpoints"]].concat();
         let flags = flags.iter().map(AsRef::as_ref);
         let all: Vec<&OsStr> = own.iter().map(OsStr::new).chain(flags).collect();
-        Self::launch("etcd", &all)
+        Self::launch(&all)
     }
 
-    fn launch(tier: &str, flags: &[impl AsRef<OsStr>]) -> Self {
+    fn launch(flags: &[impl AsRef<OsStr>]) -> Self {
         let own = env!("CARGO_BIN_EXE_bench-server").to_owned();
         let command = std::env::var("WIRE_SERVER").unwrap_or(own);
         let mut words = command.split_whitespace();
         let mut command = Command::new(words.next().expect("WIRE_SERVER is a command"));
         command.args(words).args(flags);
-        Self::ready(tier, command)
+        Self::ready("etcd", command)
     }
 
     /// Starts a server that prints `ready NAME=URL`, and perhaps more, once it accepts connections.

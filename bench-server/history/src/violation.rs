@@ -27,7 +27,7 @@ pub enum Rule {
     /// A write was refused and is in the log.
     #[error("a refused write was done")]
     RefusedWrite,
-    /// The log has changes that nobody asked for.
+    /// The order of writes has changes that no request made.
     #[error("a change that no request made")]
     WriteFromNowhere,
     /// A write precedes what was seen before it was called.

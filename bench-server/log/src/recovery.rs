@@ -200,7 +200,7 @@ impl Files {
         self.snapshot.unwrap_or(1)
     }
 
-    /// Reads everything, in order, for whoever replays.
+    /// Reads everything, in order, for the replay.
     fn read(&self, disk: &dyn Disk, replay: SyncSender<Block>) -> Result<Found, LogError> {
         let mut found = Found {
             records: 0,
@@ -363,7 +363,7 @@ impl Files {
     }
 }
 
-/// Reads a snapshot for whoever replays; returns its bytes.
+/// Reads a snapshot for the replay; returns its bytes.
 fn read_snapshot(
     disk: &dyn Disk,
     number: u64,

@@ -41,7 +41,7 @@ impl Event {
         };
     }
 
-    /// Bytes of history that this event keeps beside the current keys.
+    /// Bytes of history that this event keeps in addition to the current keys.
     fn history_bytes(&self) -> u64 {
         let tombstone = match self.record.is_tombstone() {
             true => self.record.wire_len(),
@@ -201,7 +201,7 @@ impl State {
         self.compacted
     }
 
-    /// Bytes of history kept beside the current keys.
+    /// Bytes of history kept in addition to the current keys.
     pub(super) fn history_bytes(&self) -> u64 {
         self.log.bytes()
     }
@@ -251,7 +251,7 @@ impl State {
         (Some(commit), garbage)
     }
 
-    /// Publishes a commit that was made beside this state; the revision then.
+    /// Publishes a commit that was prepared on another index; returns the revision after it.
     pub(super) fn apply(&mut self, commit: Commit) -> i64 {
         commit.iter().for_each(|event| event.redo(&mut self.tree));
         self.revision += 1;

@@ -1,7 +1,8 @@
-//! Leases: keys that live as long as somebody keeps them alive.
+//! Leases: keys that live as long as a client sends keep-alives.
 //!
-//! Time is a parameter (a monotonic [`Instant`]), so that whoever ticks the store decides what time
-//! it is. A lease that is due is as good as gone at once; its keys are deleted by the next tick.
+//! Time is a parameter (a monotonic [`Instant`]), so that the caller that ticks the store decides
+//! what time it is. A lease that is due is as good as gone at once; its keys are deleted by the
+//! next tick.
 
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@
 //! - [`range`]: what a Range selects from a view
 //! - `write_txn`: the writes of one request before they are committed, and `txn`: many of them
 //! - [`watch_hub`]: who is told of a commit
-//! - [`lease`], [`compaction`], `quota`, [`hash`]: what etcd has beside keys
+//! - [`lease`], [`compaction`], `quota`, [`hash`]: what etcd has other than keys
 //! - `wal`: the log on disk, where one is kept
 //!
 //! Writes are serialised by one lock. Reads take a lock only to copy a reference to the index;
@@ -193,7 +193,7 @@ impl Store {
         self.inner.open_lists.open(replaced)
     }
 
-    /// What lists that are being sent keep in memory beside the history that is kept anyway.
+    /// What lists that are being sent keep in memory in addition to the revision history.
     pub fn pinned(&self) -> Pinned {
         let forgotten = self.inner.state.read().forgotten_bytes();
         self.inner.open_lists.pinned(forgotten)
@@ -319,7 +319,7 @@ impl Store {
         }
         drop(writer);
         wakers.into_iter().for_each(Waker::wake);
-        // Freeing what only the old root held is nobody else's business.
+        // Freed without any lock: only the old root held it.
         drop(garbage);
         revision
     }

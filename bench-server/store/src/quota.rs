@@ -11,7 +11,7 @@ use super::{Store, Writer};
 
 /// etcd's default quota: 2 GiB.
 const DEFAULT_QUOTA: i64 = 2 * 1024 * 1024 * 1024;
-/// etcd's estimate of a put's size beside key and value, bytes.
+/// etcd's estimate of a put's size without key and value, bytes.
 const PUT_OVERHEAD: u64 = 256;
 /// etcd's estimate of a lease's size, bytes.
 pub(super) const LEASE_COST: u64 = 64;

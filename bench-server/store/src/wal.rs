@@ -194,7 +194,7 @@ impl Store {
         pending.revision()
     }
 
-    /// Notes a change beside keys in the log, if there is one.
+    /// Notes a change other than keys in the log, if there is one.
     pub(super) fn note(&self, writer: &mut Writer, change: Change) {
         if writer.pending.is_some() {
             self.accept(writer, Edits::None, Some(change));

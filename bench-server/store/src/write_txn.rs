@@ -167,7 +167,7 @@ impl<'a> Draft<'a> {
         response
     }
 
-    /// Deletes one key that is there.
+    /// Deletes one existing key.
     pub(super) fn delete(&mut self, prev: Record) {
         self.push(Event {
             record: Record::tombstone(prev.key(), self.base + 1),

@@ -1,4 +1,4 @@
-//! Files that somebody else may have written: scenarios, saved results, kubeconfigs.
+//! Files from other sources: scenarios, saved results, kubeconfigs.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Every parser that a stranger feeds, as a function of bytes.
+//! Every parser of untrusted bytes, as a function of bytes.
 //!
 //! A target panics when a parser does, and when what it found breaks a rule that holds for every
 //! input: what is written again is the same, two decoders agree, a refusal is an error and nothing

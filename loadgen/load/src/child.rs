@@ -169,7 +169,7 @@ impl ChildServer {
     }
 
     /// Waits for a line on standard output that begins with `prefix`; answers what follows it.
-    /// Nobody looks at what comes after: a second call finds nothing.
+    /// What follows is discarded: a second call returns nothing.
     ///
     /// # Errors
     /// [`ChildError::Died`] or [`ChildError::Slow`].
@@ -238,7 +238,7 @@ impl ChildServer {
     pub async fn terminate(mut self, within: Duration) {
         let pid = i32::try_from(self.pid).ok().map(Pid::from_raw);
         let asked = pid.is_some_and(|pid| kill(pid, Signal::SIGTERM).is_ok());
-        // Until it was waited for, its number is nobody else's.
+        // Until it was waited for, no other process has its pid.
         if !asked || timeout(within, self.child.wait()).await.is_err() {
             self.stop().await;
         }
@@ -290,7 +290,7 @@ async fn keep_lines(
             log.push_back(line.chars().take(KEPT_BYTES).collect());
         }
         if let Some(lines) = &lines {
-            // Closed: nobody waits for a ready line any more. Full: it is not among a thousand
+            // Closed: the ready line is no longer awaited. Full: it is not among a thousand
             // lines.
             lines.try_send(line.into_owned()).ok();
         }

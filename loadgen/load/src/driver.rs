@@ -3,7 +3,7 @@
 //! - [`closed`]: lists in rounds, by a fixed number of clients
 //! - [`calls`]: small requests, by clients that wait or on a schedule; `lane`: one connection's
 //!   share of them; [`run`]: what one run of them came to
-//! - [`lists`]: lists beside other loads, by clients that wait or on a schedule
+//! - [`lists`]: lists that run with other loads, in a closed loop or on a schedule
 //! - [`deliveries`]: watchers, and how long after its write each event came
 //! - [`open`]: the clock of the schedule of small requests; `alarm`: its timer
 //! - [`watch_workers`]: workers that watch; [`writers`]: what they watch being written

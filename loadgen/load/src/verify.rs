@@ -1,4 +1,4 @@
-//! Nothing is believed unverified: every list is held against what was seeded, from the bytes that
+//! Every list is compared with what was seeded, from the bytes that
 //! were received.
 //!
 //! Order and framing are checked while the bytes come in (`etcd_api::client::list_validator`);
@@ -145,7 +145,7 @@ pub enum Wrong {
     /// A client that is a program of its own says that its list took longer than we waited for it.
     #[error("the client says that its list took {took:?}, and it answered after {elapsed:?}")]
     Time {
-        /// By its word.
+        /// As it says.
         took: Duration,
         /// By our clock.
         elapsed: Duration,

@@ -5,8 +5,8 @@
 //! - [`Sampler`]: processes over time, on a thread of its own
 //! - [`MetricsClient`], [`MetricsText`]: a server's Prometheus page; [`AllocatedWatch`]: what it
 //!   has allocated, again and again
-//! - [`RemoteServer`]: a server that is somewhere else, by its own word; [`settle()`]: a server at
-//!   rest
+//! - [`RemoteServer`]: a server that is somewhere else, by its own metrics; [`settle()`]: a server
+//!   at rest
 //! - [`Rounds`]: time and CPU round by round
 //! - [`heap`]: what one thread of this process holds
 //! - [`machine()`], [`disk`], [`MachineClocks`]: the machine, what it has left, and what it did

@@ -54,8 +54,8 @@ pub struct Disk {
     pub free_bytes: u64,
 }
 
-/// What a machine did in a stretch of time, besides what is ours. Each is `None` where the kernel
-/// does not tell.
+/// What a machine did in an interval, apart from the generator and its servers. Each is `None`
+/// where the kernel does not tell.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct MachineLoad {
     /// CPU time of other processes, as a part of all that the cores could give, from 0 to 1.
@@ -90,7 +90,7 @@ const LEAST_TOLD: Duration = Duration::from_millis(500);
 pub struct MachineClocks {
     at: Instant,
     /// CPU time that all processes have used since the machine was started. Within ticks of 10 ms
-    /// on each core; interrupts are nobody's.
+    /// on each core; interrupts are counted for no process.
     used: Option<Duration>,
     /// What its host kept from it.
     stolen: Option<Duration>,

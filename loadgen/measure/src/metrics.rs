@@ -148,7 +148,7 @@ impl MetricsClient {
 pub struct MetricsText(String);
 
 impl MetricsText {
-    /// A page that somebody has fetched.
+    /// A page that was fetched.
     #[must_use]
     pub fn new(page: String) -> Self {
         Self(page)

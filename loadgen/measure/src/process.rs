@@ -37,7 +37,7 @@ pub struct Process {
 /// Why a process could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    /// The kernel's files about it cannot be read: it has ended, or belongs to somebody else.
+    /// The kernel's files about it cannot be read: it has ended, or belongs to another user.
     #[error("process {pid}: {source}")]
     Proc {
         /// Its number.
@@ -117,7 +117,7 @@ impl Process {
     /// of its own.
     ///
     /// # Errors
-    /// When it has ended, or belongs to somebody else.
+    /// When it has ended, or belongs to another user.
     pub fn reset_peak(&self) -> Result<(), ProcessError> {
         self.proc
             .clear_refs(procfs::process::ClearRefs::PeakRSS)

@@ -1,4 +1,4 @@
-//! A server that is not ours, an etcd or a Kubernetes API: what it costs is what its `/metrics`
+//! An existing etcd or Kubernetes API: its cost is what its `/metrics`
 //! says.
 //!
 //! That page has the memory as it is when it is asked for, and the CPU time of everything that the
@@ -29,7 +29,7 @@ pub struct RemotePage {
     connection: Connection,
 }
 
-/// A server that is somewhere else, measured by its own word.
+/// A server that is somewhere else, measured by its own metrics.
 #[derive(Debug)]
 pub struct RemoteServer {
     page: RemotePage,
@@ -41,7 +41,7 @@ pub struct RemoteServer {
     allocated_idle: Option<u64>,
 }
 
-/// What a remote server cost, by its own word. Sizes are in bytes.
+/// What a remote server cost, by its own metrics. Sizes are in bytes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RemoteCost {
     /// Resident size when it was opened.

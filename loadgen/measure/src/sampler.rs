@@ -1,4 +1,4 @@
-//! A thread that looks at processes on a fixed schedule, apart from any runtime that carries load.
+//! A thread that samples processes on a fixed schedule, apart from any runtime that carries load.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -40,7 +40,7 @@ pub struct Series {
     pub samples: Vec<Sample>,
 }
 
-/// A process to look at.
+/// A process to sample.
 #[derive(Debug)]
 pub struct Watched {
     /// How its series is called: see [`Series::process`].

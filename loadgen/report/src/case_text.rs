@@ -410,7 +410,7 @@ fn pace(case: &Case) -> Option<String> {
     ))
 }
 
-/// What a list takes beside its bytes alone, interleaved.
+/// The time of a list over that of its baseline, interleaved.
 fn beside_its_bytes(of: &Baseline) -> String {
     let Spread { min, p50, max, .. } = of.time_ratio;
     let how = if of.checked { "checked" } else { "unchecked" };

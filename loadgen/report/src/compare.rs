@@ -1,4 +1,4 @@
-//! Two sides held against each other, a verdict for each number of each case: better, worse, no
+//! Two sides compared, a verdict for each number of each case: better, worse, no
 //! difference, or cannot tell and why. `docs/compare.md` says how a verdict is made.
 //!
 //! A side is the results of several runs, since what counts is starts of a server, not lists of
@@ -27,6 +27,8 @@ pub mod text;
 mod verdict;
 mod warnings;
 mod wording;
+
+use serde::Serialize;
 
 use crate::result::{SavedResult, Spread};
 
@@ -61,7 +63,7 @@ pub enum CompareError {
         host: String,
     },
     /// One run is on both sides.
-    #[error("the run of {started} on {host} is on both sides: it would be held against itself")]
+    #[error("the run of {started} on {host} is on both sides: it would be compared with itself")]
     OnBothSides {
         /// When it began.
         started: String,
@@ -106,7 +108,7 @@ fn allowed_by(difference: &Difference) -> String {
     })
 }
 
-/// What is held against what.
+/// What is compared with what.
 #[derive(Debug, Clone, Copy)]
 pub struct Sides<'a> {
     /// Results of the base.
@@ -117,7 +119,7 @@ pub struct Sides<'a> {
     targets: Option<(&'a str, &'a str)>,
     /// Whether both sides are targets of the same runs, whose starts are pairs.
     is_paired: bool,
-    /// Whether somebody looked after each pair to know whether to go on.
+    /// Whether the verdict was computed after each pair to decide whether to go on.
     is_sequential: bool,
 }
 
@@ -187,7 +189,8 @@ pub struct Comparison {
 }
 
 /// One side of a comparison.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Side {
     /// Its targets, in the order of their partners on the other side.
     pub targets: Vec<String>,
@@ -206,7 +209,8 @@ pub struct Side {
 }
 
 /// A case without a verdict.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Unjudged {
     /// The case.
     pub case: String,

@@ -1,4 +1,4 @@
-//! What people look at: charts, a page, a table. Drawn only from a saved result, so that any result
+//! Draws charts, a page, a table. Drawn only from a saved result, so that any result
 //! can be drawn again.
 
 use std::any::Any;

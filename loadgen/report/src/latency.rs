@@ -127,7 +127,7 @@ pub fn quantiles_of_ms(histogram_ns: &Histogram<u64>, clamped: u64, groups: u64)
 }
 
 /// How many values a quantile needs before it says anything: 3 for the median (it is given with
-/// minimum and maximum beside it), 10/(1−q) above, so that about ten values lie beyond it.
+/// with minimum and maximum), 10/(1−q) above, so that about ten values lie beyond it.
 #[must_use]
 pub fn quantile_needs(q: f64) -> u64 {
     if q <= 0.5 {

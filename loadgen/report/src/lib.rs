@@ -4,9 +4,9 @@
 //!
 //! - [`result`]: the structs of `report.json` and the folder around it
 //! - [`latency`]: distributions, and which quantiles a sample may claim
-//! - [`threshold`]: promised limits, held against a result; [`threshold_table`]: how they are
+//! - [`threshold`]: promised limits, compared with a result; [`threshold_table`]: how they are
 //!   shown; `history`: how often each was met before; [`suite`]: those of several runs
-//! - [`compare`]: two sides held against each other; [`export`]: results for other programs
+//! - [`compare`]: two sides compared; [`export`]: results for other programs
 //! - [`mod@merge`]: the results of several generators as one; [`generator_lines`]: what is said of
 //!   them
 //! - [`draw`]: a result drawn into its folder: [`charts`], `page`
@@ -27,6 +27,8 @@ pub mod load_table;
 pub mod machine;
 pub mod merge;
 mod page;
+#[cfg(test)]
+mod published_schema;
 pub mod quantity;
 pub mod result;
 pub mod suite;

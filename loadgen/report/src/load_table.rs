@@ -170,7 +170,7 @@ fn notes(load: &Load) -> Vec<String> {
         ));
     }
     if !load.measured {
-        notes.push("beside the others, not measured".to_owned());
+        notes.push("runs with the others, not measured".to_owned());
     }
     notes
 }

@@ -3,7 +3,7 @@
 //! Counts and rates are added, and so are histograms, value by value: quantiles are those of all
 //! requests together, never means of quantiles. What every generator saw of the same servers
 //! (memory, CPU, counters, series) is taken once, from the first. The whole is valid when every
-//! part is. What each generator had stays beside it.
+//! part is. The figures of each generator are kept, too.
 //!
 //! - [`agreement`]: whether results are the parts of one run, and all of them
 //! - [`figures`]: the case and its loads; [`histograms`]: the times

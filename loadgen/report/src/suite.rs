@@ -39,7 +39,7 @@ pub struct SuiteResult {
     pub interrupted: bool,
     /// What was run, in its order.
     pub runs: Vec<SuiteRun>,
-    /// What a reader must know beside the figures: which run failed, and why.
+    /// What a reader must know besides the figures: which run failed, and why.
     pub notes: Vec<String>,
     /// Each threshold once.
     pub thresholds: Vec<SuiteLine>,

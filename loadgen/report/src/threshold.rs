@@ -32,8 +32,8 @@ const RESOLUTION: &str = "server.rss_resolution";
 const OWN_FIGURES: &str = "client.";
 
 /// Holds every bar of a scenario against the first target that has a case; the others' figures
-/// stand beside it. A bar is about the scenario's own objects: what somebody has is held against
-/// none.
+/// is shown next to it. A bar is about the scenario's own objects: what somebody has is compared
+/// with none.
 #[must_use]
 pub fn judge(scenario: &Scenario, report: &Report) -> Vec<Bar> {
     let is_ours = |name: &str| {
@@ -194,14 +194,14 @@ impl<'a> Figures<'a> {
         (Some(other), self.of(other, data_set, &spec.row))
     }
 
-    /// The target that the figure is held against, where it is one.
+    /// The target that the figure is compared with, where it is one.
     fn basis_target(&self, target: &str) -> Option<&str> {
         let start = self.spec.of_target.as_deref()?;
         let mut others = self.targets.iter().copied().filter(|name| *name != target);
         Some(others.find(|name| name.starts_with(start)).unwrap_or(start))
     }
 
-    /// Every target but the first, held against what the first has.
+    /// Every target but the first, compared with what the first has.
     fn others(&self, own: Option<f64>, data_set: &str) -> Vec<OtherTarget> {
         let others = self.targets.iter().skip(1);
         let beside_own = |&other: &&str| {

@@ -40,7 +40,7 @@ pub struct SuiteArgs {
     #[arg(long)]
     pub seed_data: bool,
 
-    /// What may be done to an endpoint that holds somebody's data.
+    /// What may be done to an endpoint that holds other people's data.
     #[command(flatten)]
     pub care: CareArgs,
 

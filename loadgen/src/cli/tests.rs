@@ -2,6 +2,7 @@
 
 use clap::CommandFactory as _;
 use clap::error::ErrorKind;
+use report::compare::Metric;
 
 use super::*;
 

@@ -101,7 +101,7 @@ impl Session {
     }
 
     /// Returns whether nothing else shall be measured: stopped from outside, or since a server with
-    /// somebody's data suffered.
+    /// other people's data suffered.
     pub(super) fn is_over(&self, exit: Exit) -> bool {
         self.stop.is_cancelled() || exit == Exit::Protected
     }

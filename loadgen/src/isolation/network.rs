@@ -165,7 +165,7 @@ mod linux {
     const CONGESTION_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
     /// The first that the system allows is taken; none of them paces. `cubic` is Linux's default,
     /// so most machines that run etcd have it. A system that chose another may keep `cubic` from
-    /// namespaces; `reno` is part of every kernel and is kept from nobody.
+    /// namespaces; `reno` is part of every kernel and allowed everywhere.
     const UNPACED: [&str; 2] = ["cubic", "reno"];
     /// The index of `lo`, which the kernel gives it in every namespace.
     const LOOPBACK_INDEX: i32 = 1;

@@ -106,7 +106,7 @@ impl MetricsListener {
                 let connection = http
                     .keep_alive(false)
                     .serve_connection(TokioIo::new(socket), answer);
-                // Who goes away or is slow has no answer, and nobody else is harmed.
+                // A client that disconnects or is slow gets no response; others are not affected.
                 timeout(CONNECTION_WITHIN, connection).await.ok();
                 drop(permit);
             });

@@ -1,4 +1,4 @@
-//! Rules that only read: some tens of keys from the beginning, whoever they belong to.
+//! Rules that only read: some tens of keys from the beginning, whatever they are.
 
 use bytes::Bytes;
 use etcd_api::client::Client;
@@ -16,7 +16,7 @@ use crate::timeouts::in_time;
 const PAGE: i64 = 5;
 /// Keys that are compared: more than a RangeStream's first message has.
 const SAMPLE: i64 = 20;
-/// A key that nobody has, for what needs a key.
+/// A key that does not exist, for requests that need a key.
 const NOBODYS_KEY: &[u8] = b"/loadgen/probe/nobody";
 /// From one request for progress to the next.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
@@ -160,7 +160,7 @@ async fn pages(probe: &Probe) -> Result<Found, Error> {
     };
     let second = match probe.range(request).await {
         Err(Error::Refused(Refusal::Compacted)) => {
-            return Ok(not_tried("somebody compacted between the two pages"));
+            return Ok(not_tried("a compaction came between the two pages"));
         }
         other => other?,
     };

@@ -21,7 +21,7 @@ use crate::timeouts::in_time;
 
 /// How long a lease lasts, in seconds; it is revoked sooner.
 const LEASE_TTL_S: i64 = 60;
-/// A lease that nobody has.
+/// A lease that does not exist.
 const NOBODYS_LEASE: i64 = 1;
 /// Values that `a` has, one after the other.
 pub(super) const FIRST: &[u8] = b"first";

@@ -1,7 +1,7 @@
 //! Two targets in pairs of fresh starts, until every deciding metric has a verdict or time is up.
 //!
 //! A block is two pairs in opposite orders, base new and new base, and a coin from the seed says
-//! which comes first: what drifts slowly hits both alike, and nobody can guess who is next. After
+//! which comes first: slow drift affects both alike. After
 //! each pair the verdicts are taken anew; the rule holds however often one looks
 //! (`report::compare`, `Method::Sequential`).
 

@@ -18,7 +18,7 @@
 //! - [`status`]: how loads are doing while they are measured; [`beginning`]: when that begins
 //! - [`beside`]: loads that run beside the row
 //! - [`network`]: a slower network on the way
-//! - [`care`]: rests between lists on a server that holds somebody's data
+//! - [`care`]: rests between lists on a server that holds other people's data
 //! - [`meter`]: memory, CPU and counters meanwhile; [`times`]: when it was, and the times that are
 //!   kept
 
@@ -84,7 +84,8 @@ pub(super) struct CaseRun<'a> {
     pub(super) run_begun: Instant,
     pub(super) progress: &'a Progress,
     pub(super) stop: &'a CancellationToken,
-    /// What is taken care of where the server holds somebody's data; `stop` is then also its own.
+    /// What is taken care of where the server holds other people's data; `stop` is then also its
+    /// own.
     pub(super) care: Option<&'a Precautions>,
     /// When the measured time begins, where that is asked for.
     pub(super) beginning: Option<Arc<Beginning>>,

@@ -1,8 +1,8 @@
 //! Endpoints that are not ours: what is taken care of there, and seeding and cleaning up, whatever
 //! happens in between.
 //!
-//! - [`precautions`]: what is taken care of where somebody's data is; [`endpoint`]: what is asked
-//!   for it
+//! - [`precautions`]: what is taken care of where other people's data is; [`endpoint`]: what is
+//!   asked for it
 //! - [`etcd`], [`kube`]: seeding and cleaning up
 
 mod endpoint;

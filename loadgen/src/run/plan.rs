@@ -43,7 +43,7 @@ pub struct Plan {
     pub notes: Vec<String>,
     pub(super) seed_data: bool,
     pub(super) keep_data: bool,
-    /// What may be done to an endpoint that holds somebody's data.
+    /// What may be done to an endpoint that holds other people's data.
     pub(super) allowed: Allowed,
     /// Whether `--strategies` names what is run.
     pub(super) names_strategies: bool,
@@ -244,7 +244,7 @@ impl Plan {
         lines.join("\n")
     }
 
-    /// Whether nothing is written to a target that is there: what it holds is listed.
+    /// Whether nothing is written to an existing endpoint: its own contents are listed.
     pub(super) fn only_reads(&self, target: &Target) -> bool {
         match target.spec {
             TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) => !self.seed_data,
@@ -323,7 +323,7 @@ impl Plan {
         }
     }
 
-    /// Where we write a data set on an endpoint that is not ours: each has its own place, since one
+    /// Where we write a data set on an existing endpoint: each has its own place, since one
     /// may be left for others to read when the next is written.
     pub(super) fn foreign_root(&self, data: &DataSet) -> String {
         format!("/loadgen/{}/{}/registry/", self.run_id, data.spec().name)

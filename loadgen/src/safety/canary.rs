@@ -1,4 +1,4 @@
-//! A small linearizable read beside the load, on a connection of its own, and a look at what the
+//! A small linearizable read during the load, on a connection of its own, and a check of what the
 //! server says of itself: where either shows that the server suffers, the load is stopped at once.
 //!
 //! - [`pulse`]: what the times of the reads say

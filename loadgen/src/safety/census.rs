@@ -92,7 +92,7 @@ impl fmt::Display for Census {
         write!(f, "{} objects", Quantity::Count(self.keys))?;
         match self.bytes {
             Some(bytes) => write!(f, ", about {} in one list", Quantity::bytes(bytes))?,
-            None => f.write_str(", nobody knows how large")?,
+            None => f.write_str(", of unknown size")?,
         }
         let read: usize = self.sample.pages.iter().map(|page| page.sizes.len()).sum();
         let pages = self.sample.pages.len();

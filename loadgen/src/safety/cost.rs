@@ -86,7 +86,8 @@ impl Cost {
         }
     }
 
-    /// Sorts cases from the cheapest to the dearest; what nobody knows is the dearest.
+    /// Sorts cases from the cheapest to the most expensive; what nobody knows is the most
+    /// expensive.
     #[must_use]
     pub fn order(self) -> impl Ord {
         (self.peak.unwrap_or(u64::MAX), self.rank)

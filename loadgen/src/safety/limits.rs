@@ -93,7 +93,7 @@ impl Allowed {
     ) -> Option<String> {
         let Some(peak) = cost.peak else {
             return (!self.yes)
-                .then(|| "nobody knows how large a list is; --yes allows it".to_owned());
+                .then(|| "the size of a list is unknown; --yes allows it".to_owned());
         };
         let shown = Quantity::bytes(peak);
         if peak > memory.bytes / 100 * NEVER_ABOVE_PERCENT {

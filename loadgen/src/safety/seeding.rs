@@ -59,7 +59,7 @@ pub enum Refused {
         fitting: u64,
     },
     /// Our own prefix is in use.
-    #[error("{keys} keys are already below `{prefix}`: another run's, or somebody else's")]
+    #[error("{keys} keys are already below `{prefix}`: of another run, or other data")]
     PrefixInUse {
         /// The prefix.
         prefix: String,

@@ -2,7 +2,7 @@
 //! again.
 //!
 //! What a server stores is not what it is sent: it gives uids and times, fills in defaults, and
-//! others may change the object on its way. So lists are held against what it answered to each
+//! others may change the object on its way. So lists are compared with what it answered to each
 //! POST, object by object, and not against the data set.
 //!
 //! - [`object`]: what is sent of an object

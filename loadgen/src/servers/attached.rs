@@ -12,7 +12,7 @@ use super::target_spec::TargetSpec;
 use crate::timeouts::{ANSWERS_WITHIN, in_time};
 
 impl Launcher {
-    /// Where a Kubernetes API that is there is, and what it lets us in by.
+    /// Where an existing Kubernetes API is, and what it lets us in by.
     ///
     /// # Errors
     /// [`KubeError`] when the file that kubectl reads has no such context, or cannot be read.
@@ -30,7 +30,7 @@ impl Launcher {
         }
     }
 
-    /// Connects to an endpoint that is there, once; asks a Kubernetes API for one object of
+    /// Connects to an existing endpoint, once; asks a Kubernetes API for one object of
     /// `resource`, which it may not want to tell.
     ///
     /// # Errors

@@ -58,9 +58,9 @@ pub enum StartError {
 pub struct Launcher {
     /// What starts servers.
     pub own_program: OwnProgram,
-    /// Connection settings for endpoints that are there; the endpoints in it do not count.
+    /// Connection settings for existing endpoints; the endpoints in it do not count.
     pub connect: ClientConfig,
-    /// What Kubernetes APIs that are there let clients in by.
+    /// Credentials for existing Kubernetes APIs.
     pub kube_access: KubeAccess,
 }
 

@@ -14,10 +14,10 @@ use tempfile::TempDir;
 
 use super::own_program::OwnProgram;
 
-/// Servers that are up, or an endpoint that is there.
+/// Servers that are up, or an existing endpoint.
 #[derive(Debug)]
 pub struct Running {
-    /// How to reach the etcd tier; `None` for a Kubernetes API that is there.
+    /// How to reach the etcd tier; `None` for an existing Kubernetes API.
     pub etcd: Option<ClientConfig>,
     /// URL of the Kubernetes API, once there is one.
     pub kube_url: Option<String>,

@@ -31,9 +31,9 @@ pub enum TargetSpec {
         /// Whether our Kubernetes tier runs in front of it, for rows of that tier.
         kube_tier: bool,
     },
-    /// An etcd that is there: its endpoints, comma separated.
+    /// An existing etcd: its endpoints, comma separated.
     Etcd(String),
-    /// A Kubernetes API that is there.
+    /// An existing Kubernetes API.
     Kube(String),
     /// The Kubernetes API of a context of the file that kubectl reads; empty for the current one.
     Kubeconfig(String),

@@ -1,5 +1,5 @@
-//! An endpoint that holds somebody's data is asked little before it is asked much, and nothing more
-//! once it suffers.
+//! An endpoint that holds other people's data is asked little before it is asked much, and nothing
+//! more once it suffers.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};

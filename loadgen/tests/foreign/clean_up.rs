@@ -1,4 +1,4 @@
-//! What a run has written to an endpoint that is not ours is deleted, whatever that endpoint makes
+//! What a run has written to an existing endpoint is deleted, whatever that endpoint makes
 //! of it.
 
 use std::process::Stdio;

@@ -1,4 +1,4 @@
-//! Members of an etcd cluster, as somebody else's that are there.
+//! Members of an etcd cluster, as an existing one.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};

@@ -1,4 +1,4 @@
-//! Our servers as processes of their own, as somebody else's that are there.
+//! Our servers as processes of their own, as existing endpoints.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;

@@ -54,7 +54,7 @@ pub struct CaseSpec {
     /// Further flags of our Kubernetes tier, as `--watch-cache=false`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server: Vec<String>,
-    /// The network on the way to the servers, where it is not the one that is there.
+    /// The imitated network between clients and servers; the real one if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
     /// What runs; never empty.

@@ -1,4 +1,4 @@
-//! The network between the generator and the servers, where it is not to be the one that is there.
+//! The imitated network between the generator and the servers.
 
 use std::fmt;
 use std::str::FromStr;

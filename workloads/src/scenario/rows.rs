@@ -1,15 +1,16 @@
 //! The rows of a scenario: cases of one strategy with options.
 //!
 //! In a file a row is the name of a strategy, or a table with options:
-//! `etcd = ["stream", { strategy = "stream", clients = 5 }]`.
+//! `etcd = ["stream", { strategy = "stream", clients = 5 }]` ([`in_file`]). Which options a
+//! strategy takes is checked in [`options`].
 
-use std::fmt;
+mod in_file;
+mod options;
+
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use serde::de::value::{MapAccessDeserializer, StrDeserializer};
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::case::CaseSpec;
 use super::network::Network;
@@ -24,10 +25,10 @@ use crate::strategy::{Driver, Strategy, Tier};
 #[serde(deny_unknown_fields)]
 pub struct Rows {
     /// Rows of the etcd tier.
-    #[serde(default, with = "written")]
+    #[serde(default, with = "in_file")]
     pub etcd: Vec<RowSpec>,
     /// Rows of the Kubernetes tier.
-    #[serde(default, with = "written")]
+    #[serde(default, with = "in_file")]
     pub kube: Vec<RowSpec>,
 }
 
@@ -196,7 +197,7 @@ pub struct RowSpec {
     /// Further flags of our Kubernetes tier, as `--watch-cache=false`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server: Vec<String>,
-    /// The network on the way to the servers, where it is not the one that is there.
+    /// The imitated network between clients and servers; the real one if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
     /// Names of the [`super::Background`] loads that run meanwhile.
@@ -329,113 +330,6 @@ impl RowSpec {
         options.extend(self.server.iter().cloned());
         options
     }
-
-    /// Checks that the options fit the strategy.
-    fn check(&self, tier: Tier) -> Result<(), String> {
-        let driver = self.strategy.driver();
-        let kube = tier == Tier::Kube;
-        // A separate program connects as its library does.
-        let ours = self.strategy.go_client().is_none();
-        let kube_list = kube && driver == Driver::List;
-        let lists = matches!(driver, Driver::List | Driver::Shards);
-        let sharded = self.strategy.workers().is_some();
-        let sharded_watch = driver == Driver::ShardedWatch;
-        let paced = driver == Driver::Requests || sharded_watch;
-        // Nothing else may take the server's time, and of which bytes it would be must be known.
-        let alone = self.clients.is_none()
-            && self.beside.is_empty()
-            && self.every.is_none()
-            && self.network.is_none();
-        let has_bytes = driver == Driver::List
-            && ours
-            && !matches!(self.strategy, Strategy::NoLists | Strategy::ReadYourWrite);
-        let shares_connections =
-            matches!(driver, Driver::Requests | Driver::Delivery | Driver::Idle);
-        let fields = [
-            (
-                "clients",
-                self.clients.is_some(),
-                !sharded && !sharded_watch,
-            ),
-            ("rate", self.rate.is_some(), paced),
-            (
-                "arrivals",
-                self.arrivals.is_some(),
-                driver == Driver::Requests,
-            ),
-            ("keys", self.keys.is_some(), driver == Driver::Requests),
-            (
-                "saturate",
-                self.saturate.is_some(),
-                driver == Driver::Requests,
-            ),
-            ("duration", self.duration.is_some(), paced),
-            (
-                "connections",
-                self.connections.is_some(),
-                shares_connections,
-            ),
-            (
-                "watchers",
-                self.watchers.is_some(),
-                driver == Driver::Delivery,
-            ),
-            ("repeats", self.repeats.is_some(), lists || sharded_watch),
-            ("every", self.every.is_some(), driver == Driver::List),
-            ("yardstick", self.yardstick.is_some(), has_bytes && alone),
-            ("frame", self.frame.is_some(), !kube && ours),
-            // Workers read an object's hash from protobuf.
-            (
-                "media",
-                self.media.is_some(),
-                kube && !sharded && !sharded_watch,
-            ),
-            ("shard_key", self.shard_key.is_some(), sharded),
-            ("shard_plan", self.shard_plan.is_some(), sharded),
-            ("writes", self.writes.is_some(), sharded_watch),
-            ("reshard", self.reshard.is_some(), sharded && sharded_watch),
-            ("gzip", self.gzip, kube_list),
-            ("http", self.http.is_some(), kube && ours),
-            ("read_per_s", self.read_per_s.is_some(), kube_list && ours),
-            ("server", !self.server.is_empty(), kube),
-        ];
-        for (field, given, fits) in fields {
-            if given && !fits {
-                return Err(format!(
-                    "strategy `{}` of the {tier} tier does not take `{field}`",
-                    self.strategy
-                ));
-            }
-        }
-        // The values of SETTINGS_MAX_FRAME_SIZE that HTTP/2 allows.
-        if let Some(frame) = self.frame.filter(|f| !(16_384..1 << 24).contains(&f.0)) {
-            return Err(format!(
-                "frame of {} bytes: HTTP/2 has 16 KiB to 16 MiB - 1",
-                frame.0
-            ));
-        }
-        let schedules = [
-            self.rate.is_some(),
-            self.arrivals.is_some(),
-            self.saturate.is_some(),
-        ];
-        if schedules.into_iter().filter(|is_given| *is_given).count() > 1 {
-            return Err(format!(
-                "strategy `{}`: `rate`, `arrivals` and `saturate` each say when requests are sent; keep one",
-                self.strategy
-            ));
-        }
-        if let Some(arrivals) = &self.arrivals {
-            arrivals.check().map_err(|error| error.to_string())?;
-        }
-        if let Some(keys) = self.keys {
-            keys.check().map_err(|error| error.to_string())?;
-        }
-        if let Some(network) = self.network {
-            network.check()?;
-        }
-        check_rate(self.rate)
-    }
 }
 
 /// Checks that a rate is a positive number.
@@ -563,65 +457,5 @@ impl Rows {
             return Err("at least one strategy is needed".to_owned());
         }
         Ok(())
-    }
-}
-
-// === a row in a file ===
-
-/// A row in a file: a name, or a table with options.
-#[derive(Deserialize)]
-#[serde(transparent)]
-struct Written(#[serde(deserialize_with = "name_or_table")] RowSpec);
-
-mod written {
-    use super::{RowSpec, Written};
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    #[derive(Serialize)]
-    #[serde(untagged)]
-    enum NameOrTable<'a> {
-        Name(crate::Strategy),
-        Table(&'a RowSpec),
-    }
-
-    pub(super) fn serialize<S: Serializer>(rows: &[RowSpec], to: S) -> Result<S::Ok, S::Error> {
-        // A case is serialized as [[case]].
-        let rows = rows.iter().filter(|row| row.case.is_none());
-        let rows = rows.map(|row| match row.strategy {
-            strategy if *row == RowSpec::from(strategy) => NameOrTable::Name(strategy),
-            _ => NameOrTable::Table(row),
-        });
-        rows.collect::<Vec<_>>().serialize(to)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Vec<RowSpec>, D::Error> {
-        let rows = Vec::<Written>::deserialize(from)?;
-        Ok(rows.into_iter().map(|Written(row)| row).collect())
-    }
-}
-
-fn name_or_table<'de, D: Deserializer<'de>>(from: D) -> Result<RowSpec, D::Error> {
-    from.deserialize_any(NameOrTable)
-}
-
-/// Deserializes by hand instead of untagged, so that a misspelt name keeps its error with a
-/// suggestion.
-struct NameOrTable;
-
-impl<'de> Visitor<'de> for NameOrTable {
-    type Value = RowSpec;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a strategy's name, or a table with `strategy` and options")
-    }
-
-    fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<RowSpec, E> {
-        Strategy::deserialize(StrDeserializer::new(name)).map(RowSpec::from)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RowSpec, A::Error> {
-        RowSpec::deserialize(MapAccessDeserializer::new(map))
     }
 }

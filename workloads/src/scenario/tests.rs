@@ -1,6 +1,7 @@
+use std::num::NonZeroU64;
+
 use super::*;
-use crate::strategy::PlainList;
-use crate::strategy::Tier;
+use crate::strategy::{PlainList, Strategy, Tier};
 
 const SMALL: &str = r#"
 name = "small"
@@ -294,7 +295,7 @@ fn the_command_line_keeps_a_strategy_s_rows_and_forgets_bars_without_one() {
     assert!(0 < of_any_size && of_any_size < pods.thresholds.len());
     for (objects, left) in [(150_000, pods.thresholds.len()), (10_000, of_any_size)] {
         let overrides = Overrides {
-            objects: std::num::NonZeroU64::new(objects),
+            objects: NonZeroU64::new(objects),
             ..Overrides::default()
         };
         pods.override_with(&overrides).expect("it fits");

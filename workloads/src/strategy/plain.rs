@@ -14,8 +14,8 @@ pub struct ListSpec {
     pub name: &'static str,
     /// How it asks.
     pub request: ListRequest,
-    /// Its place among the strategies when a server with somebody's data is measured, the cheapest
-    /// for that server first; 0 to 12.
+    /// Its place among the strategies when a server with other people's data is measured, the
+    /// cheapest for that server first; 0 to 12.
     pub rank: u8,
 }
 

@@ -53,7 +53,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// Returns the event; `None` if there is no object before or after, so that nobody has seen
+    /// Returns the event; `None` if there is no object before or after, so that no client has seen
     /// one.
     pub(crate) fn new(revision: i64, old: Option<Object>, new: Option<Object>) -> Option<Self> {
         (old.is_some() || new.is_some()).then(|| Self {

@@ -1,9 +1,9 @@
 //! Waits until the cache has reached a revision, and requests storage's progress meanwhile.
 //!
 //! The watch of a quiet resource sends nothing. So while anybody waits, storage is asked every 100
-//! ms how far its watch has come; while nobody waits it is not asked (KEP-2340). The first request
-//! is sent as soon as somebody begins to wait: the response to an earlier one may be from before
-//! the revision that is waited for.
+//! ms how far its watch has come; without a waiting read it is not asked (KEP-2340). The first
+//! request is sent as soon as a read begins to wait: the response to an earlier one may be from
+//! before the revision that is waited for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -101,7 +101,7 @@ impl Freshness {
                     tracing::debug!("{}: progress request failed: {error}", resource.name);
                 }
                 sleep(MIN_PROGRESS_GAP).await;
-                // Until the interval is over, or somebody else begins to wait.
+                // Until the interval is over, or another read begins to wait.
                 timeout(
                     PROGRESS_INTERVAL - MIN_PROGRESS_GAP,
                     self.arrived.notified(),

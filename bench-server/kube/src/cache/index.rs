@@ -4,8 +4,8 @@
 //! For each value there is a tree of the objects that have it, in key order like the cache itself,
 //! so that what an index finds is paged and encoded as the whole is. Indexes are persistent: they
 //! are part of a snapshot and cloned in constant time. A label costs nothing until a selector names
-//! it. Its index is then built beside the running cache ([`build`]), and kept until [`MOST_LABELS`]
-//! others have been used more recently.
+//! it. Its index is then built while the cache serves requests ([`build`]), and kept until
+//! [`MOST_LABELS`] others have been used more recently.
 
 pub(super) mod build;
 #[cfg(test)]
@@ -229,7 +229,7 @@ impl Candidates {
     }
 }
 
-/// An index that was built beside the running cache.
+/// An index that was built while the cache serves requests.
 #[derive(Debug)]
 pub(crate) enum NewIndex {
     Label(LabelIndex),

@@ -83,7 +83,8 @@ impl Body for TrackedBody {
         ready!(in_flight::poll_ready(context));
         let next = ready!(Pin::new(&mut self.body).poll_frame(context));
         let Some(Ok(frame)) = next else {
-            // Once the task is gone, nobody resets a stream whose client does not take the rest.
+            // Once the task has ended, a stream whose client does not read the rest cannot be
+            // reset.
             ready!(in_flight::poll_may_end(context));
             return Poll::Ready(next);
         };

@@ -344,7 +344,8 @@ impl DiskFile for SimulatedFile {
         called?;
         match written {
             0 if !bytes.is_empty() && state.bytes_left == Some(0) => Err(full()),
-            // A short write is at least one byte, or whoever writes on would never end.
+            // A short write is at least one byte, or the caller that writes the rest would never
+            // end.
             0 if !bytes.is_empty() => Err(io::ErrorKind::Interrupted.into()),
             written => Ok(written),
         }

@@ -29,7 +29,7 @@ pub(super) struct Entry {
     pub(super) change: Option<Change>,
 }
 
-/// What a write changes beside keys.
+/// What a write changes other than keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     /// A lease was granted.

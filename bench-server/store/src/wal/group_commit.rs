@@ -129,7 +129,7 @@ impl GroupCommit {
         }
     }
 
-    /// Wakes who waited, and frees what nobody sees any more.
+    /// Wakes the waiting writers, and frees what is no longer visible.
     fn published(&mut self, entries: &[Entry], aftermath: Aftermath) {
         self.taken += entries.len() as u64;
         self.waiting.publish(self.taken);
@@ -161,7 +161,7 @@ impl GroupCommit {
 
 impl Drop for GroupCommit {
     fn drop(&mut self) {
-        // Also when it panics: nobody waits for ever.
+        // Also when it panics, so that no writer waits for ever.
         self.waiting
             .fail("the thread of the log has ended".to_owned());
     }

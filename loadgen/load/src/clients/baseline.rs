@@ -1,5 +1,5 @@
 //! A client of the baseline: a thread like that of a client which lists, with the same HTTP and
-//! settings, and a plain socket beside it.
+//! settings, and a plain socket.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

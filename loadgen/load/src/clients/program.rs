@@ -45,7 +45,7 @@ pub enum ProgramError {
         log: String,
     },
     /// It said something else than was asked.
-    #[error("{name} says what nobody understands: {line}")]
+    #[error("{name} prints an unexpected line: {line}")]
     Garbage {
         /// The program.
         name: String,

@@ -18,7 +18,7 @@ pub(crate) async fn connected<C: 'static, E: Send + 'static>(
 ) -> Result<(), E> {
     let body = async move |says: oneshot::Sender<Result<(), E>>| match connect().await {
         Ok(connection) => {
-            // Otherwise whoever asked has gone.
+            // Otherwise the caller has gone.
             if says.send(Ok(())).is_ok() {
                 work(connection).await;
             }

@@ -3,7 +3,7 @@
 //! In the closed loop each client sends its next request when it has its answer. In the open loop
 //! requests are due at times that were fixed before: each latency is taken from there, whatever the
 //! generator and the connection did until it left. Uncorrected times, and by how much requests left
-//! late, are kept beside it.
+//! late, are recorded, too.
 
 use std::cell::Cell;
 use std::convert::Infallible;

@@ -28,7 +28,7 @@ const LIST_WITHIN: Duration = Duration::from_secs(600);
 pub enum Job {
     /// A whole list, every object checked.
     List,
-    /// A whole list, nothing looked at.
+    /// A whole list, unchecked.
     Drain,
     /// A list that is cancelled after its first object.
     FirstObject,
@@ -46,7 +46,7 @@ pub struct Done {
     /// From the call to its end (to the first object, for [`Job::FirstObject`]); of a list that was
     /// begun again, from then.
     pub latency: Duration,
-    /// From the call to the first object; `None` when nobody looked, or there was none.
+    /// From the call to the first object; `None` if not recorded, or without an object.
     pub first_object: Option<Duration>,
     /// CPU time of the client's thread meanwhile.
     pub cpu: Duration,
@@ -57,7 +57,7 @@ pub struct Done {
     pub restarts: Restarts,
     /// What it cost the program that did it, where that is not this one.
     pub program: Option<ClientCost>,
-    /// What the list held, where there was one and it was looked at.
+    /// What the list held, if there was one and it was checked.
     pub result: Result<Option<(Listed, Option<Found>)>, ListError>,
 }
 
@@ -89,8 +89,8 @@ pub struct Verifier {
     pub expected: Option<Expected>,
     /// What a node's list must hold, where lists ask for one node after the other.
     pub by_node: HashMap<String, Fingerprint>,
-    /// What the latest list held, where nobody knows what it should: at one revision there is one
-    /// answer.
+    /// What the latest list held, where its right contents are not known: at one revision there is
+    /// one answer.
     pub latest: Arc<Mutex<Option<(i64, Found)>>>,
 }
 

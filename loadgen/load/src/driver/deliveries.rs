@@ -1,10 +1,10 @@
-//! Watchers beside loads that write: how long after its write each event came, and whether every
-//! event came once and in order.
+//! Watchers that run with loads that write: how long after its write each event came, and whether
+//! every event came once and in order.
 //!
-//! What a watcher received is held against what was written by revision, when all is over: an event
-//! may come before the response to its write. A watcher keeps a sum of its revisions; of each event
-//! the revision and the time are kept. `read` is what a stream's watchers do: some stop reading now
-//! and then, some lose their connection and go on from the revision that they have.
+//! What a watcher received is compared with what was written by revision, when all is over: an
+//! event may come before the response to its write. A watcher keeps a sum of its revisions; of each
+//! event the revision and the time are kept. `read` is what a stream's watchers do: some stop
+//! reading now and then, some lose their connection and go on from the revision that they have.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -239,8 +239,8 @@ impl DeliveryWatchers {
 
     /// Waits until every watcher has the last of `writes`, and holds what they received against
     /// them; events of writes that were intended before `counted` are checked and not timed. Where
-    /// `others` write there too, nobody here knows what, so only the events of these writes are
-    /// looked at. Costs O(events × log writes).
+    /// `others` write there too, and what is not known here, so only the events of these writes are
+    /// checked. Costs O(events × log writes).
     ///
     /// # Errors
     /// [`DeliveryError`], the first that any watcher shows.
@@ -341,7 +341,7 @@ mod tests {
             .collect()
     }
 
-    /// What `finish` makes of one watcher with these events, where nobody else writes.
+    /// What `finish` makes of one watcher with these events, without other writers.
     async fn finished(seen: &[i64], written: &[i64]) -> Result<Delivered, DeliveryError> {
         finished_beside(seen, written, false).await
     }

@@ -1,4 +1,4 @@
-//! Lists of one load, beside other loads: by clients that wait, or on a schedule.
+//! Lists of one load, which runs with other loads: in a closed loop, or on a schedule.
 //!
 //! On a schedule a list that is due while every client has one waits for a client, and its time
 //! runs meanwhile: lists that take longer than the schedule allows show as latency, not as fewer
@@ -67,7 +67,7 @@ pub fn starts(pace: &Pace, seed: u64, shard: GeneratorShard) -> Starts {
 
 /// Lists for `duration` and waits for those under way, no longer than 120 s; when `stop` is
 /// cancelled, or a list has failed, no more are begun, and stopping waits for none. `job` is what
-/// is done: a checked list, or one that nobody looks at. What ends is counted in `live`.
+/// is done: a checked list, or an unchecked one. What ends is counted in `live`.
 ///
 /// # Errors
 /// The system's, when a schedule can have no timer.
@@ -87,7 +87,7 @@ pub async fn run(
     let mut tally = ListTally::default();
     loop {
         if stop.is_cancelled() {
-            // Clients give up what nobody waits for.
+            // Clients give up lists that are no longer awaited.
             break;
         }
         let ends = tally.overrun || tally.errors > 0;

@@ -1,6 +1,6 @@
 //! Small requests to a Kubernetes API: what operation n sends, and whether its response is right.
 //!
-//! They are about objects that are made for the load beside the data set, in its namespaces and
+//! They are about objects that are made for the load outside of the data set, in its namespaces and
 //! like its objects: what a list of the data set must hold does not change, and an apiserver may
 //! default, add and manage fields as it likes. `update` is what a controller does: the object as
 //! the server sent it last, with one annotation changed, under its resourceVersion.

@@ -16,7 +16,7 @@ pub(crate) trait RequestApi {
     type Connection;
     /// Why a connection has ended.
     type Error: fmt::Display;
-    /// A request that has ended, before its response was looked at.
+    /// A request that has ended, before its response was checked.
     type Answer<'a>: Answer;
 
     /// Returns the seed that operations and arrivals follow from.
@@ -25,7 +25,7 @@ pub(crate) trait RequestApi {
     /// Returns whether there are requests of several kinds.
     fn is_mixed(&self) -> bool;
 
-    /// Returns whether what was written is kept, to be held against events.
+    /// Returns whether what was written is kept, to be compared with events.
     fn keeps_writes(&self) -> bool;
 
     /// Returns operation `n`; a connection's own keys are `own`.

@@ -81,7 +81,7 @@ pub struct Calls {
     /// Up to where the next compaction goes: the revision that the store was at when it was
     /// compacted last.
     compact_at: AtomicI64,
-    /// Whether what was written is kept, to be held against events.
+    /// Whether what was written is kept, to be compared with events.
     keeps_writes: bool,
 }
 

@@ -1,7 +1,7 @@
 //! One worker's watch: from the state to whatever comes after it, also over a lost connection.
 //!
 //! The worker holds what an informer would: per object its revision, and a hash of its bytes in
-//! place of them. Each event is held against that: ADDED is new, MODIFIED and DELETED are of an
+//! place of them. Each event is compared with that: ADDED is new, MODIFIED and DELETED are of an
 //! object that is there, and revisions rise.
 //!
 //! - [`reshard_handover`]: from the shard that it has to another one

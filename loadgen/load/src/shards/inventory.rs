@@ -75,7 +75,7 @@ impl Inventory {
         Ok(Self { key: by, entries })
     }
 
-    /// Of objects that somebody else has looked at.
+    /// Of objects that were inspected elsewhere.
     #[must_use]
     pub fn of(key: ShardKey, entries: Vec<Entry>) -> Self {
         Self { key, entries }

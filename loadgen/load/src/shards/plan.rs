@@ -3,8 +3,8 @@
 //! them.
 //!
 //! One range a worker is tried first: short selectors, and neighbours stay together. Where that
-//! leaves a worker with more than [`GOOD_SKEW`] of the mean, hashes are dealt out one by one, the
-//! heaviest first to whoever has least, and a worker's selector names several ranges.
+//! leaves a worker with more than [`GOOD_SKEW`] of the mean, hashes are distributed one by one, the
+//! heaviest first to the worker with the least, and a worker's selector names several ranges.
 //!
 //! - [`contiguous`]: one range a worker; [`longest_first`]: as many as it takes
 

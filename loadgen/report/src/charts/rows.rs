@@ -45,7 +45,7 @@ pub(crate) struct Group {
 /// One row.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FigureRow {
-    /// What was done: rows of several targets that have it in common belong beside each other.
+    /// What was done: rows of several targets that have it in common belong next to each other.
     pub(crate) work: String,
     pub(crate) name: String,
     /// Encoding and number of values, below the name.

@@ -19,49 +19,19 @@ pub struct Document {
     /// and each line's margin holds.
     pub fail_above: Option<f64>,
     /// The base.
-    pub base: SideDocument,
+    pub base: Side,
     /// The new side.
-    pub new: SideDocument,
+    pub new: Side,
     /// What a reader should know first.
     pub notes: Vec<String>,
     /// Each metric of each case that both sides have.
     pub lines: Vec<LineDocument>,
     /// Cases that both sides have and that must not be compared, or that only the base has.
-    pub not_comparable: Vec<UnjudgedDocument>,
+    pub not_comparable: Vec<Unjudged>,
     /// Cases that the base has measured and that the new side cannot do, or failed at.
-    pub gone: Vec<UnjudgedDocument>,
+    pub gone: Vec<Unjudged>,
     /// Metrics that were asked for and that no case of both sides has.
     pub absent: Vec<String>,
-}
-
-/// One side of a comparison.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct SideDocument {
-    /// Its targets, in the order of their partners on the other side.
-    pub targets: Vec<String>,
-    /// The programs behind them.
-    pub programs: Vec<String>,
-    /// Number of runs.
-    pub runs: usize,
-    /// When the first of them began: RFC 3339, UTC.
-    pub first: String,
-    /// When the last of them began.
-    pub last: String,
-    /// Commits that the generator was built from.
-    pub commits: Vec<String>,
-    /// Where they ran: host, cores, CPU, memory.
-    pub machines: Vec<String>,
-}
-
-/// A case without a verdict.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct UnjudgedDocument {
-    /// The case.
-    pub case: String,
-    /// Why.
-    pub reason: String,
 }
 
 /// One metric of one case.
@@ -122,29 +92,6 @@ pub struct Sample {
     pub starts: Vec<f64>,
 }
 
-impl From<&Side> for SideDocument {
-    fn from(side: &Side) -> Self {
-        Self {
-            targets: side.targets.clone(),
-            programs: side.programs.clone(),
-            runs: side.runs,
-            first: side.first.clone(),
-            last: side.last.clone(),
-            commits: side.commits.clone(),
-            machines: side.machines.clone(),
-        }
-    }
-}
-
-impl From<&Unjudged> for UnjudgedDocument {
-    fn from(unjudged: &Unjudged) -> Self {
-        Self {
-            case: unjudged.case.clone(),
-            reason: unjudged.reason.clone(),
-        }
-    }
-}
-
 impl From<&[f64]> for Sample {
     fn from(starts: &[f64]) -> Self {
         Self {
@@ -203,12 +150,12 @@ impl From<&Comparison> for Document {
                 End::CannotTell => "cannot_tell",
             },
             fail_above: comparison.fail_above,
-            base: (&comparison.base).into(),
-            new: (&comparison.new).into(),
+            base: comparison.base.clone(),
+            new: comparison.new.clone(),
             notes: comparison.notes.clone(),
             lines: comparison.lines.iter().map(LineDocument::from).collect(),
-            not_comparable: comparison.not_comparable.iter().map(Into::into).collect(),
-            gone: comparison.gone.iter().map(Into::into).collect(),
+            not_comparable: comparison.not_comparable.clone(),
+            gone: comparison.gone.clone(),
             absent: comparison.absent.iter().map(ToString::to_string).collect(),
         }
     }
@@ -216,28 +163,11 @@ impl From<&Comparison> for Document {
 
 #[cfg(test)]
 mod tests {
-    use schemars::generate::SchemaSettings;
-
     use super::Document;
-
-    /// Set to write the file anew after a field was added.
-    const UPDATE: &str = "LOADGEN_UPDATE_SCHEMA";
+    use crate::published_schema;
 
     #[test]
     fn the_published_schema_is_that_of_the_structs() {
-        let schema = SchemaSettings::draft2020_12()
-            .for_serialize()
-            .into_generator()
-            .into_root_schema_for::<Document>();
-        let generated = serde_json::to_string_pretty(&schema).expect("plain data") + "\n";
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/schema/compare.schema.json");
-        if std::env::var_os(UPDATE).is_some() {
-            std::fs::write(path, &generated).expect("a writable source tree");
-        }
-        let published = std::fs::read_to_string(path).expect("the published schema");
-        assert!(
-            published == generated,
-            "the structs have changed: run this test with {UPDATE}=1 and look at the difference"
-        );
+        published_schema::assert_current::<Document>("compare.schema.json");
     }
 }

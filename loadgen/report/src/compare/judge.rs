@@ -51,7 +51,7 @@ struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// Refuses runs that must not be held against each other, and notes what else differs.
+    /// Refuses runs that must not be compared, and notes what else differs.
     fn check_runs(&mut self) -> Result<(), CompareError> {
         let Sides {
             base,
@@ -431,7 +431,7 @@ fn check_once(side: &[SavedResult]) -> Result<(), CompareError> {
     Ok(())
 }
 
-/// Refuses a run that is on both sides: it would be held against itself.
+/// Refuses a run that is on both sides: it would be compared with itself.
 fn check_apart(base: &[SavedResult], new: &[SavedResult]) -> Result<(), CompareError> {
     let run = |result: &SavedResult| {
         let report = &result.report;

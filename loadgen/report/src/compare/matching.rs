@@ -1,4 +1,4 @@
-//! Which cases of two results belong together: those that did the same, whoever did it.
+//! Which cases of two results belong together: those that did the same, on any target.
 
 use workloads::strategy::Tier;
 

@@ -8,7 +8,7 @@ use super::significance::{mann_whitney, sign_test};
 
 /// Probability that a verdict `better` or `worse` is wrong where nothing differs, at most.
 pub const ALPHA: f64 = 0.05;
-/// Above this many starts a side nobody is told how many it would take.
+/// Above this many starts a side, the number that would be needed is not given.
 const MOST_STARTS: f64 = 200.0;
 
 /// What two sets of starts say about the ratio of new to base.
@@ -282,7 +282,7 @@ impl Verdict {
         }
     }
 
-    /// Returns a sign for it, which stands beside its colour.
+    /// Returns a sign for it, which is shown next to its colour.
     #[must_use]
     pub fn sign(self) -> char {
         match self {

@@ -178,7 +178,7 @@ pub(super) fn of_servers(base: &SavedResult, new: &SavedResult) -> Vec<String> {
             ));
         }
         let (old, new) = (flags(&a), flags(&b));
-        // Of a server that was there before nobody knows its flags.
+        // The flags of an existing server are not known.
         if old != new && !old.is_empty() && !new.is_empty() {
             let only = |a: &BTreeSet<String>, b| listed(&a.difference(b).cloned().collect());
             warnings.push(format!(

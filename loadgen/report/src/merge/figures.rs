@@ -148,7 +148,7 @@ fn load(loads: &[&Load], times: &Histograms) -> Load {
     }
 }
 
-/// Whether nobody waits in a load: its one client is the schedule.
+/// Whether a load has no waiting client: its one client is the schedule.
 fn is_small_on_a_schedule(load: &Load) -> bool {
     load.offered_per_s.is_some() && !load.operation.starts_with("list by ")
 }
@@ -202,13 +202,13 @@ fn watchers(loads: &[&Load]) -> Option<WatcherSpread> {
     })
 }
 
-/// A sum; `None` where nobody has a value.
+/// A sum; `None` without any value.
 fn sum<T: Add<Output = T>>(values: impl Iterator<Item = Option<T>>) -> Option<T> {
     values.flatten().reduce(|sum, value| sum + value)
 }
 
 /// A sum of shares of a rate, which is the whole rate again and not a rounding beside it; `None`
-/// where nobody has one.
+/// without any.
 fn rate(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let sum = values
         .flatten()

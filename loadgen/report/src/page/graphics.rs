@@ -1,6 +1,6 @@
 //! The charts of the page, topic by topic.
 //!
-//! - `lanes`: marks along an axis, targets beside each other; `plot`: lines over an axis
+//! - `lanes`: marks along an axis, targets next to each other; `plot`: lines over an axis
 //! - `ratios`: targets over the first one; `over_time`: memory and CPU; `spectrum`: quantiles;
 //!   `size`: cost against the number of objects; `rate`: latency against the rate; `workers`:
 //!   cost against the number of workers
@@ -101,7 +101,7 @@ pub(super) fn topics(
         Topic {
             id: "first-chunk",
             title: "First chunk against the whole list",
-            about: "How long a reader waits for the first object: lists that were cancelled right after it, beside the whole list.",
+            about: "How long a reader waits for the first object: lists that were cancelled right after it, and the whole list.",
             figures: of.charts("first-chunk"),
         },
         Topic {

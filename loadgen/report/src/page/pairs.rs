@@ -36,7 +36,7 @@ impl Pairs {
         let against = |(at, target): (usize, &&str)| {
             let sides = Sides::of_targets(std::slice::from_ref(result), base, target);
             let found = (at > 0).then(|| compare(&sides, &Options::default()));
-            // What must not be compared has no verdict; its figures stand beside each other.
+            // What must not be compared has no verdict; its figures stand next to each other.
             found?.ok()
         };
         Self {

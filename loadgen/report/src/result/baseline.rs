@@ -1,9 +1,10 @@
-//! A row's lists beside a baseline: the same bytes from one contiguous buffer.
+//! A case's lists compared with a baseline: the same bytes from one contiguous buffer.
 
 use serde::{Deserialize, Serialize};
 
-/// What lists take beside a baseline: as many bytes from one contiguous buffer, over the same HTTP
-/// to the same kind of client, by a process of loadgen's own that is the same for every target.
+/// What lists take compared with a baseline: as many bytes from one contiguous buffer, over the
+/// same HTTP to the same kind of client, by a process of loadgen's own that is the same for every
+/// target.
 ///
 /// Two servers, or two minutes, of one machine may differ by more than a list and a body do. So the
 /// two are interleaved, and what is compared are the two of one round: a ratio holds for each round
@@ -19,12 +20,12 @@ pub struct Baseline {
     pub list_ms: Spread,
     /// Time of a body.
     pub body_ms: Spread,
-    /// CPU time of all servers during a list; null where none of them is ours.
+    /// CPU time of all servers during a list; null where loadgen started none.
     #[serde(default)]
     pub list_server_cpu_ms: Option<Spread>,
     /// Time of a round's list over that of its body.
     pub time_ratio: Spread,
-    /// The same of the servers' CPU time; null where none of them is ours.
+    /// The same of the servers' CPU time; null where loadgen started none.
     pub server_cpu_ratio: Option<Spread>,
     /// The same of the client's.
     pub client_cpu_ratio: Spread,

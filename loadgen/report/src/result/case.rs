@@ -368,7 +368,7 @@ pub enum Outcome {
         /// What spoiled them.
         reason: String,
     },
-    /// It was stopped, since the server holds somebody's data and suffered.
+    /// It was stopped, since the server holds other people's data and suffered.
     Stopped {
         /// What the server showed, or which limit was reached.
         reason: String,
@@ -425,7 +425,7 @@ pub struct Verified {
     pub objects: u64,
     /// Keys and values received, in bytes.
     pub bytes: u64,
-    /// Fingerprint of the keys and values, in hexadecimal, to be held against
+    /// Fingerprint of the keys and values, in hexadecimal, to be compared with
     /// [`super::DataSet::fingerprint`] where the whole set was asked for.
     pub fingerprint: String,
 }

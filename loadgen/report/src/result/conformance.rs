@@ -1,4 +1,4 @@
-//! What a probe found of an endpoint that was there, before anything was measured on it.
+//! What a probe found of an existing endpoint before anything was measured on it.
 
 use serde::{Deserialize, Serialize};
 

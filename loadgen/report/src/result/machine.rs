@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MachineLoad {
     /// CPU time of processes other than the generator and the servers, as a part of all that the
-    /// cores could give. Null where the servers are not ours.
+    /// cores could give. null on existing endpoints.
     pub others_cpu_part: Option<f64>,
     /// CPU time that the host of this virtual machine kept from it (steal), as a part of the same.
     pub stolen_cpu_part: Option<f64>,

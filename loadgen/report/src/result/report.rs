@@ -54,7 +54,8 @@ pub struct Report {
     /// The scenario's bars and what the run made of them.
     #[serde(default)]
     pub bars: Vec<Bar>,
-    /// What each etcd that holds somebody's data honours of the contract, by rules that only read.
+    /// What each etcd that holds other people's data honours of the contract, by rules that only
+    /// read.
     #[serde(default)]
     pub conformance: Vec<Conformance>,
 }

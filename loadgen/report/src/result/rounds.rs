@@ -9,6 +9,6 @@ use serde::{Deserialize, Serialize};
 pub struct Round {
     /// Wall-clock time until the last client was done.
     pub ms: f64,
-    /// CPU time of all servers meanwhile; null where none of them is ours.
+    /// CPU time of all servers meanwhile; null where loadgen started none.
     pub server_cpu_ms: Option<f64>,
 }

@@ -59,7 +59,7 @@ pub struct ServerFigures {
     /// tests.
     pub peaks_above_idle: Vec<u64>,
     /// Kernel memory of TCP sockets after the server settled: of all processes of this machine,
-    /// both ends of each connection here. Null where the servers are not ours, or the kernel does
+    /// both ends of each connection here. null on existing endpoints, or the kernel does
     /// not tell.
     #[serde(default)]
     pub socket_idle: Option<u64>,
@@ -69,10 +69,10 @@ pub struct ServerFigures {
     /// How far it may be from the truth, since each core counts some for itself.
     #[serde(default)]
     pub socket_resolution: Option<u64>,
-    /// The process of the etcd tier by itself; null where none is ours.
+    /// The process of the etcd tier by itself; null where loadgen started none.
     #[serde(default)]
     pub etcd: Option<TierFigures>,
-    /// The process of the Kubernetes tier by itself; null where none is ours.
+    /// The process of the Kubernetes tier by itself; null where loadgen started none.
     #[serde(default)]
     pub kube: Option<TierFigures>,
     /// User and system CPU time of the measured phase.
@@ -93,7 +93,7 @@ pub struct ServerFigures {
     pub members: Vec<MemberFigures>,
 }
 
-/// One member of a cluster, by its own word. Sizes are in bytes.
+/// One member of a cluster, by its own metrics. Sizes are in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MemberFigures {

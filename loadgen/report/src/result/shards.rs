@@ -128,7 +128,7 @@ pub struct Resharding {
     pub joined: ShardFigures,
 }
 
-/// Events of all workers, held against the writes: each must reach the worker that has its object,
+/// Events of all workers, compared with the writes: each must reach the worker that has its object,
 /// once, and no other.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A figure of one row held against its limit, with the same figure of every other target.
+/// A figure of one row compared with its limit, with the same figure of every other target.
 ///
 /// It is a statement about the machine that it ran on: a bar that is not met fails no run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub struct Bar {
     pub row: String,
     /// Path of the figure within a case, as `latency_ms.p50`.
     pub metric: String,
-    /// The target that is held against the limit.
+    /// The target that is compared with the limit.
     pub target: String,
     /// The limit: in the figure's unit, or a factor where there is a basis.
     pub limit: f64,
@@ -35,7 +35,7 @@ pub struct Bar {
     pub range: Option<[f64; 2]>,
     /// The same figure of the basis.
     pub base: Option<f64>,
-    /// What is held against the limit: the figure, or figure over base.
+    /// What is compared with the limit: the figure, or figure over base.
     pub value: Option<f64>,
     /// How far the figure may be from the truth, where it is growth of memory: see
     /// [`super::ServerFigures::rss_resolution`].

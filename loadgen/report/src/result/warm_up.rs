@@ -25,6 +25,6 @@ pub struct WarmUp {
     /// Whether time and peak stood still by then: the last three lists took the same within 10 % of
     /// their median (or 1 ms), and none of the last two raised the highest peak of private memory
     /// by 2 % (or 1 MiB). False after 20 lists or 30 s without. Null where so many lists were made
-    /// as the scenario says: at a pace, and on an endpoint that is not ours.
+    /// as the scenario says: at a pace, and on an existing endpoint.
     pub stands_still: Option<bool>,
 }

@@ -38,10 +38,11 @@ pub(in crate::run) fn never(
     }
     if writes_what_stays(scenario, row) {
         return Some(
-            "it leaves keys or leases that nobody would delete, or compacts: only on servers that we start",
+            "it leaves keys or leases behind, or compacts: only on servers that loadgen starts",
         );
     }
-    (!row.server.is_empty()).then_some("its server's flags are not ours to change")
+    (!row.server.is_empty())
+        .then_some("it needs other flags of the server, which loadgen does not start")
 }
 
 /// Why a tier cannot serve objects of a kind; `None` when it can.

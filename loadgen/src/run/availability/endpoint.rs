@@ -34,7 +34,7 @@ impl CaseRun<'_> {
         }
     }
 
-    /// Whether a server that holds somebody's data may have the row asked of it.
+    /// Whether the case may be run on a server that holds other people's data.
     pub(in crate::run) fn check_allowed(&self) -> Result<(), Early> {
         let refuse = |care: &Precautions| care.refuse(self.scenario, self.tier, self.spec);
         match self.care.and_then(refuse) {

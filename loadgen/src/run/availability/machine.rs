@@ -1,4 +1,4 @@
-//! Whether this machine can hold a row: what servers are known to need, held against what is free.
+//! Whether this machine can hold a row: what servers are known to need, compared with what is free.
 //!
 //! Factors are from measurements of the servers at their worst (etcd 3.7.1: 10,000 objects of 100
 //! KB), rounded up: a row that is N/A can be had with fewer objects, one that the kernel kills

@@ -89,5 +89,5 @@ fn refused_to(row: &ListCase, client: GoClient, running: &Running) -> Option<Str
         return Some(format!("{client} lists pods, not {}", row.resource));
     }
     (asks.namespace.is_some() || asks.own_namespaces.is_some())
-        .then(|| format!("{client} lists all namespaces, and not only ours are there"))
+        .then(|| format!("{client} lists all namespaces, and there are others than the run's"))
 }

@@ -79,7 +79,7 @@ impl CaseRun<'_> {
             self.spec.name()
         );
         let phase = self.progress.phase(&title, ROUNDS.into(), Counted::Lists);
-        // The first touch of new connections and windows is nobody's time.
+        // The first use of new connections and windows is not measured.
         for over in [Over::Http, Over::Socket] {
             self.unless_stopped(baseline.take(over)).await??;
         }

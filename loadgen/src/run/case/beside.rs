@@ -220,7 +220,7 @@ async fn lists(clients: Clients, stop: CancellationToken) -> (u64, u64) {
     }
 }
 
-/// What writers write where nobody lists.
+/// What writers write outside of the listed keys.
 fn elsewhere() -> DataSet {
     let (objects, object_size) = OBJECTS_ELSEWHERE;
     DataSet::new(&DataSetSpec {

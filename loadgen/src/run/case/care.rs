@@ -1,4 +1,4 @@
-//! Lists on a server that holds somebody's data: each after a rest, and none after one that the
+//! Lists on a server that holds other people's data: each after a rest, and none after one that the
 //! server could not bear.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A row of whole lists: in rounds and checked, drained by a null sink, cancelled after their first
+//! A case of whole lists: in rounds and checked, unchecked, cancelled after their first
 //! object.
 
 use std::collections::HashMap;
@@ -30,7 +30,7 @@ const LEAST_REQUEST_TIME: Duration = Duration::from_secs(55);
 /// How long the first-object phase may take where the scenario does not say it: a server that
 /// builds its whole answer first needs seconds for each.
 const FIRST_OBJECT_WITHIN: Duration = Duration::from_secs(5);
-/// First objects on a server that holds somebody's data, at most.
+/// First objects on a server that holds other people's data, at most.
 const FEW_FIRST_OBJECTS: u32 = 20;
 /// The same while other loads run, which it waits for.
 const FIRST_OBJECT_BESIDE_WITHIN: Duration = Duration::from_secs(20);
@@ -57,7 +57,7 @@ impl CaseRun<'_> {
         if let Some(care) = self.care {
             return self.few_first_objects(care, &clients, measured).await;
         }
-        // The time of a slow reader is its own, whoever looks at what it reads.
+        // The time of a slow reader is its own, checked or not.
         if !is_timed || self.spec.read_per_s.is_some() {
             return Ok(());
         }
@@ -210,8 +210,8 @@ impl CaseRun<'_> {
         ))
     }
 
-    /// The same on a server that holds somebody's data: a few, and only where the server reads no
-    /// more than it sends.
+    /// The same on a server that holds other people's data: a few, and only where the server reads
+    /// no more than it sends.
     async fn few_first_objects(
         &self,
         care: &Precautions,

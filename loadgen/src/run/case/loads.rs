@@ -44,7 +44,7 @@ mod through_api;
 const WARM_UP: Duration = Duration::from_secs(2);
 /// How long a stopped case waits for the last events.
 const STOPPED_WITHIN: Duration = Duration::from_secs(2);
-/// Where created keys lie: beside the data set, so that lists of it stay what they are.
+/// Where created keys lie: outside of the data set, so that lists of it stay what they are.
 const CREATED: &str = "created/";
 /// What the data set's keys begin with, at its end.
 const REGISTRY: &str = "registry/";
@@ -111,7 +111,7 @@ impl CaseRun<'_> {
         measured: &mut Measured,
     ) -> Result<(), Early> {
         let Some(data) = self.data().cloned() else {
-            let reason = "loads need a data set of ours to be about".to_owned();
+            let reason = "loads need a data set that the run writes".to_owned();
             return Err(Early::NotApplicable(reason));
         };
         if let Some(expected) = &mut verifier.expected
@@ -327,7 +327,7 @@ impl CaseRun<'_> {
         }
     }
 
-    /// Notes what each load came to; watchers are held against what was written.
+    /// Notes what each load came to; watchers are compared with what was written.
     async fn told(
         &self,
         case: &CaseSpec,

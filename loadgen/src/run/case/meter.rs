@@ -1,7 +1,7 @@
 //! What a row costs: memory and CPU of the servers that we started and of ourselves, and the
 //! servers' own counters.
 //!
-//! - [`remote`]: the same of a server that is not ours, by its own word
+//! - [`remote`]: the same of a server that is not ours, by its own metrics
 
 mod remote;
 

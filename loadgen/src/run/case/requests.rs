@@ -54,7 +54,7 @@ impl CaseRun<'_> {
         measured: &mut Measured,
     ) -> Result<(), Early> {
         let (Some(config), Some(data)) = (&reach.etcd, self.data()) else {
-            let reason = "small requests need a data set of ours to be about".to_owned();
+            let reason = "small requests need a data set that the run writes".to_owned();
             return Err(Early::NotApplicable(reason));
         };
         let after = verifier.expected.as_ref().map_or(0, |e| e.revision);
@@ -364,7 +364,7 @@ mod tests {
     #[test]
     fn an_open_loop_is_spoiled_by_a_late_generator_and_a_closed_one_has_none() {
         assert_eq!(spoiled(&tally(20, 1_000, 2)), None);
-        // A millisecond is much beside one, and little beside twenty.
+        // A millisecond is much compared with one, and little compared with twenty.
         let late = spoiled(&tally(1_000, 1_000, 2));
         assert!(late.is_some_and(|why| why.contains("ms of the median passed before")));
         assert_eq!(spoiled(&tally(1_000, 20_000, 2)), None);

@@ -53,7 +53,7 @@ impl CaseRun<'_> {
             &verifier.expected,
             &workers.inventory,
         ) else {
-            let reason = "it writes, and needs a data set of ours to write to".to_owned();
+            let reason = "it writes, and needs a data set that the run writes".to_owned();
             return Err(Early::NotApplicable(reason));
         };
         self.probe_shard_info(&workers, reach).await?;

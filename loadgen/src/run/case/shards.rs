@@ -2,7 +2,7 @@
 //! last one has it.
 //!
 //! The revision is what a consistent list of one object says, and that request is part of the time;
-//! then every worker lists exactly that state. Each answer is held against what its shard must
+//! then every worker lists exactly that state. Each answer is compared with what its shard must
 //! hold, and all together against the data set. Then each worker lists by itself, so that what one
 //! shard costs the server can be told.
 //!
@@ -96,7 +96,7 @@ impl CaseRun<'_> {
         let clients = workers.rows.iter().zip(workers.plan.shards());
         let clients = clients.map(|(row, shard)| {
             let mut own = verifier.clone();
-            // Each latest list is another shard's: they are held against each other here.
+            // Each latest list is another shard's: they are compared here.
             own.latest = Arc::default();
             if let (Some(expected), Some(inventory)) = (&mut own.expected, &workers.inventory) {
                 expected.fingerprint = inventory.expected(shard);

@@ -38,7 +38,7 @@ pub(in crate::run) enum Source {
     There { prefix: String },
 }
 
-/// What is listed of an API that is there: what the scenario's data set would be.
+/// The resource that is listed on an existing API, in place of the scenario's data set.
 pub(in crate::run) fn resource_there(scenario: &Scenario, data_set: &str) -> &'static str {
     let mut specs = scenario.data_sets.iter();
     match specs.find(|spec| spec.name == data_set) {

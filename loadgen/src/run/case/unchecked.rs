@@ -1,5 +1,5 @@
-//! Lists by turns checked and drained: what checking costs the client, told within one round. Lists
-//! that follow each other on a machine change with it by more than checking does.
+//! Alternates checked and unchecked lists: the client's cost of checking, measured within a round.
+//! Lists that follow each other on a machine change with it by more than checking does.
 
 use std::time::{Duration, Instant};
 
@@ -11,16 +11,16 @@ use super::{CaseRun, Early, Measured};
 use crate::to_result;
 
 impl CaseRun<'_> {
-    /// As many rounds of one checked and one drained list as were measured, the order alternating;
-    /// `list` does one of them and answers what each client took. Below [`LEAST_ROUNDS`], which say
-    /// nothing of checking, drained lists only. The measured phase is over: none of it is in the
-    /// row's own figures.
+    /// Makes as many rounds of one checked and one unchecked list as were measured, in alternating
+    /// order; `list` does one of them and answers what each client took. Below [`LEAST_ROUNDS`],
+    /// which say nothing of checking, unchecked lists only. The measured phase is over: none of it
+    /// is in the row's own figures.
     pub(super) async fn drained(
         &self,
         measured: &mut Measured,
         list: impl AsyncFn(Job) -> Result<Vec<Duration>, Early>,
     ) -> Result<(), Early> {
-        // Nothing is read twice from a server that holds somebody's data.
+        // Nothing is read twice from a server that holds other people's data.
         if self.care.is_some() {
             return Ok(());
         }

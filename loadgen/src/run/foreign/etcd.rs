@@ -17,7 +17,7 @@ use crate::run::target::{Target, answered, unusable};
 use crate::safety::{Refused, Survey, left_behind, must_be_empty, stored_bytes};
 use crate::seed::{Written, seed, unseed};
 
-/// What we wrote to an endpoint that is not ours. [`Seeded::clean_up`] deletes it again.
+/// What we wrote to an existing endpoint. [`Seeded::clean_up`] deletes it again.
 pub(in crate::run) struct Seeded {
     pub(in crate::run) root: String,
     pub(in crate::run) expected: Expected,

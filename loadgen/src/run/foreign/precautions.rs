@@ -1,6 +1,6 @@
-//! What a run takes care of on an endpoint that holds somebody's data: it learns what a list costs
-//! before the first one, refuses what would hurt, goes from the cheapest case to the dearest with
-//! pauses between, and stops where the server suffers. Each step says one line.
+//! What a run takes care of on an endpoint that holds other people's data: it learns what a list
+//! costs before the first one, refuses what would hurt, goes from the cheapest case to the most
+//! expensive with pauses between, and stops where the server suffers. Each step says one line.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,7 +32,7 @@ use crate::servers::target_spec::TargetSpec;
 const BASELINE_PAUSES: u32 = 6;
 
 /// Why a case is not run that a scenario has, and nobody asked for by its name.
-const NOT_NAMED: &str = "each of its workers reads everything: only where --strategies names it on a server that holds somebody's data";
+const NOT_NAMED: &str = "each of its workers reads everything: on a server with other people's data it runs only when --strategies names it";
 
 /// What is listed on an endpoint.
 #[derive(Debug, Clone, PartialEq)]
@@ -145,8 +145,8 @@ impl Surveyed {
         surveyed.map_err(|error| unusable(target, error))
     }
 
-    /// Cases from the cheapest to the dearest, each with what it costs and, where it is refused,
-    /// why.
+    /// Cases from the cheapest to the most expensive, each with what it costs and, where it is
+    /// refused, why.
     pub(in crate::run) fn in_order<'s>(
         &self,
         scenario: &'s Scenario,
@@ -269,7 +269,7 @@ impl Precautions {
         surveyed.watch(target, progress, stop).await
     }
 
-    /// Cases from the cheapest to the dearest.
+    /// Cases from the cheapest to the most expensive.
     pub(in crate::run) fn in_order<'s>(&self, scenario: &'s Scenario) -> Vec<(Tier, &'s RowSpec)> {
         let rows = scenario.rows.all();
         let mut rows: Vec<_> = rows.collect();

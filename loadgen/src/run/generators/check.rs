@@ -115,7 +115,7 @@ fn shared(
     }
     if args.seed_data {
         return refused(
-            "--shard is for an etcd that holds nobody's keys: several generators are too much for one that does, so --seed-data does not go with it".to_owned(),
+            "--shard needs an etcd without keys, since several generators are too much load for one in use; so --seed-data does not go with it".to_owned(),
         );
     }
     let parts: Vec<Parts> = match &row.case {
@@ -134,7 +134,7 @@ fn shared(
     }
 }
 
-/// What of a load is dealt out to generators, and how many there are; the fewer where both are.
+/// What of a load is distributed to generators, and how many there are; the fewer where both are.
 type Parts = (String, &'static str, u32);
 
 fn parts_of_load(load: &LoadSpec) -> Parts {

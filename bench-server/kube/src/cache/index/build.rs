@@ -1,4 +1,4 @@
-//! Builds indexes beside the running cache.
+//! Builds indexes while the cache serves requests.
 
 use std::sync::Arc;
 

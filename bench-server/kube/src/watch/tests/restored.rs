@@ -36,7 +36,7 @@ async fn a_watch_of_the_left_history_ends_and_cannot_be_resumed() {
     );
     assert_eq!(client.brief().await, "end");
 
-    // A revision that nobody can have seen is waited for as always.
+    // A revision that no client can have seen is waited for as always.
     let path = format!("/api/v1/pods?watch=1&resourceVersion={}", lost + 100);
     let mut client = Client::open(&tier.service, &path).await;
     put(&etcd, "a", "new", "Running");

@@ -80,7 +80,7 @@ async fn each_event_comes_to_one_shard() {
             for shard in &shards {
                 within.push(open(&tier.service, &below, shard).await);
             }
-            // The first round comes from the history, because nobody has read yet; later ones are
+            // The first round comes from the history, because no watch has read yet; later ones are
             // live. A round fits in a queue.
             let mut there: std::collections::BTreeMap<String, String> = Default::default();
             for round in 0..15_u64 {

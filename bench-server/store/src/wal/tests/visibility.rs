@@ -1,5 +1,5 @@
-//! Nobody sees a write before it is as durable as was asked for, and nobody waits for a log that
-//! has failed.
+//! A write is visible only once it is as durable as `--fsync` says, and no caller waits for a log
+//! that has failed.
 
 use super::*;
 use crate::watch_hub::{Notice, WatchSpec};

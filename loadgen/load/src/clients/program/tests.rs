@@ -51,7 +51,7 @@ async fn a_line_that_is_no_answer_is_shown_and_nothing_more_is_asked() {
     let mut program = ready("printf 'panic: \\001 oh\\n'; sleep 60").await;
     let error = number(&mut program).await.expect_err("no JSON");
     let text = error.to_string();
-    assert_eq!(text, r"test says what nobody understands: panic: \u{1} oh");
+    assert_eq!(text, r"test prints an unexpected line: panic: \u{1} oh");
     let error = number(&mut program)
         .await
         .expect_err("who knows what comes");

@@ -53,7 +53,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Notes events until every watcher of the stream has the revision that `until` asks for, or it
-    /// does not come in time, or nobody asks any longer.
+    /// does not come in time, or the caller has given up.
     async fn read(
         mut self,
         mut until: watch::Receiver<Option<Last>>,

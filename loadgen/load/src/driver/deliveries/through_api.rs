@@ -55,7 +55,7 @@ pub(super) async fn watching(
 }
 
 /// Notes events, going on where the server ends the watch, until the watcher has the revision that
-/// `until` asks for, or it does not come in time, or nobody asks any longer.
+/// `until` asks for, or it does not come in time, or the caller has given up.
 async fn read(
     mut watch: ApiWatch,
     mut watcher: Watcher,

@@ -31,7 +31,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Characters of a refusal's message that are kept.
 const SHOWN_CHARS: usize = 200;
 
-/// A request, and the resourceVersion that its response is held against.
+/// A request, and the resourceVersion that its response is compared with.
 #[derive(Debug)]
 pub(super) struct Call {
     method: Method,

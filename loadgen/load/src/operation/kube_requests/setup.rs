@@ -18,8 +18,8 @@ use crate::operation::requests::CallError;
 const AT_ONCE: usize = 32;
 
 impl KubeCalls {
-    /// Makes the objects that requests are about; one that is there already is one of ours. Costs a
-    /// request for each; bounding the wait is the caller's.
+    /// Creates the objects that requests use; one that exists already was created by this run.
+    /// Costs a request for each; bounding the wait is the caller's.
     ///
     /// # Errors
     /// [`CallError`] of the first that cannot be made.

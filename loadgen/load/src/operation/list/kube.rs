@@ -4,7 +4,7 @@
 //! follow.
 //!
 //! - [`client`]: a connection and how it asks
-//! - [`asks`]: what is asked for beside the strategy; [`request`]: a request as it is sent
+//! - [`asks`]: what is asked for besides the strategy; [`request`]: a request as it is sent
 //! - [`pages`]: a list page by page; [`state`]: a watch that begins with the state; [`exact`]: a
 //!   list of one revision
 //! - [`validator`]: what reads an answer: [`protobuf`], [`json`]: validate a list as it comes in;

@@ -89,7 +89,7 @@ pub trait Lister: Send {
         on_first_object: &mut (dyn FnMut() + Send),
     ) -> Result<Listed, ListError>;
 
-    /// The same list by a client that looks at no object: what remains is transport and server.
+    /// Lists without checking any object: the cost that remains is that of transport and server.
     async fn drain(&mut self) -> Result<(), ListError>;
 
     /// Begins a list and cancels it once the first object is there.

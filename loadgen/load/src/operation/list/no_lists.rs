@@ -1,4 +1,4 @@
-//! `no-lists`: what the servers cost when nobody lists; the baseline of rows that list now and
+//! `no-lists`: the cost of the servers without lists; the baseline of rows that list now and
 //! then.
 
 use async_trait::async_trait;

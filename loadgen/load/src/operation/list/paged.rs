@@ -115,7 +115,7 @@ impl Lister for Paged {
         self.pages(visit, on_first_object).await
     }
 
-    /// Keys must be looked at to ask for the next page; only hashing is left out.
+    /// Keys must be parsed to request the next page; only hashing is left out.
     async fn drain(&mut self) -> Result<(), ListError> {
         self.pages(|_| {}, &mut || {}).await?;
         Ok(())

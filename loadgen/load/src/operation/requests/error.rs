@@ -73,7 +73,7 @@ pub enum CallError {
         /// How many there are.
         written: i64,
     },
-    /// A transaction on a key that nobody else writes, and that did not find it as it was left.
+    /// A transaction on a key without other writers failed its compare.
     #[error("a {request} of {key} was refused: the key is at revision {found}")]
     Refused {
         /// What it was to do.

@@ -1,4 +1,4 @@
-//! Hashes dealt out to workers one by one, wherever they lie.
+//! Hashes distributed to workers one by one, wherever they lie.
 
 use std::collections::HashMap;
 
@@ -7,8 +7,8 @@ use crate::shards::distribution::Distribution;
 /// Exchanges between two workers that improve what was dealt, at most.
 const MOST_EXCHANGES: usize = 1_000;
 
-/// Owners by dealing: the heaviest hash first, to whoever has least; then exchanges as long as they
-/// lower the larger load of two.
+/// Owners by dealing: the heaviest hash first, to the worker with the least; then exchanges as long
+/// as they lower the larger load of two.
 pub(super) fn owners(distribution: &Distribution, workers: usize) -> Vec<usize> {
     let entries = distribution.entries();
     let mut heaviest: Vec<usize> = (0..entries.len()).collect();

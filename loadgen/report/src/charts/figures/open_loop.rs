@@ -1,4 +1,4 @@
-//! Latency under a schedule: what somebody waits, against what a generator that waits for answers
+//! Latency on a schedule: the wait of a user, against what a generator that waits for responses
 //! would have seen.
 
 use super::Subject;
@@ -53,7 +53,7 @@ impl Subject<'_> {
                 row
             },
         )?;
-        // Rows of a closed loop have no schedule to be held against.
+        // Rows of a closed loop have no schedule to be compared with.
         for group in &mut figure.groups {
             group.rows.retain(|row| !row.marks.is_empty());
         }

@@ -41,7 +41,7 @@ const OF_LISTS: [Measure; 6] = [
     }),
     MEMORY_OF_A_WORKER,
     (
-        "server CPU of the dearest shard by itself",
+        "server CPU of the most expensive shard by itself",
         Unit::of_time,
         |_, shards| shards.server_cpu_s_max.map(|s| s * 1e3),
     ),

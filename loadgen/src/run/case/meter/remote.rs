@@ -26,7 +26,7 @@ struct Member {
 }
 
 impl Remote {
-    /// Asks every endpoint that is there for its figures, which are those at rest.
+    /// Reads the metrics of every existing endpoint, which are those at rest.
     ///
     /// # Errors
     /// [`KubeError`] when one does not tell them: with 403 where who asks may not read metrics.

@@ -108,7 +108,7 @@ impl Alone {
         least.fold(f64::INFINITY, f64::min) >= ENOUGH.as_secs_f64()
     }
 
-    /// Fills in what each shard costs, and the dearest as a part of everything.
+    /// Fills in what each shard costs, and the most expensive as a part of everything.
     pub(super) fn describe(&self, sharding: &mut Sharding) {
         let whole = median(&self.whole);
         for (figures, costs) in sharding.shards.iter_mut().zip(&self.shards) {

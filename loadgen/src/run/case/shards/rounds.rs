@@ -141,7 +141,7 @@ impl Rounds<'_> {
         }
     }
 
-    /// One round, checked or drained, and its time.
+    /// One round, checked or unchecked, and its time.
     pub(super) async fn timed(&self, job: Job) -> Result<Duration, Early> {
         let (time, done) = self.round(job).await?;
         for done in done {

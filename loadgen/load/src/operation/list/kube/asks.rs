@@ -1,4 +1,4 @@
-//! What a row of this tier asks for, beside its strategy.
+//! What a row of this tier asks for, besides its strategy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use workloads::scenario::Media;
 
 use super::memo::Memo;
 
-/// How a row of this tier asks, beside its strategy. Shared by the row's clients.
+/// How a row of this tier asks, besides its strategy. Shared by the row's clients.
 #[derive(Debug, Clone, Default)]
 pub struct Asks {
     /// The encoding that is asked for.
@@ -21,7 +21,7 @@ pub struct Asks {
     /// What the names of our own namespaces begin with, where lists hold others' objects too: those
     /// are received and not checked.
     pub own_namespaces: Option<String>,
-    /// Whether loads make objects beside the data set: those are received and not checked.
+    /// Whether loads make objects outside of the data set: those are received and not checked.
     pub ignores_made: bool,
     /// Only objects of this part.
     pub part: Option<Part>,

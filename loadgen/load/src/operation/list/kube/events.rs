@@ -136,7 +136,7 @@ impl EventValidator {
 
     fn one_line(&mut self, line: &[u8], check: Option<&mut Check>) -> Result<(), Wrong> {
         const ADDED: &[u8] = b"{\"type\":\"ADDED\",\"object\":";
-        // Nearly every line: looked at no further than it must be.
+        // Nearly every line: parsed no further than needed.
         if self.end.is_none()
             && let Some(rest) = line.strip_prefix(ADDED)
         {
@@ -335,7 +335,7 @@ mod tests {
         for media in [Media::Protobuf, Media::Json] {
             let parts = [added(media, &data, 0), bookmark(media, "77", true)];
             let whole = walk_all(media, &parts, 0).expect("a state");
-            // What a bookmark has beside its revision and its annotation means nothing.
+            // Other fields of a bookmark have no meaning.
             for at in (0..200).chain((200..parts[0].len()).step_by(7)) {
                 let mut flipped = parts.clone();
                 flipped[0][at] ^= 1;

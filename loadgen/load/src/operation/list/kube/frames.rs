@@ -101,7 +101,7 @@ impl<'f> Event<'f> {
         Ok((revision, ends_state))
     }
 
-    /// What is said about an event that nobody expects: its message, where it is an ERROR.
+    /// The error text of an unexpected event: its message, where it is an ERROR.
     pub(in crate::operation) fn unexpected(&self) -> Wrong {
         let text = |number| field(self.object, number).unwrap_or_default();
         let message = String::from_utf8_lossy(text(3));

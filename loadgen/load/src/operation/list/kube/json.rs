@@ -97,7 +97,7 @@ impl JsonValidator {
         self.page.items
     }
 
-    /// Takes the next bytes of the body. Without a check nothing behind the head is looked at but
+    /// Takes the next bytes of the body. Without a check nothing after the head is parsed but
     /// whether there is an item.
     pub(super) fn feed(
         &mut self,
@@ -230,7 +230,7 @@ impl JsonValidator {
 }
 
 impl Scan {
-    /// Whether no byte of the object was looked at.
+    /// Whether no byte of the object was parsed.
     fn is_at_start(&self) -> bool {
         self.depth == 0
     }

@@ -23,7 +23,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Whether it holds the shard that was asked for, by its own word: a server that does not know
+    /// Whether it says that it holds the requested shard: a server that does not know
     /// of shards sends everything.
     pub(super) fn check_shard(&self, asked: Option<&str>) -> Result<(), ListError> {
         match (asked, self.shard.as_deref()) {

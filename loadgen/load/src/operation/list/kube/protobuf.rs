@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn nothing_but_the_list_may_be_there() {
         let body = list(&["a", "b"]);
-        // A field that nobody knows, in the envelope and in the list.
+        // An unknown field, in the envelope and in the list.
         let behind = [&body[..], &[0x2a, 0x00]].concat();
         let mut longer = raw(&["a", "b"]);
         put_bytes(&mut longer, 9, b"more");

@@ -35,7 +35,7 @@ pub struct Restore {
     kept: Option<ShardSelector>,
     /// What the keys of our own objects begin with, where others are there too.
     own: Option<Vec<u8>>,
-    /// Whether loads make objects beside the data set, which are not shown.
+    /// Whether loads make objects outside of the data set, which are not shown.
     ignores_made: bool,
     /// The field that [`Stored::shard_hash`] hashes.
     shard_key: ShardKey,
@@ -138,7 +138,7 @@ impl Restore {
         self
     }
 
-    /// Does not show the objects that loads make beside the data set.
+    /// Does not show the objects that loads make outside of the data set.
     pub(in crate::operation) fn ignoring_made(mut self, ignores: bool) -> Self {
         self.ignores_made = ignores;
         self

@@ -1,0 +1,260 @@
+//! What `loadgen run` takes, and the parts of it that other commands share: how to connect to an
+//! endpoint, and limits for endpoints with other people's data.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use workloads::CpuList;
+use workloads::scenario::{Bandwidth, ByteSize, Network};
+
+use super::{Format, ShardArg, Size, StartAt};
+use crate::isolation::network::NetworkNamespace;
+use crate::live::http::MetricsAddress;
+use crate::safety::limits::{Allowed, PAUSE};
+
+/// The scenario that runs when none is named.
+pub const DEFAULT_SCENARIO: &str = "pods-150k";
+
+/// What `loadgen run` takes.
+#[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
+pub struct RunArgs {
+    /// Names of built-in scenarios, or paths of scenario files [default: pods-150k]
+    #[arg(value_name = "SCENARIO|FILE.toml")]
+    pub scenarios: Vec<String>,
+
+    /// What to measure, repeatable [default: bench]:
+    /// `bench` (our servers, started fresh for each strategy; `bench-log` keeps a log on disk
+    /// without fsync, `bench-fsync` with), `etcd:PATH` (an etcd binary, likewise, in a temporary
+    /// folder; without fsync where it can, `etcd-fsync:PATH` with, `bench+etcd:PATH` with our
+    /// Kubernetes tier in front of it), `http://HOST:PORT` or `https://HOST:PORT` (an etcd that is
+    /// there), `kube:URL` (an existing Kubernetes API), `kubeconfig:CONTEXT` (that of a context
+    /// of the file that kubectl reads; nothing behind the colon is the current one)
+    #[arg(long = "target", value_name = "TARGET", verbatim_doc_comment)]
+    pub targets: Vec<String>,
+
+    /// An existing etcd, all its endpoints comma separated: short for --target
+    #[arg(long, value_name = "URL[,URL]")]
+    pub etcd: Option<String>,
+
+    /// An existing Kubernetes API: short for --target kube:URL. Lists what it
+    /// holds; with --seed-data, the objects that the run loads
+    #[arg(long, value_name = "URL")]
+    pub kube: Option<String>,
+
+    /// List what is there under this prefix and write nothing; needs no scenario
+    #[arg(long, value_name = "PREFIX", conflicts_with_all = ["seed_data", "scenarios"])]
+    pub prefix: Option<String>,
+
+    /// Allow writing to an etcd that already holds keys, under a prefix of our own; load objects
+    /// into a Kubernetes API, into namespaces of our own. Both are removed at the end
+    #[arg(long)]
+    pub seed_data: bool,
+
+    /// What may be done to an endpoint that holds other people's data.
+    #[command(flatten)]
+    #[serde(default)]
+    pub care: CareArgs,
+
+    /// How to connect.
+    #[command(flatten)]
+    pub connect: ConnectArgs,
+
+    /// Only these strategies, comma separated, instead of the scenario's
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub strategies: Vec<String>,
+
+    /// Only these cases of several loads, comma separated, instead of all that the scenario has
+    #[arg(
+        long,
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        conflicts_with = "strategies"
+    )]
+    pub cases: Vec<String>,
+
+    /// Number of objects, instead of the scenario's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub objects: Option<u64>,
+
+    /// Bytes of each object, instead of the scenario's
+    #[arg(long, value_name = "BYTES")]
+    pub object_size: Option<u64>,
+
+    /// Lists that are measured per strategy, instead of the scenario's number
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeats: Option<u32>,
+
+    /// Clients that list at the same time, instead of the scenario's number
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub clients: Option<u32>,
+
+    /// Small requests per second on a schedule (open loop), instead of the scenario's; for cases
+    /// `get` and `put`
+    #[arg(long, value_name = "R")]
+    pub rate: Option<f64>,
+
+    /// How long each case of small requests sends them, as 10s, instead of the scenario's
+    #[arg(long, value_name = "T", value_parser = humantime::parse_duration)]
+    #[serde(default, with = "humantime_serde")]
+    pub duration: Option<Duration>,
+
+    /// Seed of the data set, instead of the scenario's
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+
+    /// Where the programs `clientv3` and `client-go` are, which cases of those names start
+    /// [default: what CLIENTV3_BIN and CLIENT_GO_BIN say, else .tools/bin]
+    #[arg(long, value_name = "DIR")]
+    #[serde(default)]
+    pub go_clients: Option<PathBuf>,
+
+    /// Where the result folder goes
+    #[arg(long, value_name = "DIR", default_value = "scratch")]
+    pub out: PathBuf,
+
+    /// What is printed on standard output at the end
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+
+    /// Delay what clients and servers say to one another, as 20ms for a round trip
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[serde(default, with = "humantime_serde")]
+    pub rtt: Option<Duration>,
+
+    /// Let so much through in each direction, of all connections together, as 100Mbit
+    #[arg(long, value_name = "RATE")]
+    #[serde(default)]
+    pub bandwidth: Option<Bandwidth>,
+
+    /// Let each client read so many bytes a second, as 10MiB
+    #[arg(long, value_name = "SIZE")]
+    #[serde(default)]
+    pub client_read_rate: Option<ByteSize>,
+
+    /// Serve `/metrics` for Prometheus while it runs: a port of 127.0.0.1, or IP:PORT
+    #[arg(long, value_name = "[IP:]PORT")]
+    #[serde(skip)]
+    pub listen_metrics: Option<MetricsAddress>,
+
+    /// End with exit code 1 where a threshold of the scenario is missed, with 3 where one cannot be
+    /// told or has no figure
+    #[arg(long)]
+    #[serde(default)]
+    pub fail_on_threshold: bool,
+
+    /// Leave what was seeded on the endpoint
+    #[arg(long)]
+    pub keep_data: bool,
+
+    /// Make only this generator's share of a load: its number from 0 and how many make it together,
+    /// as 0/8; auto/8 in an Indexed Job of Kubernetes, which numbers its pods. One case on one
+    /// existing, empty etcd; needs --start-at
+    #[arg(long, value_name = "I/N")]
+    #[serde(skip)]
+    pub shard: Option<ShardArg>,
+
+    /// Begin the measured time at this moment: RFC 3339 in UTC, or seconds since 1970. Everything
+    /// before it (seeding, warm-up) must be done by then
+    #[arg(long, value_name = "TIME")]
+    #[serde(skip)]
+    pub start_at: Option<StartAt>,
+
+    /// Run everything in a network namespace of its own, whose congestion control does not pace:
+    /// possible where loadgen starts every target; the result says what held
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    #[serde(default)]
+    pub network_namespace: NetworkNamespace,
+
+    /// CPUs that started servers may use, as 0,2-3; all of a target's processes share them. With
+    /// this flag or --client-cpus, neither list of a scenario is used
+    #[arg(long, value_name = "LIST")]
+    #[serde(default)]
+    pub server_cpus: Option<CpuList>,
+
+    /// CPUs that the generator may use
+    #[arg(long, value_name = "LIST")]
+    #[serde(default)]
+    pub client_cpus: Option<CpuList>,
+
+    /// Say what would be done, and what it needs in memory and disk, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+impl RunArgs {
+    /// The network that is to be imitated, where any is.
+    #[must_use]
+    pub fn network(&self) -> Option<Network> {
+        let network = Network {
+            rtt: self.rtt,
+            bandwidth: self.bandwidth,
+            client_read_rate: self.client_read_rate,
+        };
+        (network != Network::default()).then_some(network)
+    }
+}
+
+/// What may be done to an endpoint that holds other people's data.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
+pub struct CareArgs {
+    /// On an endpoint that holds data: run cases that may take more than a tenth of the server's
+    /// memory, or an unknown amount, too. What may take more than half is never run
+    #[arg(long)]
+    pub yes: bool,
+
+    /// Memory of the server behind an endpoint that holds data, as 16GiB [default: what it has
+    /// resident, and 2GiB at least]
+    #[arg(long, value_name = "SIZE")]
+    pub server_memory: Option<Size>,
+
+    /// Bytes that lists may read from an endpoint that holds data, as 10GiB: a case that needs more
+    /// is not run
+    #[arg(long, value_name = "SIZE")]
+    pub max_bytes: Option<Size>,
+
+    /// Pause between two lists of an endpoint that holds data, never below three times what the
+    /// last list took [default: 5s]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[serde(default, with = "humantime_serde")]
+    pub pause: Option<Duration>,
+}
+
+impl CareArgs {
+    /// The same with its defaults.
+    #[must_use]
+    pub fn allowed(&self) -> Allowed {
+        Allowed {
+            yes: self.yes,
+            server_memory: self.server_memory.map(|size| size.0),
+            max_bytes: self.max_bytes.map(|size| size.0),
+            pause: self.pause.unwrap_or(PAUSE),
+        }
+    }
+}
+
+/// How to connect to an existing endpoint.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
+pub struct ConnectArgs {
+    /// Certificate authority that signed the server's certificate, PEM
+    #[arg(long, value_name = "FILE")]
+    pub cacert: Option<PathBuf>,
+
+    /// Our certificate, PEM
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub cert: Option<PathBuf>,
+
+    /// Its key, PEM
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub key: Option<PathBuf>,
+
+    /// Bearer token for a Kubernetes API, in a file
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+
+    /// etcd user
+    #[arg(long, value_name = "NAME[:PASSWORD]")]
+    #[serde(skip)]
+    pub user: Option<String>,
+}
