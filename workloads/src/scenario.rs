@@ -30,7 +30,7 @@ use crate::did_you_mean::did_you_mean;
 use crate::strategy::{Driver, Strategy};
 
 pub use background::{Background, Keys};
-pub use case::{CaseSpec, LoadSpec, Operation, OperationError, Stall, Start};
+pub use case::{CaseSpec, LoadSpec, Operation, OperationError, Stall, Start, Streams};
 pub use data::{DataSetSpec, Kind};
 pub use network::{Bandwidth, BandwidthError, Network};
 pub use rows::{BaselineMode, Http, Media, Reshard, RowSpec, Rows, ShardKey, ShardPlan, Writes};
