@@ -223,6 +223,7 @@ impl<'a> Run<'a> {
             data: Arc::clone(data),
             root: seeded.root.clone(),
             expected: seeded.expected.clone(),
+            leases: Arc::clone(&seeded.leases),
         };
         // One that held nothing is there to be measured, as hard as one of our own.
         let measured = if seeded.others > 0 {

@@ -1,6 +1,10 @@
 //! Several generators that make one load together: four processes merged are one, and what is not a
 //! part of it is refused. How long anything took is not looked at.
 
+#[path = "generators/interrupted.rs"]
+mod interrupted;
+#[path = "generators/own_keys.rs"]
+mod own_keys;
 #[allow(dead_code, reason = "the other tests start Kubernetes tiers")]
 #[path = "support/served.rs"]
 mod served;
@@ -47,6 +51,16 @@ name = "watched"
 load = [
     { name = "puts", operation = "put", arrivals = { constant = 100 }, connections = 4 },
     { name = "watchers", operation = "watch", clients = 5, connections = 4 },
+]
+
+[[case]]
+name = "owned"
+warm_up = "500ms"
+load = [
+    { name = "pods", operation = { update = 80, create = 12, delete = 8 }, arrivals = { poisson = 300 }, keys = { zipf = 0.8 }, connections = 4 },
+    { name = "ranges", operation = { create = 20, delete-range = 1 }, arrivals = { poisson = 80 }, connections = 4 },
+    { name = "leases", operation = { lease-grant = 4, lease-keep-alive = 4, lease-revoke = 1 }, arrivals = { poisson = 80 }, connections = 4 },
+    { name = "watchers", operation = "watch", clients = 4, connections = 4 },
 ]
 "#;
 
@@ -146,15 +160,21 @@ fn begin(folder: &Path, server: &Served, case: &str, seconds: u64, more: &[&str]
         .collect()
 }
 
-/// Puts a key that is somebody's.
-fn put(server: &Served, key: &'static str) {
+/// Asks a server something.
+fn asked<T>(server: &Served, ask: impl AsyncFnOnce(Client) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .expect("a runtime");
     runtime.block_on(async {
         let config = ClientConfig::new(&server.url).expect("an address");
-        let client = Client::connect(config).await.expect("it is there");
+        ask(Client::connect(config).await.expect("it is there")).await
+    })
+}
+
+/// Puts a key that is somebody's.
+fn put(server: &Served, key: &'static str) {
+    asked(server, async |client| {
         let put = PutRequest {
             key: key.into(),
             ..PutRequest::default()
@@ -165,13 +185,7 @@ fn put(server: &Served, key: &'static str) {
 
 /// How often every key of the server was written, by its key below the data set's root.
 fn writes(server: &Served) -> BTreeMap<String, i64> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    runtime.block_on(async {
-        let config = ClientConfig::new(&server.url).expect("an address");
-        let client = Client::connect(config).await.expect("it is there");
+    asked(server, async |client| {
         let all = RangeRequest {
             key: vec![0].into(),
             range_end: vec![0].into(),
@@ -409,6 +423,8 @@ fn watchers_of_each_generator_get_every_write_and_time_its_own() {
     let mut numbers: Vec<_> = slowest.iter().map(|one| count(&one["number"])).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, [0, 4], "{watchers}");
+    let mut generators = slowest.iter().map(|one| &one["generator"]);
+    assert!(generators.all(|generator| *generator == 0), "{watchers}");
 }
 
 #[test]
@@ -521,6 +537,20 @@ fn a_load_of_one_generator_begins_when_it_is_told_to() {
 }
 
 #[test]
+fn the_only_generator_says_that_it_is_one_and_can_be_merged() {
+    let folder = folder();
+    let server = Served::etcd();
+    let args = [&of_case("mixed", &server)[..], &["--out", "out"]].concat();
+    let (code, _, log) = run_to_end(folder.path(), &[&args[..], &["--shard", "0/1"]].concat());
+    assert!(matches!(code, Some(0 | 3)), "{log}");
+    let report = report(&results(&folder.path().join("out"))[0]);
+    assert_eq!(count(&report["shard"]["count"]), 1, "{}", report["shard"]);
+    let merge = ["merge", "out", "--out", "merged"];
+    let (code, _, log) = run_to_end(folder.path(), &merge);
+    assert!(matches!(code, Some(0 | 3)), "{log}");
+}
+
+#[test]
 fn what_cannot_be_shared_is_refused_in_one_line() {
     let folder = folder();
     let at = &*in_seconds(1_000);
@@ -580,6 +610,11 @@ fn what_cannot_be_shared_is_refused_in_one_line() {
     let two = shard("0/2");
     refused(&[&mixed, &there, &two], None, "needs --start-at");
     refused(
+        &[&["shared.toml"], &there, &shard("0/1")],
+        None,
+        "--shard is for one case",
+    );
+    refused(
         &[&mixed, &beginning, &two],
         None,
         "start a server and name it with --etcd",
@@ -594,7 +629,7 @@ fn what_cannot_be_shared_is_refused_in_one_line() {
     refused(
         &[&["shared.toml"], &there, &beginning, &two],
         None,
-        "these are 2",
+        "these are 3",
     );
     let prefix = ["--prefix", "/a"];
     refused(

@@ -8,7 +8,11 @@ mod served;
 #[path = "support/small_run.rs"]
 mod small_run;
 
-use serde_json::Value;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
 use served::Served;
 use small_run::{count, load};
 
@@ -167,6 +171,46 @@ load = [{{ name = "lists", operation = {{ list = "consistent" }} }}]
             "{left:?}"
         );
     }
+}
+
+#[test]
+fn objects_of_another_run_are_counted_and_are_no_events_of_this_one() {
+    let server = Served::kube();
+    let cases = r#"
+[[case]]
+name = "watched"
+tier = "kube"
+load = [
+    { name = "updates", tier = "kube", operation = "update", arrivals = { constant = 50 } },
+    { name = "watchers", tier = "kube", operation = "watch", clients = 2 },
+]
+"#;
+    let is_over = AtomicBool::new(false);
+    let (code, report, log) = thread::scope(|scope| {
+        // What another run does at the same time, as long as this one goes on.
+        scope.spawn(|| {
+            for number in 0.. {
+                if is_over.load(Ordering::SeqCst) {
+                    break;
+                }
+                let name = format!("loadgen-0123456789ab-{number}");
+                let object = json!({
+                    "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name },
+                });
+                server.post("/api/v1/namespaces/default/configmaps", &object);
+                thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let flags = ["--kube", &*server.url, "--pause", "0s", "--seed-data"];
+        let ended = run_with(cases, "config-maps", &flags);
+        is_over.store(true, Ordering::SeqCst);
+        ended
+    });
+    assert!(matches!(code, Some(0 | 3)), "{log}");
+    assert_ne!(report["cases"][0]["outcome"]["state"], "failed", "{log}");
+    let watchers = load(&report, "watchers");
+    assert_eq!(watchers["events"], 2 * 50, "{watchers}");
+    assert!(count(&watchers["foreign_events"]) > 0, "{watchers}");
 }
 
 #[test]

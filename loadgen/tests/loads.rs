@@ -7,6 +7,8 @@
 mod served;
 #[path = "support/small_run.rs"]
 mod small_run;
+#[path = "loads/stall.rs"]
+mod stall;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -178,6 +180,18 @@ fn what_cannot_be_is_refused_in_one_line() {
         ),
         (one(r#""get", cut_every = "1s""#), "is for watchers"),
         (
+            one(r#""get", streams = "one""#),
+            "`streams` is for keep-alives of leases alone",
+        ),
+        (
+            one(r#"{ lease-grant = 1, lease-keep-alive = 1 }, streams = "one""#),
+            "`streams` is for keep-alives of leases alone",
+        ),
+        (
+            one(r#""lease-keep-alive", streams = "two""#),
+            "unknown variant `two`",
+        ),
+        (
             one(r#""watch", stall = { read = "5s", every = "5s" }"#),
             "shorter than every 5s",
         ),
@@ -287,12 +301,21 @@ load = [
     { name = "leases", operation = { lease-grant = 3, lease-keep-alive = 10, lease-revoke = 2 }, arrivals = { poisson = 200 }, connections = 2 },
     { name = "compactions", operation = "compact", arrivals = { constant = 10 } },
     { name = "keep-alive", operation = "lease-keep-alive", clients = 2, connections = 2 },
+    { name = "one-stream", operation = "lease-keep-alive", streams = "one", arrivals = { constant = 100 }, connections = 2 },
+    { name = "waiting", operation = "lease-keep-alive", streams = "one", clients = 2 },
     { name = "watchers", operation = "watch", clients = 2 },
 ]
 "#);
     assert!(matches!(code, Some(0 | 3)), "{log}");
     assert_ne!(report["cases"][0]["outcome"]["state"], "failed", "{log}");
-    for name in ["keys", "leases", "compactions", "keep-alive"] {
+    for name in [
+        "keys",
+        "leases",
+        "compactions",
+        "keep-alive",
+        "one-stream",
+        "waiting",
+    ] {
         let load = load(&report, name);
         assert!(
             count(&load["requests"]) > 0 && load["errors"] == 0,
@@ -314,6 +337,9 @@ load = [
         ["lease-grant", "lease-keep-alive", "lease-revoke"]
     );
     assert_eq!(load(&report, "compactions")["requests"], 10);
+    let one_stream = load(&report, "one-stream");
+    assert_eq!(one_stream["requests"], 100, "{one_stream}");
+    assert_eq!(one_stream["operation"], "lease-keep-alive on one stream");
 }
 
 /// A way to a server that can be cut: its connections are closed, and nobody listens for a while.

@@ -138,11 +138,10 @@ impl SmallRequest {
         }
     }
 
-    /// Whether it does what nobody takes back: leaves keys or leases, or compacts the history of
-    /// all who use the store.
+    /// Whether it does what nobody takes back: compacts the history of all who use the store.
     #[must_use]
     pub fn needs_own_server(self) -> bool {
-        self.is_of_own_keys() || self == Self::Compact
+        self == Self::Compact
     }
 
     /// What must be in a mix with it, since it takes away only what that made.

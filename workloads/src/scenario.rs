@@ -31,7 +31,7 @@ use crate::cpu_list::CpuList;
 use crate::did_you_mean::did_you_mean;
 
 pub use background::{Background, Keys};
-pub use case::{CaseSpec, LoadSpec, Operation, OperationError, Stall, Start};
+pub use case::{CaseSpec, LoadSpec, Operation, OperationError, Stall, Start, Streams};
 pub use data::{DataSetSpec, Kind};
 pub use network::{Bandwidth, BandwidthError, Network};
 pub use overrides::Overrides;

@@ -41,9 +41,10 @@ pub struct SuiteRun {
     /// Sizes that replace the scenario's.
     #[serde(default)]
     pub size: Size,
-    /// Sizes of a trial run (`--small`), where they differ from [`Self::size`].
+    /// Sizes of a trial run (`--small`): each that is given here, instead of that of
+    /// [`Self::size`].
     #[serde(default)]
-    pub small: Option<Size>,
+    pub small: Size,
     /// Whether only the first target is measured.
     #[serde(default)]
     pub first_target_only: bool,
@@ -175,9 +176,18 @@ impl SuiteRun {
     /// Returns how much of the scenario is run.
     #[must_use]
     pub fn size(&self, small: bool) -> Size {
-        match self.small {
-            Some(size) if small => size,
-            _ => self.size,
+        let Self {
+            size,
+            small: of_small,
+            ..
+        } = self;
+        match small {
+            false => *size,
+            true => Size {
+                objects: of_small.objects.or(size.objects),
+                repeats: of_small.repeats.or(size.repeats),
+                duration: of_small.duration.or(size.duration),
+            },
         }
     }
 }
@@ -226,6 +236,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_trial_run_keeps_what_it_does_not_change() {
+        let text = "name = \"mine\"\nsummary = \"\"\n[[run]]\nscenario = \"watchers\"\n\
+             size = { repeats = 7, duration = \"9s\" }\nsmall = { objects = 50, repeats = 2 }\n";
+        let run = Suite::parse(text, "mine").expect("a suite").runs.remove(0);
+        let small = run.size(true);
+        assert_eq!(small.objects.map(NonZeroU64::get), Some(50));
+        assert_eq!(small.repeats.map(NonZeroU32::get), Some(2));
+        assert_eq!(small.duration, Some(Duration::from_secs(9)));
+        assert_eq!(run.size(false), run.size);
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //!   share of them; [`run`]: what one run of them came to
 //! - [`lists`]: lists that run with other loads, in a closed loop or on a schedule
 //! - [`deliveries`]: watchers, and how long after its write each event came
-//! - [`open`]: the clock of the schedule of small requests; `alarm`: its timer
+//! - [`open`]: the clock of the schedule of small requests; `alarm`: its timer; `paused`: a timer
+//!   and a server on a clock that jumps, for tests
 //! - [`watch_workers`]: workers that watch; [`writers`]: what they watch being written
 
 mod alarm;
@@ -15,6 +16,8 @@ pub mod deliveries;
 mod lane;
 pub mod lists;
 pub mod open;
+#[cfg(test)]
+mod paused;
 pub mod run;
 pub mod watch_workers;
 pub mod writers;

@@ -148,6 +148,12 @@ fn notes(load: &Load) -> Vec<String> {
             Quantity::Count(events)
         ));
     }
+    if load.foreign_events > 0 {
+        notes.push(format!(
+            "{} events of objects that were not the run's",
+            Quantity::Count(load.foreign_events)
+        ));
+    }
     notes.extend(load.watchers.as_ref().and_then(watchers));
     if let Some(cuts) = &load.cut_ms {
         notes.push(format!(
@@ -175,20 +181,23 @@ fn notes(load: &Load) -> Vec<String> {
     notes
 }
 
-/// How far watchers lie apart, and which was the slowest.
+/// How far watchers lie apart, and which was the slowest; of several generators' only that.
 fn watchers(spread: &WatcherSpread) -> Option<String> {
+    let slowest = spread.slowest.first()?;
+    let mut reached = format!("the slowest event reached number {}", slowest.number);
+    if let Some(generator) = slowest.generator {
+        reached += &format!(" of generator {generator}");
+    }
     let (what, of) = match (spread.p99_ms, spread.p50_ms) {
         (Some(p99), _) => ("p99", p99),
         (None, Some(p50)) => ("p50", p50),
-        (None, None) => return None,
+        (None, None) => return slowest.generator.map(|_| reached),
     };
-    let slowest = spread.slowest.first()?;
     Some(format!(
-        "{what} of a watcher from {} over {} to {}; the slowest event reached number {}",
+        "{what} of a watcher from {} over {} to {}; {reached}",
         Quantity::Milliseconds(of.min),
         Quantity::Milliseconds(of.p50),
         Quantity::Milliseconds(of.max),
-        slowest.number
     ))
 }
 
@@ -262,5 +271,18 @@ mod tests {
             watchers(&few).is_some_and(|text| text.starts_with("p50 of a watcher from 400 µs"))
         );
         assert_eq!(watchers(&WatcherSpread::default()), None);
+        let merged = WatcherSpread {
+            slowest: vec![WatcherTimes {
+                number: 17,
+                generator: Some(1),
+                ..WatcherTimes::default()
+            }],
+            ..WatcherSpread::default()
+        };
+        let text = watchers(&merged);
+        assert_eq!(
+            text.as_deref(),
+            Some("the slowest event reached number 17 of generator 1")
+        );
     }
 }

@@ -84,8 +84,8 @@ pub struct Verdict {
 }
 
 impl SuiteResult {
-    /// Judges what the runs measured: each threshold once, by the first run of its scenario that
-    /// has a figure for it.
+    /// Judges what the runs measured: each threshold once, by the worst of the figures that runs of
+    /// its scenario have for it.
     pub fn judge<'a>(&mut self, reports: impl IntoIterator<Item = (&'a Path, &'a Report)>) {
         self.thresholds.clear();
         for (folder, report) in reports {
@@ -102,7 +102,7 @@ impl SuiteResult {
                 let mut known = self.thresholds.iter_mut();
                 match known.find(|known| known.is_same(&line)) {
                     None => self.thresholds.push(line),
-                    Some(known) if known.bar.value.is_none() => *known = line,
+                    Some(known) if line.is_worse_than(known) => *known = line,
                     Some(_) => {}
                 }
             }
@@ -114,18 +114,48 @@ impl SuiteResult {
     pub fn verdict(&self) -> Verdict {
         let mut verdict = Verdict::default();
         for line in &self.thresholds {
-            *match (line.bar.met, line.bar.value) {
-                (Some(true), _) => &mut verdict.met,
-                (Some(false), _) => &mut verdict.missed,
-                (None, Some(_)) => &mut verdict.undecided,
-                (None, None) => &mut verdict.unmeasured,
+            *match line.judged() {
+                Judged::Met => &mut verdict.met,
+                Judged::Missed => &mut verdict.missed,
+                Judged::Undecided => &mut verdict.undecided,
+                Judged::Unmeasured => &mut verdict.unmeasured,
             } += 1;
         }
         verdict
     }
 }
 
+/// What became of a threshold in one run, the worst last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Judged {
+    Unmeasured,
+    Met,
+    Undecided,
+    Missed,
+}
+
 impl SuiteLine {
+    fn judged(&self) -> Judged {
+        match (self.bar.met, self.bar.value) {
+            (Some(true), _) => Judged::Met,
+            (Some(false), _) => Judged::Missed,
+            (None, Some(_)) => Judged::Undecided,
+            (None, None) => Judged::Unmeasured,
+        }
+    }
+
+    /// Whether another run's line of the same threshold has more to object to: its verdict, or
+    /// where that is the same, its figure.
+    fn is_worse_than(&self, other: &Self) -> bool {
+        let farther = match (self.bar.value, other.bar.value) {
+            (Some(one), Some(two)) if self.bar.at_least => one < two,
+            (Some(one), Some(two)) => one > two,
+            _ => false,
+        };
+        let (one, two) = (self.judged(), other.judged());
+        one > two || (one == two && farther)
+    }
+
     fn is_same(&self, other: &Self) -> bool {
         let (one, two) = (&self.bar, &other.bar);
         self.scenario == other.scenario

@@ -44,7 +44,7 @@ use super::target::Target;
 use crate::progress::Progress;
 use crate::servers::running::Running;
 use meter::Meter;
-pub(super) use source::{Source, resource_there};
+pub(super) use source::{Source, created_root, resource_there};
 
 mod baseline;
 mod beginning;

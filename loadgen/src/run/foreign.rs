@@ -10,6 +10,6 @@ mod etcd;
 mod kube;
 mod precautions;
 
-pub(super) use etcd::Seeded;
+pub(super) use etcd::{Seeded, leases_left};
 pub(super) use kube::InNamespaces;
 pub(super) use precautions::{Listed, Precautions, survey_lines};

@@ -14,23 +14,26 @@ mod clock;
 mod keys;
 mod meeting;
 
+use std::future::pending;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use etcd_api::client::config::ClientConfig;
+use load::operation::leases::GrantedLeases;
 use report::result::RunShard;
 use workloads::{DataSet, GeneratorShard};
 
 use super::case::Source;
-use super::foreign::Seeded;
+use super::foreign::{Seeded, leases_left};
 use super::target::{Target, unusable};
 use super::{Run, both};
 use crate::cli::{RunArgs, StartAt};
 use crate::exit::Failure;
+use crate::seed::revoke;
 pub(super) use check::check;
-use meeting::{Agreed, Meeting, MeetingError, Place};
+use meeting::{Agreed, DONE_WITHIN, Meeting, MeetingError, Place, STOPPED_WITHIN};
 
-/// Clocks that differ by more are worth a line.
+/// Clocks that may differ by more are worth a line.
 const CLOCKS_WORTH_A_LINE_MS: f64 = 50.0;
 
 /// Which of several generators this is, and when they begin.
@@ -38,6 +41,8 @@ const CLOCKS_WORTH_A_LINE_MS: f64 = 50.0;
 pub(super) struct Together {
     pub(super) shard: GeneratorShard,
     pub(super) start_at: Option<SystemTime>,
+    /// Whether `--shard` was given, which may name the only one: `0/1`.
+    pub(super) is_shard: bool,
 }
 
 impl Together {
@@ -54,6 +59,7 @@ impl Together {
                 .map_err(Failure::usage)?
                 .unwrap_or(GeneratorShard::WHOLE),
             start_at: args.start_at.map(|StartAt(at)| at),
+            is_shard: args.shard.is_some(),
         })
     }
 
@@ -67,7 +73,7 @@ impl Together {
 
     /// As it stands in a result; `None` where nobody asked for it.
     pub(super) fn shown(self) -> Option<RunShard> {
-        (!self.shard.is_whole() || self.start_at.is_some()).then(|| RunShard {
+        (self.is_shard || self.start_at.is_some()).then(|| RunShard {
             index: self.shard.index(),
             count: self.shard.count(),
             start_at: self.start_at.map(|at| StartAt(at).to_string()),
@@ -131,6 +137,11 @@ impl Beginning {
     /// Notes that the load has begun, so long after it should.
     pub(super) fn begun(&self, late: Duration) {
         self.late.get_or_init(|| late);
+    }
+
+    /// Returns whether the load has begun.
+    fn has_begun(&self) -> bool {
+        self.missed.get().is_none() && self.late.get().is_some()
     }
 
     /// Adds what is known of the beginning.
@@ -213,6 +224,7 @@ impl Run<'_> {
                     data: Arc::clone(data),
                     root: seeded.root.clone(),
                     expected: seeded.expected.clone(),
+                    leases: Arc::clone(&seeded.leases),
                 };
                 self.only_row(target, source).await;
                 let ended = self.end_meeting().await;
@@ -235,7 +247,7 @@ impl Run<'_> {
         self.progress.say(&format!(
             "{target}: waiting for generator 0 to load the objects"
         ));
-        let at = place.at;
+        let (at, config) = (place.at, place.config);
         let objects = Arc::clone(data);
         let fingerprint = move || objects.fingerprint(0..objects.len());
         let joined = async {
@@ -253,28 +265,49 @@ impl Run<'_> {
             }
         };
         let clock = meeting.clock();
-        if clock.ahead_ms.abs() > CLOCKS_WORTH_A_LINE_MS {
+        if clock.at_most_ms() > CLOCKS_WORTH_A_LINE_MS {
             self.progress.say(&format!(
                 "{target}: the clock here is {:.0} ms ahead of generator 0's (± {:.1} ms); the load begins by that one",
                 clock.ahead_ms, clock.within_ms
             ));
         }
-        self.begin_with(at, meeting);
+        let beginning = self.begin_with(at, meeting);
+        let leases: Arc<GrantedLeases> = Arc::default();
         let source = Source::Seeded {
             data: Arc::clone(data),
             root: self.plan.foreign_root(data),
             expected,
+            leases: Arc::clone(&leases),
         };
-        self.only_row(target, source).await;
-        let Some(meeting) = self.beginning.as_ref().and_then(|it| it.meeting.as_ref()) else {
+        let (progress, stop) = (self.progress, self.stop);
+        let stopping = async {
+            let Some(meeting) = &beginning.meeting else {
+                return pending().await;
+            };
+            // Before the beginning the load says itself that it cannot begin.
+            meeting.stopped(|| beginning.has_begun()).await;
+            progress.say(&format!(
+                "{target}: generator 0 was interrupted and removes the objects; this one ends, too"
+            ));
+            stop.cancel();
+            pending().await
+        };
+        tokio::select! {
+            () = self.only_row(target, source) => {}
+            never = stopping => match never {},
+        }
+        let Some(meeting) = &beginning.meeting else {
             return Ok(());
         };
+        let revoked = revoke(config, leases.take()).await;
+        let revoked = revoked.map_err(|error| unusable(target, leases_left(&error)));
         let done = meeting.done().await;
-        done.map_err(|error| unusable(target, error))
+        both(revoked, done.map_err(|error| unusable(target, error)))
     }
 
-    fn begin_with(&mut self, at: SystemTime, meeting: Meeting) {
-        self.beginning = Some(Beginning::with(at, meeting));
+    fn begin_with(&mut self, at: SystemTime, meeting: Meeting) -> Arc<Beginning> {
+        let beginning = Beginning::with(at, meeting);
+        Arc::clone(self.beginning.insert(beginning))
     }
 
     /// The only row that a shared scenario has.
@@ -293,16 +326,18 @@ impl Run<'_> {
         let Some(meeting) = &beginning.meeting else {
             return Ok(());
         };
-        let has_begun = beginning.missed.get().is_none() && beginning.late.get().is_some();
-        let waited = async {
+        if beginning.has_begun() {
             meeting.done().await?;
-            meeting.others_done().await
-        };
-        if has_begun {
             self.progress.say("waiting for the other generators");
             let missing = tokio::select! {
-                missing = waited => missing?,
-                () = self.stop.cancelled() => Vec::new(),
+                missing = meeting.others_done(DONE_WITHIN) => missing?,
+                () = self.stop.cancelled() => {
+                    self.progress.say(
+                        "interrupted: the other generators are told to end, and the objects removed",
+                    );
+                    meeting.stop_all().await?;
+                    meeting.others_done(STOPPED_WITHIN).await?
+                }
             };
             if !missing.is_empty() {
                 self.progress.say(&format!(

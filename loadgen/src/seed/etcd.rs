@@ -3,8 +3,9 @@
 //!
 //! - [`fill_log()`]: entries without effect, for a server that keeps a log and was given few
 //!   objects
-//! - [`unseed()`]: takes it away again
+//! - [`unseed()`]: takes it away again; [`remove_made()`], [`revoke()`]: what loads made beside it
 
+mod made;
 mod unseed;
 
 use std::ops::Range;
@@ -26,6 +27,7 @@ use workloads::{DataSet, Fingerprint};
 
 use crate::progress::Phase;
 use crate::timeouts::in_time;
+pub use made::{remove_made, revoke};
 pub use unseed::{NotUnseeded, unseed};
 
 /// Connections that write.

@@ -89,6 +89,9 @@ pub struct LoadSpec {
     /// What `create` writes; the values of the data set's objects where it is not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Values>,
+    /// How many keep-alives of leases go over one stream; one by default.
+    #[serde(default, skip_serializing_if = "Streams::is_each")]
+    pub streams: Streams,
     /// Watchers that do not read all the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall: Option<Stall>,
@@ -125,6 +128,24 @@ pub struct LoadSpec {
     /// generator may share with the server.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub checked: bool,
+}
+
+/// How many streams keep-alives of leases go over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Streams {
+    /// Each has its own, as `KeepAliveOnce` of etcd's client sends it.
+    #[default]
+    Each,
+    /// All of a connection share one, as `KeepAlive` of etcd's client sends them.
+    One,
+}
+
+impl Streams {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+    fn is_each(&self) -> bool {
+        *self == Self::Each
+    }
 }
 
 /// Stretches of time in which watchers read nothing.
@@ -402,6 +423,15 @@ impl LoadSpec {
         mix.into_iter().flat_map(Mix::requests)
     }
 
+    /// Returns the operation as reports name it: two that are sent differently are not the same.
+    #[must_use]
+    pub fn operation_text(&self) -> String {
+        match self.streams {
+            Streams::Each => self.operation.to_string(),
+            Streams::One => format!("{} on one stream", self.operation),
+        }
+    }
+
     /// Returns start and end in a case that lasts `duration`.
     #[must_use]
     pub fn window(&self, duration: Duration) -> (Duration, Duration) {
@@ -433,6 +463,14 @@ impl LoadSpec {
             if !self.small_requests().any(|r| r == SmallRequest::Create) {
                 return Err("`value` is what `create` writes, and it creates nothing".to_owned());
             }
+        }
+        if self.streams == Streams::One
+            && !matches!(&self.operation, Operation::Small(mix) if mix.requests().eq([SmallRequest::LeaseKeepAlive]))
+        {
+            return Err(format!(
+                "`streams` is for keep-alives of leases alone, and this is `{}`",
+                self.operation
+            ));
         }
         let of_watchers = [
             ("stall", self.stall.is_some()),

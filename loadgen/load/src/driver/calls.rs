@@ -11,7 +11,7 @@ use std::future::pending;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use etcd_api::client::config::ClientConfig;
 use etcd_api::client::pipelined::PipelinedConnection;
@@ -19,16 +19,18 @@ use etcd_api::error::Error as EtcdError;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use kube_api::client::KubeError;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use workloads::GeneratorShard;
 
+use super::alarm::{Alarm, Timer};
 use super::lane::{Driver, Place};
 use super::open::{Clock, Lane, Waiting};
 use super::run::{DRAIN_WITHIN, Run, Tally};
 use crate::arrivals::Pace;
 use crate::clients::thread;
 use crate::endpoint::Reach;
+use crate::operation::keep_alives::KeepAlives;
 use crate::operation::kube_requests::{KubeCalls, KubeChannel};
 use crate::operation::request_api::RequestApi;
 use crate::operation::requests::Calls;
@@ -70,6 +72,37 @@ impl Callers {
         };
         let work = async move |all| caller(all, lanes, &*calls, receiver).await;
         thread::connected("calls", EtcdError::Protocol, connect, work).await?;
+        Ok(Self { waiting, runs })
+    }
+
+    /// The same for keep-alives that share the stream of their connection.
+    ///
+    /// # Errors
+    /// The first connection's error.
+    pub async fn connect_keep_alives(
+        config: &ClientConfig,
+        connections: u32,
+        shard: GeneratorShard,
+        keep_alives: KeepAlives,
+        waiting: Waiting,
+    ) -> Result<Self, EtcdError> {
+        let (runs, receiver) = mpsc::unbounded_channel();
+        let config = config.clone();
+        let of_load = keep_alives.clone();
+        let connect = async move || {
+            let mut all = Vec::new();
+            for number in shard.numbers(connections) {
+                let config = config.beginning_at(number as usize);
+                all.push(of_load.connect(config, number).await?);
+            }
+            Ok(all)
+        };
+        let lanes = Lanes {
+            shard,
+            of_load: connections,
+        };
+        let work = async move |all| caller(all, lanes, &keep_alives, receiver).await;
+        thread::connected("keep-alives", EtcdError::Protocol, connect, work).await?;
         Ok(Self { waiting, runs })
     }
 
@@ -164,7 +197,7 @@ async fn caller<R: RequestApi>(
     let mut part = 0;
     while let Some((run, mut done)) = runs.recv().await {
         tokio::select! {
-            tally = all_lanes(&mut all, lanes.places(part), calls, &run) => {
+            tally = all_lanes::<Alarm, _>(&mut all, lanes.places(part), calls, &run) => {
                 part += 1;
                 done.send(tally).ok();
             }
@@ -174,8 +207,8 @@ async fn caller<R: RequestApi>(
     }
 }
 
-/// One run over all connections, each at its place.
-async fn all_lanes<R: RequestApi>(
+/// One run over all connections, each at its place; `T` wakes its schedule.
+async fn all_lanes<T: Timer, R: RequestApi>(
     connections: &mut [R::Connection],
     places: impl Iterator<Item = Place>,
     calls: &R,
@@ -192,10 +225,12 @@ async fn all_lanes<R: RequestApi>(
         .collect();
     let clock = match run.pace {
         Pace::Closed { .. } => None,
-        Pace::Open(_) => match Clock::new(run.waiting, begun, lanes.clone(), Rc::clone(&stall)) {
-            Ok(clock) => Some(clock),
-            Err(error) => return Tally::broken(no_clock(&error)),
-        },
+        Pace::Open(_) => {
+            match Clock::<T>::new(run.waiting, begun, lanes.clone(), Rc::clone(&stall)) {
+                Ok(clock) => Some(clock),
+                Err(error) => return Tally::broken(no_clock(&error)),
+            }
+        }
     };
     let driving: FuturesUnordered<_> = drivers
         .into_iter()

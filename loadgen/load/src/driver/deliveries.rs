@@ -68,6 +68,8 @@ pub struct Delivered {
     /// How often a stream was cut, and for how long each time: until all its watchers were
     /// confirmed again.
     pub cuts: LatencyHistogram,
+    /// Events of objects that no load of this run made, at all watchers together.
+    pub foreign: u64,
 }
 
 /// The times of one watcher's events.
@@ -167,6 +169,8 @@ async fn at(instant: Option<tokio::time::Instant>) {
 struct Received {
     watchers: Vec<Watcher>,
     cuts: LatencyHistogram,
+    /// Events of objects that are not the loads'.
+    foreign: u64,
 }
 
 /// Created watchers: a thread with all their streams. Dropped, they close.
@@ -264,6 +268,7 @@ impl DeliveryWatchers {
         };
         for stream in received {
             delivered.cuts.add(&stream.cuts);
+            delivered.foreign += stream.foreign;
             for watcher in stream.watchers {
                 let ledger = match others {
                     true => ledger_among(&watcher.events, &writes),

@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use workloads::Arrivals;
 
@@ -322,7 +322,7 @@ impl<'a, R: RequestApi> Driver<'a, R> {
         } = self;
         R::poll_answers(connection, cx, &mut |done| {
             let token = done.token();
-            let received = done.received().saturating_duration_since(*begun);
+            let received = done.received().saturating_duration_since(begun.into_std());
             tally.throttled += u64::from(done.throttled());
             let request = &mut outstanding[token as usize];
             let kind = request.planned.request();
@@ -374,7 +374,7 @@ impl<'a, R: RequestApi> Driver<'a, R> {
             if let (true, Some(revision)) = (calls.keeps_writes(), checked.rewritten_at) {
                 tally.writes.push(Written {
                     revision,
-                    intended: *begun + request.intended,
+                    intended: begun.into_std() + request.intended,
                 });
             }
         })

@@ -7,14 +7,14 @@
 use std::collections::{HashMap, VecDeque};
 use std::future::pending;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
-use tokio::time::sleep_until;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use workloads::{Arrivals, GeneratorShard};
 
-use super::alarm::Alarm;
+use super::alarm::{Alarm, Timer, until};
 use super::closed::{Clients, Done, Job};
 use crate::arrivals::Pace;
 use crate::operation::list::restart::Restarts;
@@ -79,9 +79,22 @@ pub async fn run(
     stop: &CancellationToken,
     live: &Live,
 ) -> io::Result<ListTally> {
+    let ask = |client| clients.ask(client, job);
+    run_with::<Alarm, _>(clients.count(), ask, starts, duration, stop, live).await
+}
+
+/// The same with so many clients, each of which lists when it is asked; `T` wakes the schedule.
+async fn run_with<T: Timer, F: Future<Output = Done>>(
+    clients: usize,
+    ask: impl Fn(usize) -> F,
+    starts: Starts,
+    duration: Duration,
+    stop: &CancellationToken,
+    live: &Live,
+) -> io::Result<ListTally> {
     let begun = Instant::now();
-    let mut schedule = Schedule::new(starts, begun, duration)?;
-    let mut idle: VecDeque<usize> = (0..clients.count()).collect();
+    let mut schedule = Schedule::<T>::new(starts, begun, duration)?;
+    let mut idle: VecDeque<usize> = (0..clients).collect();
     let mut waiting: VecDeque<Instant> = VecDeque::new();
     let mut running = FuturesUnordered::new();
     let mut tally = ListTally::default();
@@ -106,9 +119,10 @@ pub async fn run(
                 break;
             };
             idle.pop_front();
+            let done = ask(client);
             running.push(async move {
                 let sent = Instant::now();
-                (client, intended, sent, clients.ask(client, job).await)
+                (client, intended, sent, done.await)
             });
         }
         if running.is_empty() && schedule.is_over() {
@@ -130,7 +144,7 @@ pub async fn run(
                 tally.overrun |= waiting.len() >= WAITING;
             }
             () = stop.cancelled() => {}
-            () = sleep_until((begun + duration + DRAIN_WITHIN).into()), if drains => {
+            () = sleep_until(begun + duration + DRAIN_WITHIN), if drains => {
                 let unanswered = (running.len() + waiting.len()) as u64;
                 let text = format!("no end within {} s", DRAIN_WITHIN.as_secs());
                 live.failed(unanswered);
@@ -144,18 +158,18 @@ pub async fn run(
 }
 
 /// When lists are due.
-struct Schedule {
+struct Schedule<T> {
     begun: Instant,
     until: Duration,
-    open: Option<(Alarm, Box<dyn Iterator<Item = Duration> + Send>)>,
+    open: Option<(T, Box<dyn Iterator<Item = Duration> + Send>)>,
     /// The next, from the beginning; `None` when there is none.
     due: Option<Duration>,
 }
 
-impl Schedule {
+impl<T: Timer> Schedule<T> {
     fn new(starts: Starts, begun: Instant, until: Duration) -> io::Result<Self> {
         let open = match starts {
-            Some(starts) => Some((Alarm::new()?, starts)),
+            Some(starts) => Some((T::new()?, starts)),
             None => None,
         };
         let mut schedule = Self {
@@ -188,11 +202,11 @@ impl Schedule {
 
     /// Waits for the next intended start. Cancelling it loses nothing.
     async fn next(&mut self) -> io::Result<Instant> {
-        let (Some((alarm, _)), Some(due)) = (&mut self.open, self.due) else {
+        let (Some((timer, _)), Some(due)) = (&mut self.open, self.due) else {
             return pending().await;
         };
         let due = self.begun + due;
-        alarm.until(due).await?;
+        until(timer, due).await?;
         self.advance();
         Ok(due)
     }
@@ -242,3 +256,6 @@ impl ListTally {
         *self.error_counts.entry(text).or_default() += count;
     }
 }
+
+#[cfg(test)]
+mod tests;

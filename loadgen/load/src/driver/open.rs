@@ -14,11 +14,12 @@ use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::task::yield_now;
+use tokio::time::Instant;
 
-use super::alarm::Alarm;
+use super::alarm::Timer;
 
 /// What a clock does until the next request is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,8 +69,8 @@ impl Lane {
 
 /// Wakes lanes when their requests are due. Lives in the task that drives them.
 #[derive(Debug)]
-pub(super) struct Clock {
-    alarm: Alarm,
+pub(super) struct Clock<T> {
+    timer: T,
     waiting: Waiting,
     begun: Instant,
     lanes: Vec<Rc<Lane>>,
@@ -80,7 +81,7 @@ pub(super) struct Clock {
     stall: Rc<Cell<Duration>>,
 }
 
-impl Clock {
+impl<T: Timer> Clock<T> {
     /// A clock for `lanes`, whose due times are counted from `begun`. The longest stall is kept in
     /// `stall`.
     ///
@@ -93,7 +94,7 @@ impl Clock {
         stall: Rc<Cell<Duration>>,
     ) -> io::Result<Self> {
         Ok(Self {
-            alarm: Alarm::new()?,
+            timer: T::new()?,
             waiting,
             begun,
             lanes,
@@ -125,10 +126,10 @@ impl Clock {
             if let Some(next) = next
                 && self.set_to != Some(next)
             {
-                self.alarm.set(next.saturating_sub(now))?;
+                self.timer.set(next.saturating_sub(now))?;
                 self.set_to = Some(next);
             }
-            ready!(self.alarm.poll_expired(cx))?;
+            ready!(self.timer.poll_expired(cx))?;
         }
     }
 
@@ -163,6 +164,7 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::alarm::Alarm;
 
     /// Runs a clock until the lane is due; returns how often the lane's sender was polled, and when
     /// it ended.
@@ -171,7 +173,7 @@ mod tests {
         lane.set_due(Some(due));
         let begun = Instant::now();
         let lanes = vec![Rc::clone(&lane)];
-        let clock = Clock::new(waiting, begun, lanes, Rc::default()).expect("a timer");
+        let clock = Clock::<Alarm>::new(waiting, begun, lanes, Rc::default()).expect("a timer");
         let mut polls = 0;
         let sender = poll_fn(|cx| {
             polls += 1;

@@ -41,6 +41,12 @@ mod text;
 /// What the names of objects begin with that loads make, and none of a data set does.
 pub(crate) const MADE: &str = "loadgen-";
 
+/// Returns what the names of objects begin with that the loads of a run make, and no other run's.
+#[must_use]
+pub fn made_by(run: &str) -> String {
+    format!("{MADE}{:012x}-", XxHash3_64::oneshot(run.as_bytes()) >> 16)
+}
+
 /// What the requests of a load are about.
 #[derive(Debug)]
 pub struct KubeAbout<'a> {
@@ -52,7 +58,9 @@ pub struct KubeAbout<'a> {
     pub like: Vec<Map<String, Value>>,
     /// How many objects `get`, `update` and `patch` are about.
     pub objects: u64,
-    /// Tells the objects of this load from those of others.
+    /// What the names of the run's objects begin with, from [`made_by`].
+    pub made: String,
+    /// Tells the objects of this load from those of the run's others.
     pub load: String,
     /// How objects are picked.
     pub keys: Distribution,
@@ -103,7 +111,7 @@ impl KubeCalls {
         let mix = mix.into();
         // Names of objects have no upper case, which names of loads may have.
         let load = XxHash3_64::oneshot(about.load.as_bytes()) as u32;
-        let tag = format!("{MADE}{load:08x}");
+        let tag = format!("{}{load:08x}", about.made);
         let is_valued = about.values.is_some();
         let (resource, kind) = (about.resource, about.kind);
         let like: Vec<Prototype> = about

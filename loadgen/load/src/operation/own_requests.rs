@@ -16,9 +16,9 @@ use super::own_keys::OwnKey;
 use super::requests::{CallError, Checked};
 use super::transactions;
 
-/// How long leases live that are not kept alive: longer than any case, for they are only granted on
-/// servers that end with it.
-const TTL_S: i64 = 3_600;
+/// How long leases live that are not kept alive: longer than any case. On an endpoint that goes on
+/// they are revoked afterwards, and end by themselves where a run was killed.
+pub(super) const TTL_S: i64 = 3_600;
 
 /// Sends a request about key or lease `key` of those below `root`; what is created holds `value`.
 ///
@@ -145,7 +145,7 @@ fn name(root: &str, number: u64) -> String {
 }
 
 /// The id of a lease: above 0, and another one for each root and number.
-fn lease(root: &str, number: u64) -> i64 {
+pub(super) fn lease(root: &str, number: u64) -> i64 {
     let hash = XxHash3_64::oneshot(name(root, number).as_bytes());
     (hash >> 1).cast_signed().max(1)
 }

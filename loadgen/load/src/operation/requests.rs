@@ -1,6 +1,7 @@
 //! Small requests of one kind or of a mix of them: what operation n sends, and whether its response
 //! is right.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::Bytes;
@@ -18,6 +19,7 @@ use workloads::keys::Picker;
 use workloads::values::ValueSource;
 use workloads::{DataSet, Distribution, Mix, SmallRequest, Values};
 
+use super::leases::GrantedLeases;
 use super::own_keys::{OwnKey, OwnKeys};
 use super::{own_requests, transactions};
 pub use error::CallError;
@@ -46,6 +48,8 @@ pub struct About<'a> {
     pub seed: u64,
     /// What is created; the values of objects where nothing is said.
     pub values: Option<&'a Values>,
+    /// Where granted leases are noted, on an endpoint that outlives the run.
+    pub leases: Option<&'a Arc<GrantedLeases>>,
 }
 
 impl<'a> About<'a> {
@@ -60,6 +64,7 @@ impl<'a> About<'a> {
             after: 0,
             seed: data.spec().seed,
             values: None,
+            leases: None,
         }
     }
 }
@@ -83,6 +88,8 @@ pub struct Calls {
     compact_at: AtomicI64,
     /// Whether what was written is kept, to be compared with events.
     keeps_writes: bool,
+    /// Leases that somebody has to revoke afterwards.
+    leases: Option<Arc<GrantedLeases>>,
 }
 
 /// An object that requests are about.
@@ -157,6 +164,7 @@ impl Calls {
             after,
             seed,
             values,
+            leases,
         } = about;
         let count = data.len().min(OBJECTS);
         let objects = (0..count).map(|i| {
@@ -184,6 +192,7 @@ impl Calls {
             after,
             compact_at: AtomicI64::new(after.max(1)),
             keeps_writes: false,
+            leases: leases.cloned(),
         }
     }
 
@@ -243,7 +252,14 @@ impl Calls {
             } => (request, &self.objects[object]),
             Planned::Own(key) => {
                 let value = || self.created_value(lane, key.number);
-                return own_requests::send(connection, key, &self.own_root(lane), value, token);
+                let root = self.own_root(lane);
+                if let Some(leases) = &self.leases
+                    && key.request == SmallRequest::LeaseGrant
+                {
+                    // Before there is a response: it may be granted without one.
+                    leases.granted(own_requests::lease(&root, key.number));
+                }
+                return own_requests::send(connection, key, &root, value, token);
             }
             Planned::Compact(revision) => {
                 let request = CompactionRequest {
@@ -306,7 +322,16 @@ impl Calls {
             Planned::Object {
                 request, object, ..
             } => (request, object),
-            Planned::Own(key) => return own_requests::check(key, &self.own_root(lane), message),
+            Planned::Own(key) => {
+                let root = self.own_root(lane);
+                let checked = own_requests::check(key, &root, message)?;
+                if let Some(leases) = &self.leases
+                    && key.request == SmallRequest::LeaseRevoke
+                {
+                    leases.revoked(own_requests::lease(&root, key.number));
+                }
+                return Ok(checked);
+            }
             Planned::Compact(_) => return self.compacted(message),
         };
         match request {

@@ -7,7 +7,6 @@ use kube_api::client::Options;
 use kube_api::metadata::Metadata;
 use workloads::scenario::Media;
 
-use super::kube_requests::MADE;
 use super::list::kube::client::Kube;
 use super::list::kube::frames::{Event, Frames};
 use super::list::kube::response::Response;
@@ -27,6 +26,10 @@ pub(crate) struct ApiWatch {
     frames: Frames,
     kind: &'static str,
     kube: Kube,
+    /// What the names of the loads' objects begin with.
+    made: String,
+    /// Events of other objects so far.
+    pub(crate) foreign: u64,
     /// That of the last event.
     revision: i64,
     /// How often the server ended the watch since the last event.
@@ -42,13 +45,15 @@ impl ApiWatch {
         Kube::connect(row, reach).await?.current_revision().await
     }
 
-    /// Watches what changes behind a revision; the server has accepted it.
+    /// Watches what changes behind a revision, of objects whose names begin with `made`; the server
+    /// has accepted it.
     ///
     /// # Errors
     /// [`ListError`] when it cannot be reached, or refuses.
     pub(crate) async fn begin(
         row: &ListCase,
         reach: &Reach,
+        made: &str,
         revision: i64,
     ) -> Result<Self, ListError> {
         let mut row = row.clone();
@@ -60,6 +65,8 @@ impl ApiWatch {
             frames: Frames::default(),
             kind: kube.restore().kind(),
             kube,
+            made: made.to_owned(),
+            foreign: 0,
             revision,
             ends: 0,
         })
@@ -81,8 +88,9 @@ impl ApiWatch {
     }
 
     /// Reads what comes next, false where the server has ended the watch; shows the resourceVersion
-    /// of each event that tells of an object made or changed by a load. Deletions are read over: a
-    /// response to one does not tell its revision. Dropped while it waits, it has read nothing.
+    /// of each event that tells of an object made or changed by a load of this run; those of others
+    /// are counted. Deletions are read over: a response to one does not tell its revision. Dropped
+    /// while it waits, it has read nothing.
     ///
     /// # Errors
     /// [`ListError`] when the connection breaks, or what comes is no event.
@@ -92,7 +100,8 @@ impl ApiWatch {
         };
         self.ends = 0;
         let kind = self.kind;
-        let last = &mut self.revision;
+        let (last, foreign) = (&mut self.revision, &mut self.foreign);
+        let made = self.made.as_bytes();
         self.frames.feed(&bytes, |frame| {
             let event = Event::read(frame, kind)?;
             let is_write = match event.kind {
@@ -105,8 +114,10 @@ impl ApiWatch {
             let revision = version.and_then(|version| version.parse().ok());
             let no_number = || not_a_list("an event's resourceVersion is not a number");
             *last = revision.ok_or_else(no_number)?;
-            if is_write && metadata.name.starts_with(MADE.as_bytes()) {
-                on(*last);
+            match metadata.name.starts_with(made) {
+                true if is_write => on(*last),
+                false if event.kind != b"BOOKMARK" => *foreign += 1,
+                _ => {}
             }
             Ok(())
         })?;

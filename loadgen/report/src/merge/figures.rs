@@ -127,6 +127,7 @@ fn load(loads: &[&Load], times: &Histograms) -> Load {
         requests,
         errors: loads.iter().map(|load| load.errors).sum(),
         events: sum(loads.iter().map(|load| load.events)),
+        foreign_events: loads.iter().map(|load| load.foreign_events).sum(),
         watchers: watchers(loads),
         cut_ms: times.quantiles(
             &format!("{}.cuts", first.name),
@@ -191,9 +192,14 @@ fn late(report: &Report) -> Option<String> {
 /// The slowest watchers of all generators; what the others had is not kept, so nothing is said of
 /// their spread.
 fn watchers(loads: &[&Load]) -> Option<WatcherSpread> {
-    let spreads = loads.iter().filter_map(|load| load.watchers.as_ref());
-    let mut slowest: Vec<WatcherTimes> =
-        spreads.flat_map(|spread| spread.slowest.clone()).collect();
+    let mut slowest: Vec<WatcherTimes> = Vec::new();
+    for (load, generator) in loads.iter().zip(0..) {
+        let of_generator = load.watchers.iter().flat_map(|spread| &spread.slowest);
+        slowest.extend(of_generator.map(|watcher| WatcherTimes {
+            generator: Some(generator),
+            ..watcher.clone()
+        }));
+    }
     slowest.sort_by(|a, b| b.max_ms.total_cmp(&a.max_ms));
     slowest.truncate(SLOWEST);
     (!slowest.is_empty()).then(|| WatcherSpread {

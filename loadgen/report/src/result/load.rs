@@ -44,6 +44,10 @@ pub struct Load {
     pub throttled: u64,
     /// Events at all watchers together.
     pub events: Option<u64>,
+    /// Events, at all watchers together, of objects that no load of the run had made: they are read
+    /// and not timed.
+    #[serde(default)]
+    pub foreign_events: u64,
     /// How each watcher fared, where they were several.
     pub watchers: Option<WatcherSpread>,
     /// For how long streams of watchers were cut, until all their watchers were confirmed again.
@@ -85,8 +89,11 @@ pub struct WatcherSpread {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WatcherTimes {
-    /// Its number among the watchers of its load, from 0.
+    /// Its number among the watchers of its load, from 0, those of other generators included.
     pub number: u32,
+    /// The generator that has it; null where there is no other.
+    #[serde(default)]
+    pub generator: Option<u32>,
     /// Its median.
     pub p50_ms: Option<f64>,
     /// Its 99th percentile.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::{SCHEMA_VERSION, SuiteResult, markdown, text};
 use crate::result::{FolderError, Report, SavedResult};
@@ -38,6 +38,14 @@ pub enum SuiteError {
         /// The version in it.
         found: u32,
     },
+    /// A run that does not lie beside the suite.
+    #[error("{}: the folder of a run is `{name}`, which is no name beside it", path.display())]
+    NotBeside {
+        /// The suite's file.
+        path: PathBuf,
+        /// What it names.
+        name: String,
+    },
     /// A run of the suite cannot be read.
     #[error(transparent)]
     Run(#[from] FolderError),
@@ -55,20 +63,14 @@ pub fn is_suite(folder: &Path) -> bool {
 /// [`SuiteError::File`] when the folder exists or cannot be written.
 pub fn save(result: &SuiteResult, folder: &Path) -> Result<(), SuiteError> {
     fs::create_dir(folder).map_err(at(folder))?;
-    let path = folder.join(SUITE_FILE);
-    let json = serde_json::to_string_pretty(result).map_err(|source| SuiteError::Malformed {
-        path: path.clone(),
-        source,
-    })?;
-    fs::write(&path, json + "\n").map_err(at(&path))?;
-    write_readme(result, folder)
+    write(result, folder)
 }
 
-/// Judges a saved suite again by the runs beside its folder, and writes its README anew. Returns
-/// its table.
+/// Judges a saved suite again by the runs beside its folder, and writes its files anew. Returns its
+/// table.
 ///
 /// # Errors
-/// [`SuiteError`] when the suite or one of its runs cannot be read, or the README not be written.
+/// [`SuiteError`] when the suite or one of its runs cannot be read, or the files not be written.
 pub fn draw_again(folder: &Path) -> Result<String, SuiteError> {
     let path = folder.join(SUITE_FILE);
     let json = fs::read(&path).map_err(at(&path))?;
@@ -87,17 +89,36 @@ pub fn draw_again(folder: &Path) -> Result<String, SuiteError> {
     let beside = folder.parent().unwrap_or(&folder);
     let names = result.runs.iter().filter_map(|run| run.folder.as_ref());
     let runs = names.map(|name| {
+        if !is_name(name) {
+            return Err(SuiteError::NotBeside {
+                path: path.clone(),
+                name: name.clone(),
+            });
+        }
         let run = beside.join(name);
         let report = SavedResult::load(&run)?.report;
         Ok((run, report))
     });
-    let runs = runs.collect::<Result<Vec<(PathBuf, Report)>, FolderError>>()?;
+    let runs = runs.collect::<Result<Vec<(PathBuf, Report)>, SuiteError>>()?;
     result.judge(runs.iter().map(|(run, report)| (run.as_path(), report)));
-    write_readme(&result, &folder)?;
+    write(&result, &folder)?;
     Ok(text(&result, terminal::width()))
 }
 
-fn write_readme(result: &SuiteResult, folder: &Path) -> Result<(), SuiteError> {
+/// Whether it names something in a folder, and nothing outside of it.
+fn is_name(name: &str) -> bool {
+    let mut parts = Path::new(name).components();
+    matches!((parts.next(), parts.next()), (Some(Component::Normal(part)), None) if part == name)
+}
+
+/// Writes the files of a suite into its folder.
+fn write(result: &SuiteResult, folder: &Path) -> Result<(), SuiteError> {
+    let path = folder.join(SUITE_FILE);
+    let json = serde_json::to_string_pretty(result).map_err(|source| SuiteError::Malformed {
+        path: path.clone(),
+        source,
+    })?;
+    fs::write(&path, json + "\n").map_err(at(&path))?;
     let path = folder.join("README.md");
     fs::write(&path, markdown(result)).map_err(at(&path))
 }

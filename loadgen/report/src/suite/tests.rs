@@ -70,7 +70,7 @@ fn judged(parent: &Path, reports: &[(&str, Report)]) -> SuiteResult {
 }
 
 #[test]
-fn each_threshold_counts_once_as_the_first_run_with_a_figure_has_it() {
+fn each_threshold_counts_once_as_the_worst_run_with_a_figure_has_it() {
     let parent = tempfile::tempdir().expect("a temporary folder");
     let first = report(
         "lists",
@@ -78,6 +78,7 @@ fn each_threshold_counts_once_as_the_first_run_with_a_figure_has_it() {
             bar("time", Some(500.0), Some(true)),
             bar("pages", None, None),
             bar("close", Some(599.0), None),
+            bar("kept", Some(400.0), Some(true)),
         ],
     );
     let second = report(
@@ -85,6 +86,8 @@ fn each_threshold_counts_once_as_the_first_run_with_a_figure_has_it() {
         vec![
             bar("time", Some(700.0), Some(false)),
             bar("pages", Some(900.0), Some(false)),
+            bar("close", Some(500.0), Some(true)),
+            bar("kept", Some(401.0), Some(true)),
         ],
     );
     let other = report("others", vec![bar("time", None, None)]);
@@ -94,7 +97,7 @@ fn each_threshold_counts_once_as_the_first_run_with_a_figure_has_it() {
     );
     let expected = Verdict {
         met: 1,
-        missed: 1,
+        missed: 2,
         undecided: 1,
         unmeasured: 1,
     };
@@ -104,7 +107,59 @@ fn each_threshold_counts_once_as_the_first_run_with_a_figure_has_it() {
         .iter()
         .map(|l| l.folder.as_str())
         .collect();
-    assert_eq!(of, ["a-lists", "b-lists", "a-lists", "c-others"]);
+    assert_eq!(
+        of,
+        ["b-lists", "b-lists", "a-lists", "b-lists", "c-others"],
+        "missed, missed, undecided, met by less"
+    );
+    // The order of the runs does not matter, and the worse of two rates is the lower one.
+    let rate = |value| Bar {
+        at_least: true,
+        ..bar("rate", Some(value), Some(true))
+    };
+    let rates = [700.0, 650.0, 690.0].map(|value| report("rates", vec![rate(value)]));
+    let [a, b, c] = rates;
+    let result = judged(parent.path(), &[("a", a), ("b", b), ("c", c)]);
+    assert_eq!(result.thresholds[0].folder, "b");
+}
+
+#[test]
+fn drawn_again_it_is_judged_anew_and_saved() {
+    let parent = tempfile::tempdir().expect("a temporary folder");
+    let mut stale = suite();
+    stale.thresholds = judged(
+        parent.path(),
+        &[("gone", report("lists", vec![bar("old", None, None)]))],
+    )
+    .thresholds;
+    let at = parent.path().join("suite");
+    save(&stale, &at).expect("it is saved");
+    let table = draw_again(&at).expect("no run is named");
+    assert!(table.contains("0 thresholds"), "{table}");
+    let saved = std::fs::read_to_string(at.join(SUITE_FILE)).expect("a file");
+    let saved: SuiteResult = serde_json::from_str(&saved).expect("JSON");
+    assert_eq!(saved.thresholds, Vec::new());
+}
+
+#[test]
+fn a_run_is_looked_for_beside_the_suite_and_nowhere_else() {
+    let parent = tempfile::tempdir().expect("a temporary folder");
+    for (number, name) in ["../elsewhere", "/etc", "a/b", "..", ".", ""]
+        .into_iter()
+        .enumerate()
+    {
+        let mut outside = suite();
+        outside.runs.push(SuiteRun {
+            scenario: "lists".into(),
+            folder: Some(name.into()),
+            exit: Some(0),
+        });
+        let at = parent.path().join(format!("suite-{number}"));
+        save(&outside, &at).expect("it is saved");
+        let error = draw_again(&at).expect_err(name).to_string();
+        let says = format!("the folder of a run is `{name}`, which is no name beside it");
+        assert!(error.contains(&says), "{error}");
+    }
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub(in crate::run) fn never(
     }
     if writes_what_stays(scenario, row) {
         return Some(
-            "it leaves keys or leases behind, or compacts: only on servers that loadgen starts",
+            "it leaves keys that nobody would delete, or compacts: only on servers that loadgen starts",
         );
     }
     (!row.server.is_empty())
@@ -89,8 +89,8 @@ pub(in crate::run) fn measures_something(
     )))
 }
 
-/// True when a row writes more than the objects of its data set, which are deleted from an endpoint
-/// that is not ours, or takes away the history of others.
+/// True when a row writes more than the objects of its data set and the keys and leases of its
+/// loads, which are deleted from an endpoint that is not ours, or takes away the history of others.
 fn writes_what_stays(scenario: &Scenario, row: &RowSpec) -> bool {
     let mut writers = scenario
         .background

@@ -16,21 +16,23 @@ use load::driver::deliveries::{ApiWatching, DeliveryWatchers, Watching};
 use load::driver::lists;
 use load::driver::run::Written;
 use load::endpoint::Reach;
-use load::operation::kube_requests::KubeCalls;
+use load::operation::keep_alives::KeepAlives;
+use load::operation::kube_requests::{KubeCalls, made_by};
+use load::operation::leases::GrantedLeases;
 use load::operation::list::ListCase;
 use load::operation::requests::{About, Calls};
 use load::record::Live;
 use report::result::Outcome;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use workloads::scenario::{CaseSpec, LoadSpec, Operation, Start};
+use workloads::scenario::{CaseSpec, LoadSpec, Operation, Start, Streams};
 use workloads::{DataSet, GeneratorShard, Tier};
 
 use self::figures::{Came, figures};
 use super::requests::{READ_BACK_WITHIN, is_of_the_load};
 use super::status::schedule;
 use super::times::Span;
-use super::{CaseRun, Early, Measured};
+use super::{CaseRun, Early, Measured, Source, created_root};
 use crate::live::LiveLoad;
 use crate::progress::Counted;
 use crate::run::availability::target;
@@ -44,15 +46,12 @@ mod through_api;
 const WARM_UP: Duration = Duration::from_secs(2);
 /// How long a stopped case waits for the last events.
 const STOPPED_WITHIN: Duration = Duration::from_secs(2);
-/// Where created keys lie: outside of the data set, so that lists of it stay what they are.
-const CREATED: &str = "created/";
-/// What the data set's keys begin with, at its end.
-const REGISTRY: &str = "registry/";
 
 /// What does the requests of a load.
 enum Worker {
     Small(Callers, Arc<Calls>),
     SmallThroughApi(Callers, Arc<KubeCalls>),
+    KeepAlives(Callers),
     Lists(Clients, Job),
     /// Until they are asked what came.
     Watch(Option<DeliveryWatchers>),
@@ -192,7 +191,7 @@ impl CaseRun<'_> {
         let seed = data.spec().seed.wrapping_add(number << 32);
         let connections = spec.connections.map_or(1, std::num::NonZeroU32::get);
         let share = self.share_of_load(spec);
-        let live = self.live(&spec.name, &spec.operation.to_string());
+        let live = self.live(&spec.name, &spec.operation_text());
         let worker = match &spec.operation {
             Operation::Small(mix) if spec.is_through_api() => {
                 let values = (seed, connections);
@@ -200,18 +199,33 @@ impl CaseRun<'_> {
                 let (callers, calls) = through.await.map_err(failed)?;
                 Worker::SmallThroughApi(callers, calls)
             }
-            Operation::Small(mix) => {
-                let own_root = format!(
-                    "{}{CREATED}{}/",
-                    verifier.root.trim_end_matches(REGISTRY),
-                    spec.name
+            Operation::Small(_) if spec.streams == Streams::One => {
+                let (own_root, leases) = self.own(case, spec, verifier);
+                let keep_alives = KeepAlives {
+                    seed,
+                    own_root,
+                    leases: leases.cloned(),
+                };
+                let waiting = waiting(self.scenario);
+                let callers = Callers::connect_keep_alives(
+                    etcd()?,
+                    connections,
+                    share.shard,
+                    keep_alives,
+                    waiting,
                 );
+                let callers = callers.await.map_err(|error| failed(error.to_string()))?;
+                Worker::KeepAlives(callers)
+            }
+            Operation::Small(mix) => {
+                let (own_root, leases) = self.own(case, spec, verifier);
                 let about = About {
                     own_root: &own_root,
                     keys: spec.keys.unwrap_or_default(),
                     after: verifier.expected.as_ref().map_or(0, |e| e.revision),
                     seed,
                     values: spec.value.as_ref(),
+                    leases,
                     ..About::new(data, &verifier.root)
                 };
                 let mut calls = Calls::new(mix.clone(), about);
@@ -261,6 +275,7 @@ impl CaseRun<'_> {
                     },
                     reach: reach.clone(),
                     count: spec.clients.get(),
+                    made: made_by(&self.plan.run_id),
                     live: Arc::clone(live.counts()),
                 });
                 Worker::Watch(Some(
@@ -302,6 +317,22 @@ impl CaseRun<'_> {
             share,
             live,
         })
+    }
+
+    /// What the keys and leases begin with that a load makes, and where leases are noted that
+    /// nobody else revokes.
+    fn own(
+        &self,
+        case: &CaseSpec,
+        load: &LoadSpec,
+        verifier: &Verifier,
+    ) -> (String, Option<&Arc<GrantedLeases>>) {
+        let created = created_root(&verifier.root);
+        let leases = match &self.source {
+            Source::Seeded { leases, .. } => Some(leases),
+            _ => None,
+        };
+        (format!("{created}{}/{}/", case.name, load.name), leases)
     }
 
     /// What of a load this generator has.
@@ -506,7 +537,9 @@ impl Load<'_> {
         }
         let lasts = end - start;
         match &self.worker {
-            Worker::Small(callers, _) | Worker::SmallThroughApi(callers, _) => {
+            Worker::Small(callers, _)
+            | Worker::SmallThroughApi(callers, _)
+            | Worker::KeepAlives(callers) => {
                 let tally = callers.run_counted(self.pace.clone(), lasts, stop, live);
                 Came::Small(Box::new(tally.await))
             }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use kube_api::client::{HttpVersion, Options};
 use load::driver::closed::Verifier;
+use load::operation::leases::GrantedLeases;
 use load::operation::list::{Asks, ListCase};
 use load::verify::Expected;
 use workloads::scenario::{CaseSpec, Http};
@@ -21,6 +22,11 @@ use crate::to_result;
 /// Where data sets go on servers that we start: where an apiserver would look for them.
 const OWN_ROOT: &str = "/registry/";
 
+/// What the data set's root ends with.
+const REGISTRY: &str = "registry/";
+/// Where created keys lie, in its place.
+const CREATED: &str = "created/";
+
 /// Where a row's objects come from.
 #[derive(Debug, Clone)]
 pub(in crate::run) enum Source {
@@ -31,11 +37,20 @@ pub(in crate::run) enum Source {
         data: Arc<DataSet>,
         root: String,
         expected: Expected,
+        /// Leases of its loads, which are revoked in the end.
+        leases: Arc<GrantedLeases>,
     },
     /// A Kubernetes API into which it was loaded for all its rows.
     Loaded(Arc<Loaded>),
     /// Whatever is there.
     There { prefix: String },
+}
+
+/// Returns where loads make keys on an etcd whose objects lie below `root`: beside them, so that
+/// lists of the data set stay what they are.
+pub(in crate::run) fn created_root(root: &str) -> String {
+    let beside = root.strip_suffix(REGISTRY).unwrap_or(root);
+    format!("{beside}{CREATED}")
 }
 
 /// The resource that is listed on an existing API, in place of the scenario's data set.

@@ -6,16 +6,18 @@ use std::sync::Arc;
 use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
 use etcd_api::error::Error as EtcdError;
+use load::operation::leases::GrantedLeases;
 use load::verify::Expected;
 use tokio_util::sync::CancellationToken;
 use workloads::DataSet;
 
 use crate::exit::Failure;
 use crate::progress::{Counted, Phase, Progress};
+use crate::run::case::created_root;
 use crate::run::plan::Plan;
 use crate::run::target::{Target, answered, unusable};
 use crate::safety::{Refused, Survey, left_behind, must_be_empty, stored_bytes};
-use crate::seed::{Written, seed, unseed};
+use crate::seed::{NotUnseeded, Written, remove_made, revoke, seed, unseed};
 
 /// What we wrote to an existing endpoint. [`Seeded::clean_up`] deletes it again.
 pub(in crate::run) struct Seeded {
@@ -23,6 +25,8 @@ pub(in crate::run) struct Seeded {
     pub(in crate::run) expected: Expected,
     /// Keys that the endpoint held before, anybody's.
     pub(in crate::run) others: u64,
+    /// Leases that loads were granted, and have not revoked.
+    pub(in crate::run) leases: Arc<GrantedLeases>,
     target: Target,
     config: ClientConfig,
     data: Arc<DataSet>,
@@ -55,10 +59,12 @@ impl Seeded {
             survey
                 .may_seed(plan.seed_data, data, &root)
                 .map_err(|e| bad(&e))?;
-            must_be_empty(&client, &root)
-                .await
-                .map_err(|e| bad(&e))?
-                .map_err(|e| bad(&e))?;
+            for ours in [root.clone(), created_root(&root)] {
+                must_be_empty(&client, &ours)
+                    .await
+                    .map_err(|e| bad(&e))?
+                    .map_err(|e| bad(&e))?;
+            }
             Ok(survey.keys)
         };
         let others = tokio::select! {
@@ -75,6 +81,7 @@ impl Seeded {
                 revision: 0,
             },
             others,
+            leases: Arc::default(),
             target: target.clone(),
             config,
             data: Arc::clone(data),
@@ -123,7 +130,8 @@ impl Seeded {
         }
     }
 
-    /// Deletes exactly what was written, unless it shall stay. Not to be interrupted: it is what an
+    /// Deletes exactly what was written, keys of loads included, unless it shall stay, and revokes
+    /// the leases of loads in any case. Not to be interrupted: it is what an
     /// interruption waits for.
     ///
     /// # Errors
@@ -133,6 +141,8 @@ impl Seeded {
         keep: bool,
         progress: &Progress,
     ) -> Result<(), String> {
+        let revoked = revoke(&self.config, self.leases.take()).await;
+        revoked.map_err(|error| leases_left(&error))?;
         if keep {
             progress.say(&format!(
                 "{}: left below {} as asked",
@@ -144,11 +154,20 @@ impl Seeded {
         let sent: u64 = slices.iter().map(|slice| slice.end - slice.start).sum();
         let title = format!("deleting from {}", self.target.name);
         let phase = progress.phase(&title, sent, Counted::Objects);
+        let left =
+            |root: &str, error: NotUnseeded| format!("keys may be left below {root}: {error}");
+        let made_below = created_root(&self.root);
+        let made = remove_made(&self.config, &made_below).await;
         let deleted = unseed(&self.config, &self.data, &self.root, &slices, &phase).await;
-        let deleted =
-            deleted.map_err(|error| format!("keys may be left below {}: {error}", self.root))?;
+        made.map_err(|error| left(&made_below, error))?;
+        let deleted = deleted.map_err(|error| left(&self.root, error))?;
         let bytes = stored_bytes(&self.data, &self.root) / self.data.len() * deleted;
         phase.done(&left_behind(deleted, bytes));
         Ok(())
     }
+}
+
+/// What is said of leases that could not be revoked.
+pub(in crate::run) fn leases_left(error: &EtcdError) -> String {
+    format!("leases of loads may be left, for an hour at most: {error}")
 }

@@ -13,7 +13,8 @@ use report::quantity::Quantity;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
-use workloads::{DataSet, RowSpec, Scenario, Strategy, Tier};
+use workloads::scenario::LoadSpec;
+use workloads::{DataSet, RowSpec, Scenario, SmallRequest, Strategy, Tier};
 
 use super::endpoint::Endpoint;
 use crate::exit::Failure;
@@ -33,6 +34,9 @@ const BASELINE_PAUSES: u32 = 6;
 
 /// Why a case is not run that a scenario has, and nobody asked for by its name.
 const NOT_NAMED: &str = "each of its workers reads everything: on a server with other people's data it runs only when --strategies names it";
+
+/// Why a case is not run that makes more than the objects whose size was held against the quota.
+const MAKES_KEYS: &str = "it makes keys or leases beside the objects: only on servers that we start, and on an etcd that holds no keys";
 
 /// What is listed on an endpoint.
 #[derive(Debug, Clone, PartialEq)]
@@ -163,7 +167,8 @@ impl Surveyed {
         cases.sort_by_key(|(_, _, cost)| cost.order());
         let judged = cases.into_iter().map(|(tier, row, cost)| {
             let rounds = rounds_of(scenario, row);
-            let refused = self.allowed.refuse(&cost, rounds, spent, &self.memory);
+            let refused =
+                makes_keys(row).or_else(|| self.allowed.refuse(&cost, rounds, spent, &self.memory));
             if refused.is_none() {
                 spent += cost.round.unwrap_or(0) * rounds;
             }
@@ -303,6 +308,9 @@ impl Precautions {
         {
             return Some(NOT_NAMED.to_owned());
         }
+        if let Some(reason) = makes_keys(row) {
+            return Some(reason);
+        }
         let cost = self.cost(scenario, tier, row);
         let rounds = rounds_of(scenario, row);
         let spent = self.spent.load(Ordering::Relaxed);
@@ -361,6 +369,16 @@ impl Precautions {
 fn clients_of(scenario: &Scenario, row: &RowSpec) -> u32 {
     row.clients
         .map_or(scenario.clients, std::num::NonZeroU32::get)
+}
+
+/// Why a case must not be had that makes keys of its own on an etcd; `None` where it makes none.
+fn makes_keys(row: &RowSpec) -> Option<String> {
+    let loads = row.case.iter().flat_map(|case| &case.load);
+    let mut requests = loads
+        .filter(|load| load.tier() == Tier::Etcd)
+        .flat_map(LoadSpec::small_requests);
+    let makes = requests.any(SmallRequest::is_of_own_keys);
+    makes.then(|| MAKES_KEYS.to_owned())
 }
 
 /// Rounds of lists: those that are measured, and one before on somebody's endpoint.

@@ -24,13 +24,17 @@ pub(in crate::run) fn check(
     args: &RunArgs,
 ) -> Result<(), Failure> {
     let refused = |why: String| Err(Failure::usage(anyhow!(why)));
-    let Together { shard, start_at } = together;
-    if shard.is_whole() && start_at.is_none() {
+    let Together {
+        shard,
+        start_at,
+        is_shard,
+    } = together;
+    if !is_shard && start_at.is_none() {
         return Ok(());
     }
-    let flag = match shard.is_whole() {
-        true => "--start-at",
-        false => "--shard",
+    let flag = match is_shard {
+        false => "--start-at",
+        true => "--shard",
     };
     if args.prefix.is_some() {
         return refused(format!(
@@ -92,7 +96,9 @@ fn shared(
     args: &RunArgs,
 ) -> Result<(), Failure> {
     let refused = |why: String| Err(Failure::usage(anyhow!(why)));
-    let Together { shard, start_at } = together;
+    let Together {
+        shard, start_at, ..
+    } = together;
     if start_at.is_none() {
         return refused(format!(
             "--shard {shard} needs --start-at, the same for all generators: they meet by it"

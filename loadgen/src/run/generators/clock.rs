@@ -39,6 +39,12 @@ pub(in crate::run) struct ClockDifference {
 }
 
 impl ClockDifference {
+    /// Returns how far apart the clocks are at most, in ms: what was found, and how far that may be
+    /// from the truth.
+    pub(in crate::run) fn at_most_ms(self) -> f64 {
+        self.ahead_ms.abs() + self.within_ms
+    }
+
     /// Returns what this clock shows when the first generator's shows `at`.
     pub(super) fn here(self, at: SystemTime) -> SystemTime {
         let by = Duration::from_secs_f64(self.ahead_ms.abs() / 1e3);
@@ -194,6 +200,7 @@ mod tests {
         assert!((ahead.ahead_ms - 300.0).abs() < 1e-6, "{ahead:?}");
         assert!((ahead.within_ms - 5.0).abs() < 1e-6, "{ahead:?}");
         assert_eq!(ahead.here(at(20_000)), at(20_300));
+        assert!((ahead.at_most_ms() - 305.0).abs() < 1e-6, "{ahead:?}");
         let behind = Try {
             asked: at(10_000),
             told: at(10_205),
@@ -202,6 +209,7 @@ mod tests {
         let behind = behind.difference();
         assert!((behind.ahead_ms + 200.0).abs() < 1e-6, "{behind:?}");
         assert_eq!(behind.here(at(20_000)), at(19_800));
+        assert!((behind.at_most_ms() - 205.0).abs() < 1e-6, "{behind:?}");
     }
 
     #[test]

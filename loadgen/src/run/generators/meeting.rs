@@ -2,8 +2,8 @@
 //!
 //! `generator/I` is there from when generator I was, and that of the first says what all must have
 //! in common and which objects it wrote; `clock/…` is how clocks are compared; `ready/I` and
-//! `done/I` say how far generator I is. Nothing is written before the first generator found the
-//! target empty, and the first removes all of it.
+//! `done/I` say how far generator I is, `stopped/0` that the first was interrupted. Nothing is
+//! written before the first generator found the target empty, and the first removes all of it.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -25,12 +25,18 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const READY_BEFORE: Duration = Duration::from_millis(500);
 /// How long the first generator waits for the others when it is done itself, before it removes what
 /// they may still read.
-const DONE_WITHIN: Duration = Duration::from_secs(180);
-/// Clocks that differ by more are not set.
+pub(super) const DONE_WITHIN: Duration = Duration::from_secs(180);
+/// The same where it was interrupted: the others notice, and end at once.
+pub(super) const STOPPED_WITHIN: Duration = Duration::from_secs(10);
+/// How often the others look whether the first was interrupted, while they measure.
+const STOPPED_EVERY: Duration = Duration::from_millis(500);
+/// Clocks that may differ by more are not set, or the target is too slow to tell.
 const CLOCKS_WITHIN_MS: f64 = 1_000.0;
 
 /// The key of the first generator, which is there for as long as the meeting.
 const FIRST: &str = "generator/0";
+/// The key that is there when the first was interrupted.
+const STOPPED: &str = "stopped/0";
 /// What others put their keys on condition of.
 pub(super) const WHILE_OPEN: (&str, i64) = (FIRST, 1);
 
@@ -111,14 +117,21 @@ pub(in crate::run) enum MeetingError {
     Garbage(#[from] serde_json::Error),
     /// A clock is not set.
     #[error(
-        "the clock of this machine is {:.1} s {} that of generator 0: at most 1 s is allowed",
-        .ahead_ms.abs() / 1e3,
-        if *.ahead_ms < 0.0 { "behind" } else { "ahead of" }
+        "the clock of this machine is {:.1} s {} that of generator 0, give or take {:.1} s: at most 1 s in all is allowed",
+        .0.ahead_ms.abs() / 1e3,
+        if .0.ahead_ms < 0.0 { "behind" } else { "ahead of" },
+        .0.within_ms / 1e3
     )]
-    Clock {
-        /// How far it is ahead; negative where it is behind.
-        ahead_ms: f64,
-    },
+    Clock(ClockDifference),
+}
+
+/// Checks that two clocks are surely near enough to begin by: the error of the comparison counts,
+/// too.
+fn near_enough(clock: ClockDifference) -> Result<(), MeetingError> {
+    match clock.at_most_ms() > CLOCKS_WITHIN_MS {
+        true => Err(MeetingError::Clock(clock)),
+        false => Ok(()),
+    }
 }
 
 /// Numbers as a list: `2, 5`.
@@ -226,10 +239,7 @@ impl Meeting {
         }
         meeting.arrive(String::from("{}")).await?;
         meeting.clock = clock::ask(&meeting.keys, meeting.shard.index()).await?;
-        let ahead_ms = meeting.clock.ahead_ms;
-        if ahead_ms.abs() > CLOCKS_WITHIN_MS {
-            return Err(MeetingError::Clock { ahead_ms });
-        }
+        near_enough(meeting.clock)?;
         let expected = Expected {
             fingerprint,
             revisions: first.revisions,
@@ -284,6 +294,30 @@ impl Meeting {
         }
     }
 
+    /// Says that generator 0 was interrupted: the others end, too.
+    ///
+    /// # Errors
+    /// The target's.
+    pub(in crate::run) async fn stop_all(&self) -> Result<(), MeetingError> {
+        self.say("stopped").await.map(drop)
+    }
+
+    /// Waits until generator 0 says that it was interrupted, or has gone; looks only while this one
+    /// is measuring. A target that fails does not say so.
+    pub(in crate::run) async fn stopped(&self, is_measuring: impl Fn() -> bool) {
+        loop {
+            sleep(STOPPED_EVERY).await;
+            if !is_measuring() {
+                continue;
+            }
+            let first = self.keys.get(FIRST).await;
+            let stopped = self.keys.get(STOPPED).await;
+            if matches!(first, Ok(None)) || matches!(stopped, Ok(Some(_))) {
+                return;
+            }
+        }
+    }
+
     /// Says that this generator needs the objects no longer.
     ///
     /// # Errors
@@ -293,15 +327,18 @@ impl Meeting {
         self.say("done").await.map(drop)
     }
 
-    /// Waits until all generators are done, 180 s at most; returns those that are not.
+    /// Waits until all generators are done, so long at most; returns those that are not.
     ///
     /// # Errors
     /// The target's.
-    pub(in crate::run) async fn others_done(&self) -> Result<Vec<u32>, MeetingError> {
+    pub(in crate::run) async fn others_done(
+        &self,
+        within: Duration,
+    ) -> Result<Vec<u32>, MeetingError> {
         let begun = Instant::now();
         loop {
             let missing = self.without("done").await?;
-            if missing.is_empty() || begun.elapsed() > DONE_WITHIN {
+            if missing.is_empty() || begun.elapsed() > within {
                 return Ok(missing);
             }
             sleep(LOOK_EVERY).await;
@@ -352,5 +389,26 @@ impl Meeting {
     /// The generators that have not said `what`.
     async fn without(&self, what: &str) -> Result<Vec<u32>, MeetingError> {
         Ok(self.keys.without(what, self.shard.count()).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_of_the_comparison_counts_as_a_difference() {
+        let clock = |ahead_ms, within_ms| {
+            near_enough(ClockDifference {
+                ahead_ms,
+                within_ms,
+            })
+        };
+        assert!(clock(600.0, 300.0).is_ok() && clock(-999.0, 0.5).is_ok());
+        let ahead = clock(600.0, 500.0).expect_err("they may be 1.1 s apart");
+        let says = "0.6 s ahead of that of generator 0, give or take 0.5 s";
+        assert!(ahead.to_string().contains(says), "{ahead}");
+        let behind = clock(-600.0, 500.0).expect_err("likewise").to_string();
+        assert!(behind.contains("0.6 s behind that"), "{behind}");
     }
 }

@@ -6,7 +6,9 @@ use tokio::net::TcpListener;
 use workloads::{DataSet, DataSetSpec, Kind, Profile, SmallRequest};
 
 use super::*;
+use crate::driver::paused::{Connection, JumpingTimer, StallingServer, longer_than};
 use crate::operation::requests::About;
+use crate::record::LatencyHistogram;
 
 /// A connection to such a peer, which lives as long as the test's runtime.
 async fn to_a_hanging_peer() -> PipelinedConnection {
@@ -59,7 +61,7 @@ async fn stopped_after_an_hour(pace: Pace) -> (Tally, Duration) {
         shard: GeneratorShard::WHOLE,
         of_load: 1,
     };
-    let sent = all_lanes(&mut connections, lanes.places(0), &*calls, &run);
+    let sent = all_lanes::<Alarm, _>(&mut connections, lanes.places(0), &*calls, &run);
     let (tally, ()) = tokio::join!(sent, stop);
     (tally, begun.elapsed())
 }
@@ -98,4 +100,68 @@ async fn when_the_first_request_is_due_is_known_before_the_clock_starts() {
     };
     let _driver = Driver::new(&*calls, &run, place, Instant::now(), &given_up, &lane);
     assert!(lane.due().is_some_and(|due| due < run.duration));
+}
+
+/// A run of `duration` against a server that stalls, over so many connections.
+async fn against(server: &StallingServer, pace: Pace, duration: Duration, lanes: u32) -> Tally {
+    let mut connections: Vec<Connection> = (0..lanes).map(|_| Connection::default()).collect();
+    let run = Run {
+        pace,
+        waiting: Waiting::Sleep,
+        duration,
+        stop: CancellationToken::new(),
+        live: Arc::default(),
+    };
+    let places = Lanes {
+        shard: GeneratorShard::WHOLE,
+        of_load: lanes,
+    };
+    all_lanes::<JumpingTimer, _>(&mut connections, places.places(0), server, &run).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stall_of_the_server_is_in_the_p99_9_of_a_schedule_and_not_of_clients_that_wait() {
+    let (lasts, stall) = (Duration::from_secs(20), Duration::from_millis(500));
+    let server = StallingServer::new(Duration::from_secs(5), stall);
+    let open = Pace::Open(Profile::Constant(1_000.0));
+    let open = against(&server, open, lasts, 4).await;
+    assert_eq!((open.requests, open.errors), (20_000, 0));
+    // Of the 500 that were due meanwhile, each waited until its end.
+    assert_eq!(longer_than(&open.latency, 5), 496, "all but the last four");
+    let p99_9 = open.latency.histogram_ns().value_at_quantile(0.999);
+    assert!((478_000_000..=485_000_000).contains(&p99_9), "{p99_9} ns");
+
+    // The same server, and as many requests: who waits sends none meanwhile, and misses the stall.
+    let server = StallingServer::new(Duration::from_secs(5), stall);
+    let closed = Pace::Closed { clients: 4 };
+    let closed = against(&server, closed, lasts, 4).await;
+    assert!(closed.requests > open.requests, "{}", closed.requests);
+    assert_eq!(longer_than(&closed.latency, 5), 4, "one of each client");
+    let p99_9 = closed.latency.histogram_ns().value_at_quantile(0.999);
+    assert!(p99_9 <= 1_001_000, "{p99_9} ns");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stall_of_the_generator_is_in_times_from_the_intended_start_alone() {
+    let server = StallingServer::new(Duration::MAX, Duration::ZERO);
+    let lasts = Duration::from_secs(20);
+    let run = against(&server, Pace::Open(Profile::Constant(1_000.0)), lasts, 4);
+    let stall = async {
+        sleep(Duration::from_secs(5)).await;
+        // The clock goes on and the lanes do not: nobody polls them.
+        tokio::time::advance(Duration::from_millis(500)).await;
+    };
+    let (tally, ()) = tokio::join!(run, stall);
+    assert_eq!((tally.requests, tally.errors), (20_000, 0));
+    let p99_9 = |times: &LatencyHistogram| times.histogram_ns().value_at_quantile(0.999);
+    let corrected = p99_9(&tally.latency);
+    assert!(corrected >= 478_000_000, "{corrected} ns");
+    let uncorrected = p99_9(&tally.service);
+    assert!(uncorrected <= 1_001_000, "{uncorrected} ns");
+    assert!(p99_9(&tally.lag) >= 477_000_000, "it is the generator's");
+    assert!(
+        tally.stall >= Duration::from_millis(495),
+        "{:?}",
+        tally.stall
+    );
 }

@@ -111,6 +111,7 @@ impl Reader<'_> {
         Ok(Received {
             watchers: self.stream.watchers.into_values().collect(),
             cuts: self.cuts,
+            foreign: 0,
         })
     }
 

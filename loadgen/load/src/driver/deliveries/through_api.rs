@@ -23,6 +23,8 @@ pub struct ApiWatching {
     pub reach: Reach,
     /// How many.
     pub count: u32,
+    /// What the names of the objects begin with; events of others are only counted.
+    pub made: String,
     /// Where events are counted when they come.
     pub live: Arc<Live>,
 }
@@ -35,10 +37,14 @@ pub(super) async fn watching(
     until: watch::Receiver<Option<Last>>,
 ) -> Result<Vec<Received>, DeliveryError> {
     let ApiWatching {
-        row, reach, count, ..
+        row,
+        reach,
+        count,
+        made,
+        ..
     } = watching;
     let revision = ApiWatch::current_revision(row, reach).await?;
-    let begun = (0..*count).map(|_| ApiWatch::begin(row, reach, revision));
+    let begun = (0..*count).map(|_| ApiWatch::begin(row, reach, made, revision));
     let watches = try_join_all(begun).await?;
     // Whoever waited may have given up; then `until` closes.
     created.send(()).ok();
@@ -95,5 +101,6 @@ async fn read(
     Ok(Received {
         watchers: vec![watcher],
         cuts,
+        foreign: watch.foreign,
     })
 }

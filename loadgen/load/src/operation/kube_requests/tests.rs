@@ -16,6 +16,7 @@ fn calls(kind: &'static str, value: Option<&Values>) -> KubeCalls {
         kind,
         like: vec![like.as_object().expect("an object").clone()],
         objects: 10,
+        made: made_by("run"),
         load: "case/load".to_owned(),
         keys: Distribution::Uniform,
         seed: 1,
@@ -52,8 +53,30 @@ fn an_update_sends_back_what_came_with_one_annotation_changed() {
     let before = String::from_utf8_lossy(text).into_owned();
     let expected = before.replace("0000000000000000", "00000000000000ac");
     assert_eq!(changed, expected.as_bytes());
-    assert_eq!(super::text::changed(b"{}", 1), None);
+    assert_eq!(super::text::changed(b"[]", 1), None);
     assert_ne!(change(0), "0".repeat(16), "the first one changes something");
+}
+
+#[test]
+fn an_annotation_is_changed_however_it_is_written() {
+    for text in [
+        r#"{"metadata": {"name": "a", "annotations": {"loadgen.test/change": "0000000000000000"}}}"#,
+        r#"{"metadata":{"name":"a","annotations":{"loadgen.test\/change":"0000000000000000"}}}"#,
+        r#"{"metadata":{"name":"a","annotations":{"loadgen.test/change":"by somebody else"}}}"#,
+        r#"{"metadata":{"name":"a","annotations":{"loadgen.test/change":"short"}}}"#,
+        r#"{"metadata":{"name":"a","annotations":null}}"#,
+        r#"{"metadata":{"name":"a"},"spec":{"loadgen.test/change":"not here, please"}}"#,
+        r#"{"metadata":{"name":"a","annotations":{"loadgen.test/change":"0000000000000000"}},"copy":{"loadgen.test/change":"0000000000000000"}}"#,
+    ] {
+        let before: Value = serde_json::from_str(text).expect("JSON");
+        let changed = changed(text.as_bytes(), 0xab).expect(text);
+        let mut after: Value = serde_json::from_slice(&changed).expect("JSON");
+        let written = after["metadata"]["annotations"]["loadgen.test/change"].take();
+        assert_eq!(written, "00000000000000ac", "{text}");
+        let mut expected = before;
+        expected["metadata"]["annotations"]["loadgen.test/change"].take();
+        assert_eq!(after, expected, "nothing else is changed");
+    }
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! An update sends the text that came from the server, with the value of one annotation written
 //! over in place: all its values have the same length. That costs a copy and no parsing, and the
-//! server gets back every field that it has added.
+//! server gets back every field that it has added. A text in which the annotation cannot be found
+//! so, since a server writes spaces or escapes or somebody else has written a value, is parsed.
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -84,13 +85,33 @@ pub(super) fn change(n: u64) -> String {
     format!("{:0CHANGE_LEN$x}", n.wrapping_add(1))
 }
 
-/// The text with the value that operation `n` writes; `None` where it has no such annotation.
+/// The text with the value that operation `n` writes; `None` where it is no object.
 pub(super) fn changed(text: &[u8], n: u64) -> Option<Bytes> {
-    let begin = memchr::memmem::find(text, CHANGE_VALUE)? + CHANGE_VALUE.len();
+    in_place(text, n).or_else(|| parsed(text, n))
+}
+
+/// The same where the text has one value of ours as this program would write it.
+fn in_place(text: &[u8], n: u64) -> Option<Bytes> {
+    let mut found = memchr::memmem::find_iter(text, CHANGE_VALUE);
+    let (Some(at), None) = (found.next(), found.next()) else {
+        return None;
+    };
+    let value = at + CHANGE_VALUE.len()..at + CHANGE_VALUE.len() + CHANGE_LEN;
+    let is_ours = text.get(value.clone())?.iter().all(u8::is_ascii_hexdigit);
+    if !is_ours || text.get(value.end) != Some(&b'"') {
+        return None;
+    }
     let mut changed = text.to_vec();
-    let value = changed.get_mut(begin..begin + CHANGE_LEN)?;
-    value.copy_from_slice(change(n).as_bytes());
+    changed[value].copy_from_slice(change(n).as_bytes());
     Some(changed.into())
+}
+
+/// The same by parsing.
+fn parsed(text: &[u8], n: u64) -> Option<Bytes> {
+    let mut object: Map<String, Value> = serde_json::from_slice(text).ok()?;
+    let annotations = entry(entry(&mut object, "metadata"), "annotations");
+    annotations.insert(CHANGE.to_owned(), change(n).into());
+    Some(Value::Object(object).to_string().into())
 }
 
 /// The merge patch that operation `n` sends.

@@ -126,7 +126,7 @@ pub(super) fn figures(
     };
     let common = Load {
         name: spec.name.clone(),
-        operation: spec.operation.to_string(),
+        operation: spec.operation_text(),
         arrivals,
         keys: spec.keys.map(|keys| keys.to_string()),
         clients: share.clients,
@@ -145,6 +145,7 @@ pub(super) fn figures(
             arrivals: "at each write".to_owned(),
             requests: delivered.writes,
             events: Some(delivered.events),
+            foreign_events: delivered.foreign,
             watchers: spread(delivered, share.shard),
             cut_ms: quantiles(&delivered.cuts),
             latency_ms: (delivered.latency.n() > 0)
@@ -217,6 +218,7 @@ fn spread(delivered: &Delivered, shard: GeneratorShard) -> Option<WatcherSpread>
             let times = to_result::quantiles_ms(&watcher.latency);
             WatcherTimes {
                 number: watcher.number * shard.count() + shard.index(),
+                generator: (!shard.is_whole()).then(|| shard.index()),
                 p50_ms: times.p50,
                 p99_ms: times.p99,
                 max_ms: times.max.unwrap_or(0.0),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use load::driver::calls::Callers;
 use load::endpoint::Reach;
-use load::operation::kube_requests::{KubeAbout, KubeCalls};
+use load::operation::kube_requests::{KubeAbout, KubeCalls, made_by};
 use tokio::time::timeout;
 use workloads::scenario::{CaseSpec, LoadSpec, Operation};
 use workloads::{DataSet, Mix};
@@ -40,7 +40,8 @@ impl CaseRun<'_> {
             kind: kind_of(data),
             like,
             objects,
-            load: format!("{}/{}", case.name, spec.name),
+            made: made_by(&self.plan.run_id),
+            load: format!("{}/{}/{}", self.target.name, case.name, spec.name),
             keys: spec.keys.unwrap_or_default(),
             seed,
             values: spec.value.as_ref(),

@@ -1,0 +1,191 @@
+//! A timer and a server on a clock that jumps (`tokio::time::pause`): what a stall does to the
+//! figures, without waiting for one.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::ops::Range;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use workloads::SmallRequest;
+
+use super::alarm::Timer;
+use super::closed::Done;
+use crate::operation::list::restart::Restarts;
+use crate::operation::own_keys::OwnKeys;
+use crate::operation::request_api::{Answer, RequestApi};
+use crate::operation::requests::{CallError, Checked, Planned};
+use crate::record::LatencyHistogram;
+
+/// How long the server takes for a request.
+const SERVICE: Duration = Duration::from_millis(1);
+
+/// Returns how many took longer than that.
+pub(super) fn longer_than(times: &LatencyHistogram, ms: u64) -> u64 {
+    let limit_ns = ms * 1_000_000;
+    let histogram = times.histogram_ns();
+    // Values that the histogram does not tell apart count as one.
+    let above = histogram.highest_equivalent(limit_ns) + 1;
+    histogram.count_between(above, u64::MAX)
+}
+
+/// The runtime's own timer, which goes by the clock that jumps.
+pub(super) struct JumpingTimer {
+    sleep: Pin<Box<Sleep>>,
+    is_set: bool,
+}
+
+impl Timer for JumpingTimer {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            sleep: Box::pin(sleep(Duration::ZERO)),
+            is_set: false,
+        })
+    }
+
+    fn set(&mut self, wait: Duration) -> io::Result<()> {
+        self.sleep.as_mut().reset(Instant::now() + wait);
+        self.is_set = true;
+        Ok(())
+    }
+
+    fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.is_set {
+            return Poll::Pending;
+        }
+        ready!(self.sleep.as_mut().poll(cx));
+        self.is_set = false;
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A server that takes [`SERVICE`] for a request, any number at the same time. What comes while it
+/// stalls is begun when the stall is over.
+pub(super) struct StallingServer {
+    begun: Instant,
+    stall: Range<Duration>,
+}
+
+impl StallingServer {
+    /// Returns one that stalls once, `after` so long from now.
+    pub(super) fn new(after: Duration, stall: Duration) -> Self {
+        Self {
+            begun: Instant::now(),
+            stall: after..after + stall,
+        }
+    }
+
+    /// Returns when a request that comes now is answered.
+    fn answers_at(&self) -> Instant {
+        let now = Instant::now();
+        let begins = match self.stall.contains(&(now - self.begun)) {
+            true => self.begun + self.stall.end,
+            false => now,
+        };
+        begins + SERVICE
+    }
+
+    /// Lists, as a client does that is asked to.
+    pub(super) async fn list(&self) -> Done {
+        let called = Instant::now();
+        sleep_until(self.answers_at()).await;
+        Done {
+            latency: called.elapsed(),
+            first_object: None,
+            cpu: Duration::ZERO,
+            memory: None,
+            restarts: Restarts::default(),
+            program: None,
+            result: Ok(None),
+        }
+    }
+}
+
+/// Requests that the server has, the one that is answered first at the front.
+#[derive(Default)]
+pub(super) struct Connection {
+    outstanding: VecDeque<(Instant, u64)>,
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+/// A response.
+pub(super) struct Response {
+    token: u64,
+    received: Instant,
+}
+
+impl Answer for Response {
+    fn token(&self) -> u64 {
+        self.token
+    }
+
+    fn received(&self) -> std::time::Instant {
+        self.received.into_std()
+    }
+}
+
+impl RequestApi for StallingServer {
+    type Connection = Connection;
+    type Error = Infallible;
+    type Answer<'a> = Response;
+
+    fn seed(&self) -> u64 {
+        1
+    }
+
+    fn is_mixed(&self) -> bool {
+        false
+    }
+
+    fn keeps_writes(&self) -> bool {
+        false
+    }
+
+    fn operation(&self, n: u64, _: &mut OwnKeys) -> Planned {
+        Planned::Object {
+            request: SmallRequest::Get,
+            object: 0,
+            n,
+        }
+    }
+
+    fn send(
+        &self,
+        connection: &mut Connection,
+        _: Planned,
+        _: u64,
+        token: u64,
+    ) -> Result<(), Infallible> {
+        connection.outstanding.push_back((self.answers_at(), token));
+        Ok(())
+    }
+
+    fn poll_answers(
+        connection: &mut Connection,
+        cx: &mut Context<'_>,
+        on: &mut impl FnMut(Response),
+    ) -> Poll<Result<(), Infallible>> {
+        let Some(&(received, token)) = connection.outstanding.front() else {
+            return Poll::Pending;
+        };
+        let sleep = connection
+            .sleep
+            .get_or_insert_with(|| Box::pin(sleep_until(received)));
+        ready!(sleep.as_mut().poll(cx));
+        connection.sleep = None;
+        connection.outstanding.pop_front();
+        on(Response { token, received });
+        Poll::Ready(Ok(()))
+    }
+
+    fn check(&self, _: Planned, _: u64, _: Response) -> Result<Checked, CallError> {
+        Ok(Checked::default())
+    }
+
+    async fn reconnect(_: &mut Connection) -> Result<(), Infallible> {
+        Ok(())
+    }
+}

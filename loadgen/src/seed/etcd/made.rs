@@ -1,0 +1,146 @@
+//! Takes away what loads made beside a data set on an etcd that goes on.
+
+use bytes::Bytes;
+use etcd_api::client::Client;
+use etcd_api::client::config::ClientConfig;
+use etcd_api::error::{Error as EtcdError, Refusal};
+use etcd_api::keys::prefix_end;
+use etcd_api::proto::etcdserverpb::{DeleteRangeRequest, LeaseRevokeRequest, RangeRequest};
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+
+use super::NotUnseeded;
+use crate::timeouts::in_time;
+
+/// Keys of a page.
+const PAGE: i64 = 1_000;
+/// Requests at the same time.
+const AT_ONCE: usize = 32;
+/// Digits of the number at the end of a key.
+const DIGITS: usize = 10;
+
+/// Deletes the keys that loads made below `root`, key by key: nothing else that may be there by
+/// now. Then looks once more, since a create without a response may be done after its delete.
+/// Returns how many there were.
+///
+/// # Errors
+/// The first error, or request without a response within 30 s; [`NotUnseeded::Left`] when keys of
+/// ours are still there.
+pub async fn remove_made(config: &ClientConfig, root: &str) -> Result<u64, NotUnseeded> {
+    let client = in_time(Client::connect(config.clone())).await?;
+    let mut removed = 0;
+    for _ in 0..2 {
+        let ours = made(&client, root).await?;
+        removed += ours.len() as u64;
+        delete(&client, ours).await?;
+    }
+    match made(&client, root).await? {
+        left if left.is_empty() => Ok(removed),
+        left => Err(NotUnseeded::Left(left)),
+    }
+}
+
+/// Revokes leases; one that is gone already is no error.
+///
+/// # Errors
+/// The first error, or request without a response within 30 s.
+pub async fn revoke(config: &ClientConfig, leases: Vec<i64>) -> Result<(), EtcdError> {
+    if leases.is_empty() {
+        return Ok(());
+    }
+    let client = in_time(Client::connect(config.clone())).await?;
+    let revoked = leases.into_iter().map(async |id| {
+        let mut lease = client.lease();
+        let request = lease.lease_revoke(LeaseRevokeRequest { id });
+        match in_time(request).await {
+            Ok(_) | Err(EtcdError::Refused(Refusal::LeaseNotFound)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    });
+    stream::iter(revoked)
+        .buffer_unordered(AT_ONCE)
+        .try_collect()
+        .await
+}
+
+/// The keys below `root` that are named as those of loads are.
+async fn made(client: &Client, root: &str) -> Result<Vec<Bytes>, EtcdError> {
+    let end = prefix_end(root.as_bytes());
+    let mut next = root.as_bytes().to_vec();
+    let mut ours = Vec::new();
+    loop {
+        let page = RangeRequest {
+            key: next.clone().into(),
+            range_end: end.clone().into(),
+            limit: PAGE,
+            keys_only: true,
+            ..RangeRequest::default()
+        };
+        let page = in_time(client.kv().range(page)).await?.into_inner();
+        let Some(last) = page.kvs.last() else {
+            return Ok(ours);
+        };
+        next = last.key.to_vec();
+        next.push(0);
+        let keys = page.kvs.into_iter().map(|kv| kv.key);
+        ours.extend(keys.filter(|key| is_of_a_load(key, root)));
+        if !page.more {
+            return Ok(ours);
+        }
+    }
+}
+
+/// Whether a key is `ROOT…/LANE/NUMBER`.
+fn is_of_a_load(key: &[u8], root: &str) -> bool {
+    let mut parts = key
+        .strip_prefix(root.as_bytes())
+        .unwrap_or_default()
+        .rsplit(|byte| *byte == b'/');
+    let (number, lane) = (parts.next(), parts.next());
+    let is_number = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+    number.is_some_and(|number| number.len() >= DIGITS && is_number(number))
+        && lane.is_some_and(is_number)
+        && parts.next().is_some()
+}
+
+async fn delete(client: &Client, keys: Vec<Bytes>) -> Result<(), EtcdError> {
+    let deleted = keys.into_iter().map(async |key| {
+        let request = DeleteRangeRequest {
+            key,
+            ..DeleteRangeRequest::default()
+        };
+        in_time(client.kv().delete_range(request)).await.map(drop)
+    });
+    stream::iter(deleted)
+        .buffer_unordered(AT_ONCE)
+        .try_collect()
+        .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_keys_named_as_those_of_loads_are_ours() {
+        let root = "/loadgen/run/few/created/";
+        for ours in ["case/load/0/0000000003", "case/load/17/12345678901"] {
+            assert!(
+                is_of_a_load(format!("{root}{ours}").as_bytes(), root),
+                "{ours}"
+            );
+        }
+        for theirs in [
+            "",
+            "case",
+            "0/0000000003",
+            "case/load/0/3",
+            "case/load/a/0000000003",
+            "case/load/0/000000000x",
+            "case/load/0/0000000003/more",
+        ] {
+            let key = format!("{root}{theirs}");
+            assert!(!is_of_a_load(key.as_bytes(), root), "{theirs}");
+        }
+        assert!(!is_of_a_load(b"/other/case/load/0/0000000003", root));
+    }
+}
