@@ -176,7 +176,7 @@ fn leaking(url: &str, ended: &AtomicBool) {
 }
 
 /// One watcher and one key more; what keeps the watcher open, where the server is still there.
-async fn one_more(client: &Client, nth: usize) -> Option<impl Sized> {
+async fn one_more(client: &Client, nth: usize) -> Option<impl Sized + use<>> {
     let put = PutRequest {
         key: format!("/leak/{nth}").into(),
         value: vec![b'v'; 1_000_000].into(),
