@@ -189,19 +189,23 @@ impl ExecPlugin {
         // Read beside: a pipe that is full would hold it, and one that a grandchild keeps open us.
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
-            let read = stdout.take(MOST_BYTES + 1).read_to_end(&mut bytes);
+            let mut limited = stdout.take(MOST_BYTES + 1);
+            let read = limited.read_to_end(&mut bytes);
             send.send(read.map(|_| bytes)).ok();
+            // Only then: one that prints more is killed by the closed pipe.
+            drop(limited);
         });
         let status = self.ended(child, within)?;
-        if !status.success() {
-            return Err(self.failed(&format!("it ended with {status}")));
-        }
         let printed = printed.recv_timeout(PRINTED_WITHIN);
-        let printed = printed.map_err(|_| self.failed("its output does not end"))?;
-        let printed = printed.map_err(|e| self.failed(&e.to_string()))?;
-        match printed.len() as u64 > MOST_BYTES {
-            true => Err(self.failed(&format!("it printed more than {MOST_BYTES} bytes"))),
-            false => Ok(printed),
+        let is_too_much = |bytes: &Vec<u8>| bytes.len() as u64 > MOST_BYTES;
+        match printed {
+            Ok(Ok(bytes)) if is_too_much(&bytes) => {
+                Err(self.failed(&format!("it printed more than {MOST_BYTES} bytes")))
+            }
+            _ if !status.success() => Err(self.failed(&format!("it ended with {status}"))),
+            Ok(Ok(bytes)) => Ok(bytes),
+            Ok(Err(error)) => Err(self.failed(&error.to_string())),
+            Err(_) => Err(self.failed("its output does not end")),
         }
     }
 
