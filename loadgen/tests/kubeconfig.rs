@@ -118,7 +118,10 @@ fn a_plugin_runs_once_for_a_run_and_its_certificate_lets_in() {
     files.certificate("server", "127.0.0.1");
     let [right, stranger] = ["client", "stranger"].map(|name| files.certificate(name, name));
     let server = files.served("server", Some("client.crt"));
-    let cluster = format!("server: '{}', certificate-authority: server.crt", server.url);
+    let cluster = format!(
+        "server: '{}', certificate-authority: server.crt",
+        server.url
+    );
     files.kubeconfig(&cluster, PLUGIN);
     let returns = |made: &CertifiedKey<KeyPair>| {
         let status = serde_json::json!({
@@ -145,7 +148,10 @@ fn a_plugin_that_fails_or_is_not_there_is_one_line_and_a_wrong_command() {
     files.plugin(r#"{"token":""}"#);
     let (code, log) = files.run(&[], None);
     assert_eq!(code, Some(2), "{log}");
-    assert!(log.contains("neither a token nor a client certificate"), "{log}");
+    assert!(
+        log.contains("neither a token nor a client certificate"),
+        "{log}"
+    );
     fs::remove_file(files.path("plugin")).expect("it is there");
     files.kubeconfig(
         cluster,
@@ -194,8 +200,16 @@ fn a_server_is_known_by_another_name_or_not_at_all() {
 fn what_is_not_supported_is_refused_before_anything_is_sent() {
     let files = Files::new();
     for (cluster, user, says) in [
-        ("server: 'http://127.0.0.1:1', proxy-url: 'http://127.0.0.1:2'", "token: t", "proxy-url"),
-        ("server: 'http://127.0.0.1:1'", "token: t, as: root", "impersonation"),
+        (
+            "server: 'http://127.0.0.1:1', proxy-url: 'http://127.0.0.1:2'",
+            "token: t",
+            "proxy-url",
+        ),
+        (
+            "server: 'http://127.0.0.1:1'",
+            "token: t, as: root",
+            "impersonation",
+        ),
     ] {
         files.kubeconfig(cluster, user);
         let (code, log) = files.run(&["--dry-run"], None);

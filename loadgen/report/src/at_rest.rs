@@ -243,7 +243,10 @@ mod tests {
     #[test]
     fn a_thread_of_each_round_is_found_and_one_that_comes_and_goes_is_not() {
         let kind = HeldKind::Threads;
-        assert_eq!(verdict(kind, &[5, 6, 7, 8, 9, 10, 11]), Verdict::NotReturned);
+        assert_eq!(
+            verdict(kind, &[5, 6, 7, 8, 9, 10, 11]),
+            Verdict::NotReturned
+        );
         assert_eq!(verdict(kind, &[5, 9, 10, 9, 9, 10, 9]), Verdict::Returned);
     }
 
@@ -252,7 +255,10 @@ mod tests {
         let held = |kind, at_rest: &[u64]| Held::judged("etcd", kind, at_rest.to_vec());
         let mut at_rest = AtRest {
             rounds: Vec::new(),
-            held: vec![held(HeldKind::Keys, &[9, 9]), held(HeldKind::Files, &[9, 9])],
+            held: vec![
+                held(HeldKind::Keys, &[9, 9]),
+                held(HeldKind::Files, &[9, 9]),
+            ],
         };
         let (verdict, text) = at_rest.wrong().expect("one round is few");
         assert_eq!(verdict, Verdict::CannotTell);

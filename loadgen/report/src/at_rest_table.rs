@@ -118,12 +118,24 @@ mod tests {
         assert_eq!(rows.len(), 3);
         assert_eq!(
             rows[0][3..],
-            ["watchers", "0", "… 0 0 0 0 0 1", "must be equal", "NOT THE SAME"]
+            [
+                "watchers",
+                "0",
+                "… 0 0 0 0 0 1",
+                "must be equal",
+                "NOT THE SAME"
+            ]
         );
         assert_eq!(rows[1][4..], ["7", "… 9 9 9 9 9 9", "0 · 2", "no rise"]);
         assert_eq!(
             rows[2][3..],
-            ["in 8 rounds", "80.0 s", "8,000 requests", "1,600 events", "each once, 24 cuts"]
+            [
+                "in 8 rounds",
+                "80.0 s",
+                "8,000 requests",
+                "1,600 events",
+                "each once, 24 cuts"
+            ]
         );
     }
 }

@@ -187,8 +187,9 @@ impl Context {
             ("", None) => return Err(bad(first, &"there is no current-context: name a context")),
             (name, _) => (first, name.to_owned()),
         };
-        let missing =
-            |path: &Path, what: &str, name: &str| bad(path, &format!("there is no {what} `{name}`"));
+        let missing = |path: &Path, what: &str, name: &str| {
+            bad(path, &format!("there is no {what} `{name}`"))
+        };
         let context = first_of(&files, |file| &file.contexts, |it| it.name == name);
         let (at, context) = context.ok_or_else(|| missing(at, "context", &name))?;
         let ContextOf { cluster, user } = &context.context;
@@ -291,10 +292,14 @@ impl User {
             return Err("users with `as` (impersonation) are not supported");
         }
         if self.username.is_some() {
-            return Err("users with `username` are not supported: no apiserver takes passwords since 1.19");
+            return Err(
+                "users with `username` are not supported: no apiserver takes passwords since 1.19",
+            );
         }
         match self.auth_provider.is_some() {
-            true => Err("users with `auth-provider` are not supported, nor by kubectl since 1.26: use `exec`"),
+            true => Err(
+                "users with `auth-provider` are not supported, nor by kubectl since 1.26: use `exec`",
+            ),
             false => Ok(()),
         }
     }

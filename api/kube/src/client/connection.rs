@@ -349,7 +349,9 @@ impl StreamSender {
         *request.uri_mut() = uri.parse().map_err(|e| failed(&e))?;
         *request.headers_mut() = headers;
         if let Some(authorization) = self.access.current().await?.authorization {
-            request.headers_mut().insert(header::AUTHORIZATION, authorization);
+            request
+                .headers_mut()
+                .insert(header::AUTHORIZATION, authorization);
         }
         let response = self.sender.clone().send_request(request).await;
         response.map_err(|e| failed(&e))

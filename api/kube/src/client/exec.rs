@@ -144,10 +144,13 @@ impl ExecPlugin {
     }
 
     fn run_in(&self, is_terminal: bool, within: Duration) -> Result<Issued, KubeError> {
-        let mode = self.interactive_mode.unwrap_or(InteractiveMode::IfAvailable);
+        let mode = self
+            .interactive_mode
+            .unwrap_or(InteractiveMode::IfAvailable);
         let (interactive, within) = match (mode, is_terminal) {
             (InteractiveMode::Always, false) => {
-                let reason = "it asks a person (interactiveMode Always), and standard input is no terminal";
+                let reason =
+                    "it asks a person (interactiveMode Always), and standard input is no terminal";
                 return Err(self.failed(reason));
             }
             (InteractiveMode::Never, _) | (_, false) => (false, within),
@@ -245,8 +248,7 @@ impl ExecPlugin {
             (Some(chain), Some(key)) => Some((chain.into_bytes(), key.into_bytes())),
             (None, None) => None,
             _ => {
-                let reason =
-                    "it returned only one of clientCertificateData and clientKeyData";
+                let reason = "it returned only one of clientCertificateData and clientKeyData";
                 return Err(self.failed(reason));
             }
         };
@@ -255,9 +257,10 @@ impl ExecPlugin {
         }
         let ends = match status.expiration_timestamp {
             None => None,
-            Some(text) => Some(time(&text).ok_or_else(|| {
-                self.failed("its expirationTimestamp is no time of RFC 3339")
-            })?),
+            Some(text) => Some(
+                time(&text)
+                    .ok_or_else(|| self.failed("its expirationTimestamp is no time of RFC 3339"))?,
+            ),
         };
         Ok(Issued {
             token,

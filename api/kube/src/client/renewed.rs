@@ -113,7 +113,10 @@ impl Renewed {
         if now.is_some_and(|now| *now != used.authorization) {
             return true;
         }
-        if held.tried.is_some_and(|at| at.elapsed() < TRIED_AGAIN_AFTER) {
+        if held
+            .tried
+            .is_some_and(|at| at.elapsed() < TRIED_AGAIN_AFTER)
+        {
             return false;
         }
         held.prepared = None;
@@ -139,7 +142,9 @@ impl Renewed {
             Source::Exec { .. } => RENEWED_BEFORE,
         };
         let soon = SystemTime::now() + before;
-        let may_try = held.tried.is_none_or(|at| at.elapsed() >= TRIED_AGAIN_AFTER);
+        let may_try = held
+            .tried
+            .is_none_or(|at| at.elapsed() >= TRIED_AGAIN_AFTER);
         may_try && held.ends.is_some_and(|ends| ends <= soon)
     }
 

@@ -147,7 +147,10 @@ fn files_sockets_and_threads_are_counted_apart() {
     let child = Process::new(worker.0.id()).expect("it waits");
     let held = child.handles().expect("ours");
     assert_eq!((held.sockets, held.threads), (0, 1), "{held:?}, {before:?}");
-    assert!(held.files >= 4, "three of every process, and one more: {held:?}");
+    assert!(
+        held.files >= 4,
+        "three of every process, and one more: {held:?}"
+    );
     drop((file, listeners, stop));
     thread.join().expect("it ends").expect_err("nobody sent");
 }

@@ -111,8 +111,7 @@ impl CaseRun<'_> {
             let root = verifier.root.trim_end_matches(REGISTRY);
             let created = format!("{root}{CREATED}");
             let taken = self.unless_stopped(take_back(config, &created)).await?;
-            let [keys, leases] =
-                taken.map_err(|e| Early::Failed(format!("after a round: {e}")))?;
+            let [keys, leases] = taken.map_err(|e| Early::Failed(format!("after a round: {e}")))?;
             let name = || running.processes().first().map(|it| it.name().to_owned());
             let name = name().unwrap_or_default();
             etcd.insert((name.clone(), HeldKind::Keys), keys);
@@ -130,7 +129,8 @@ impl CaseRun<'_> {
                 let held = held.into_iter();
                 reading.extend(held.map(|(kind, held)| ((child.name().to_owned(), kind), held)));
             }
-            if begun.elapsed() > RETURNED_WITHIN || first.is_none_or(|it| has_returned(it, &reading))
+            if begun.elapsed() > RETURNED_WITHIN
+                || first.is_none_or(|it| has_returned(it, &reading))
             {
                 return Ok(reading);
             }
@@ -193,10 +193,7 @@ async fn leases(client: &Client) -> Result<Vec<i64>, EtcdError> {
 }
 
 /// What a process holds now; what it does not tell is left out.
-async fn held(
-    process: &Process,
-    metrics_url: Option<&str>,
-) -> Result<Vec<(HeldKind, u64)>, Early> {
+async fn held(process: &Process, metrics_url: Option<&str>) -> Result<Vec<(HeldKind, u64)>, Early> {
     let page = match metrics_url.map(MetricsClient::new) {
         Some(Ok(mut client)) => client.metrics().await.unwrap_or_default(),
         _ => MetricsText::default(),

@@ -100,7 +100,10 @@ fn what_is_missing_or_would_change_the_meaning_is_named() {
         ("silent", "interactiveMode is required"),
     ] {
         let error = context(name).expect_err(name);
-        assert!(error.contains(says) && error.lines().count() == 1, "{error}");
+        assert!(
+            error.contains(says) && error.lines().count() == 1,
+            "{error}"
+        );
     }
     let broken = Context::parse("clusters: 3", "", Path::new("config"));
     assert!(broken.is_err());
@@ -142,7 +145,12 @@ fn of_several_files_the_first_wins_and_each_has_its_own_folder() {
     );
     fs::write(path("first"), first).expect("a file");
     fs::write(path("sub/second"), second).expect("a file");
-    let listed = std::env::join_paths([path("gone"), path("first"), PathBuf::new(), path("sub/second")]);
+    let listed = std::env::join_paths([
+        path("gone"),
+        path("first"),
+        PathBuf::new(),
+        path("sub/second"),
+    ]);
     let paths = listed_paths(&listed.expect("paths without colons"));
     assert_eq!(paths.len(), 3, "an empty entry is none");
     let found = |name: &str| {

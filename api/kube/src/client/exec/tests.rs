@@ -49,14 +49,18 @@ fn arguments_and_variables_reach_it_and_what_it_returns_is_read() {
         prints(r#"{"token":"secret","expirationTimestamp":"1970-01-01T00:00:10.5Z"}"#)
     );
     let (_folder, plugin) = plugin(&script);
-    let issued = plugin.run_in(false, Duration::from_secs(20)).expect("a token");
+    let issued = plugin
+        .run_in(false, Duration::from_secs(20))
+        .expect("a token");
     assert_eq!(issued.token.as_deref(), Some("secret"));
     let ends = SystemTime::UNIX_EPOCH + Duration::from_millis(10_500);
     assert_eq!((issued.ends, issued.identity), (Some(ends), None));
     let (_folder, plugin) = self::plugin(&prints(
         r#"{"clientCertificateData":"CERT","clientKeyData":"KEY"}"#,
     ));
-    let issued = plugin.run_in(false, Duration::from_secs(20)).expect("a certificate");
+    let issued = plugin
+        .run_in(false, Duration::from_secs(20))
+        .expect("a certificate");
     assert_eq!(issued.identity, Some((b"CERT".to_vec(), b"KEY".to_vec())));
     assert_eq!((issued.ends, issued.token), (None, None));
 }
@@ -68,7 +72,9 @@ fn it_is_told_about_the_cluster_only_where_it_wants_that() {
     let (folder, plugin) = plugin(&script);
     let told = |plugin: ExecPlugin| -> Value {
         let plugin = plugin.about(|| json!({"server": "https://one"}));
-        plugin.run_in(false, Duration::from_secs(20)).expect("a token");
+        plugin
+            .run_in(false, Duration::from_secs(20))
+            .expect("a token");
         let info = fs::read(folder.path().join("plugin.info")).expect("it was run");
         serde_json::from_slice(&info).expect("JSON")
     };
@@ -91,7 +97,10 @@ fn it_is_told_about_the_cluster_only_where_it_wants_that() {
 fn one_that_is_not_there_says_how_to_get_it() {
     let hint = "installHint: |\n  Install it\n  from there.\ninteractiveMode: Never";
     let plugin = named("no-such-plugin-of-ours", hint).checked(Path::new("/"));
-    let error = plugin.expect("it is right").run().expect_err("it is not there");
+    let error = plugin
+        .expect("it is right")
+        .run()
+        .expect_err("it is not there");
     assert_eq!(
         error.to_string(),
         "credential plugin `no-such-plugin-of-ours`: it was not found: Install it from there."
@@ -127,18 +136,27 @@ fn what_is_no_credential_is_refused_and_never_repeated() {
     ];
     for (script, says) in wrong {
         let error = error_of(script);
-        assert!(error.contains(says) && !error.contains("my-secret"), "{error}");
+        assert!(
+            error.contains(says) && !error.contains("my-secret"),
+            "{error}"
+        );
     }
     for (status, says) in [
         ("{}", "neither a token nor a client certificate"),
-        (r#"{"token":"t","clientKeyData":"my-secret"}"#, "only one of"),
+        (
+            r#"{"token":"t","clientKeyData":"my-secret"}"#,
+            "only one of",
+        ),
         (
             r#"{"token":"my-secret","expirationTimestamp":"soon"}"#,
             "RFC 3339",
         ),
     ] {
         let error = error_of(&prints(status));
-        assert!(error.contains(says) && !error.contains("my-secret"), "{error}");
+        assert!(
+            error.contains(says) && !error.contains("my-secret"),
+            "{error}"
+        );
     }
     let error = error_of("head -c 2000000 /dev/zero");
     assert!(error.contains("more than 1048576 bytes"), "{error}");

@@ -49,7 +49,10 @@ async fn a_plugin_runs_once_for_all_until_its_credentials_are_refused() {
     assert!(!folder.path().join("plugin.runs").exists(), "nobody asked");
     let (one, other) = tokio::join!(renewed.current(), renewed.current());
     let (one, other) = (one.expect("a token"), other.expect("a token"));
-    assert_eq!((token(&one), token(&other)), ("Bearer token-1", "Bearer token-1"));
+    assert_eq!(
+        (token(&one), token(&other)),
+        ("Bearer token-1", "Bearer token-1")
+    );
     // New ones that are refused are no reason to run it again at once.
     assert!(!renewed.refused(&one));
     renewed.held.lock().tried = Some(Instant::now() - TRIED_AGAIN_AFTER);
@@ -120,7 +123,11 @@ async fn a_token_s_file_is_read_again_and_one_that_is_gone_leaves_the_last() {
 
 /// Answers requests one after the other, 200 to those with this token and 401 to others; returns
 /// the tokens that came.
-async fn api(listener: tokio::net::TcpListener, right: &'static str, requests: usize) -> Vec<String> {
+async fn api(
+    listener: tokio::net::TcpListener,
+    right: &'static str,
+    requests: usize,
+) -> Vec<String> {
     use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
     let mut tokens = Vec::new();
     while tokens.len() < requests {
@@ -137,7 +144,11 @@ async fn api(listener: tokio::net::TcpListener, right: &'static str, requests: u
                 break;
             }
         }
-        let status = if token == right { "200 OK" } else { "401 Unauthorized" };
+        let status = if token == right {
+            "200 OK"
+        } else {
+            "401 Unauthorized"
+        };
         tokens.push(token);
         let head = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
         socket.write_all(head.as_bytes()).await.expect("it reads");
@@ -161,7 +172,10 @@ async fn a_request_that_is_refused_is_sent_once_more_with_new_credentials() {
     let served = tokio::spawn(api(listener, "token-2", 3));
     let connection = Connection::new(&url, access, Options::default());
     let mut connection = connection.expect("a URL");
-    connection.get("/", "text/plain").await.expect("the second token is right");
+    connection
+        .get("/", "text/plain")
+        .await
+        .expect("the second token is right");
     renewed.held.lock().prepared = Some(Prepared {
         authorization: Some(bearer("token-0").expect("a token")),
         ..Prepared::default()
