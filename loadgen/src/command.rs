@@ -35,7 +35,7 @@ use crate::probe::{self, Access, Document};
 use crate::progress::Progress;
 use crate::run::{self, Plan};
 use crate::servers::target_spec::TargetSpec;
-use crate::servers::{Launcher, folders_left};
+use crate::servers::{Contexts, Launcher, folders_left};
 use session::Session;
 
 /// `loadgen run`.
@@ -363,6 +363,7 @@ pub fn probe(args: &ProbeArgs) -> Result<Exit, Failure> {
             .into(),
         connect: run::connect_config(&args.connect)?,
         kube_access: KubeAccess::default(),
+        contexts: Contexts::default(),
     };
     let target: TargetSpec = args.target.parse().map_err(Failure::usage)?;
     let runtime = runtime()?;

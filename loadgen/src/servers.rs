@@ -18,6 +18,7 @@ mod own_program;
 pub mod running;
 pub mod target_spec;
 
+pub use attached::Contexts;
 pub use etcd::folders_left;
 pub use launcher::{Launcher, StartError};
 pub use own_program::{Build, Given, OwnProgram};

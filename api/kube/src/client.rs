@@ -1,7 +1,8 @@
 //! A client of a Kubernetes API.
 //!
-//! - [`access`]: credentials: certificates and tokens
-//! - [`config`]: kubeconfig files
+//! - [`access`]: credentials: certificates and tokens; [`trust`]: whom a client believes to be the
+//!   API; [`renewed`]: credentials that run out
+//! - [`config`]: kubeconfig files; [`exec`]: their credential plugins
 //! - [`connection`]: one connection of HTTP/1.1 or HTTP/2, plain or TLS
 //! - [`body`]: the bytes of a response, decompressed, at the pace of a slow reader if wanted
 
@@ -10,6 +11,9 @@ pub mod body;
 pub mod config;
 pub mod connection;
 mod error;
+pub mod exec;
+mod renewed;
+mod trust;
 
 pub use access::KubeAccess;
 pub use body::{Body, discard, read_whole};

@@ -58,6 +58,12 @@ impl Collector for StoreCollector {
             "Bytes that the quota is weighed against",
             size,
         )?;
+        gauge(
+            e,
+            "etcd_debugging_mvcc_watcher_total",
+            "Watchers of all streams",
+            store.watchers() as i64,
+        )?;
         const NO_LABELS: [(&str, &str); 0] = [];
         open_lists::encode(e, &[(NO_LABELS, store.pinned())])
     }

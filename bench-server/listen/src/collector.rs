@@ -8,7 +8,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::connections;
-use super::counts::COUNTS;
+use super::counts::{self, COUNTS};
 
 /// Collects the process's counts.
 #[derive(Debug)]
@@ -28,6 +28,12 @@ impl Collector for LimitCollector {
             "bench_server_connections_limit",
             "Connections that clients may have",
             connections::limit() as i64,
+        )?;
+        gauge(
+            e,
+            "bench_server_tasks",
+            "Tasks of the threads that serve connections",
+            counts::tasks() as i64,
         )?;
         gauge(
             e,

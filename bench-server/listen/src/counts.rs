@@ -3,6 +3,9 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+
 /// The counts of this process.
 #[derive(Debug)]
 pub(super) struct Counts {
@@ -25,3 +28,13 @@ pub(super) static COUNTS: Counts = Counts {
     requests_refused: AtomicU64::new(0),
     stalled: AtomicU64::new(0),
 };
+
+/// The runtimes of the worker threads of this process.
+pub(super) static RUNTIMES: Mutex<Vec<Handle>> = Mutex::new(Vec::new());
+
+/// Returns the number of tasks of all worker threads: connections, and what they have started.
+pub(super) fn tasks() -> usize {
+    let runtimes = RUNTIMES.lock();
+    let each = runtimes.iter().map(|of| of.metrics().num_alive_tasks());
+    each.sum()
+}

@@ -24,7 +24,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::Handler;
 use super::connections::{ConnectionPermit, PendingConnection};
-use super::counts::COUNTS;
+use super::counts::{COUNTS, RUNTIMES};
 use super::handshake_log::HandshakeLog;
 use super::limits::{LOCAL_ERROR_RESETS, Limits, PENDING_ACCEPT_RESETS, StreamExecutor};
 use super::protocol_timeout::ProtocolTimeout;
@@ -93,9 +93,14 @@ impl<H: Handler> Workers<H> {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()?;
+            RUNTIMES.lock().push(runtime.handle().clone());
             std::thread::Builder::new()
                 .name(format!("conn-{index}"))
-                .spawn(move || runtime.block_on(serve_queue(connections, config, failed)))?;
+                .spawn(move || {
+                    runtime.block_on(serve_queue(connections, config, failed));
+                    let ended = runtime.handle().id();
+                    RUNTIMES.lock().retain(|of| of.id() != ended);
+                })?;
             queues.push(queue);
         }
         Ok(Self {

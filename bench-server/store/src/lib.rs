@@ -193,6 +193,11 @@ impl Store {
         self.inner.open_lists.open(replaced)
     }
 
+    /// Returns the number of watchers of all streams. Takes the lock of the watch hub.
+    pub fn watchers(&self) -> usize {
+        self.inner.hub.lock().watchers()
+    }
+
     /// What lists that are being sent keep in memory in addition to the revision history.
     pub fn pinned(&self) -> Pinned {
         let forgotten = self.inner.state.read().forgotten_bytes();

@@ -273,6 +273,7 @@ pub(super) struct Hub {
     /// Last revision that was delivered to all synced watchers.
     delivered: i64,
     serial: u64,
+    watchers: usize,
 }
 
 impl Hub {
@@ -317,14 +318,20 @@ impl Hub {
         wakers
     }
 
+    /// Returns the number of watchers of all streams.
+    pub(super) fn watchers(&self) -> usize {
+        self.watchers
+    }
+
     fn add(&mut self, watcher: &Arc<Watcher>) {
         let group = self.groups.entry(watcher.range());
-        group.0.insert(watcher.serial, watcher.clone());
+        let replaced = group.0.insert(watcher.serial, watcher.clone());
+        self.watchers += usize::from(replaced.is_none());
     }
 
     fn remove(&mut self, watcher: &Watcher) {
         if let Some(group) = self.groups.get_mut(watcher.range()) {
-            group.0.remove(&watcher.serial);
+            self.watchers -= usize::from(group.0.remove(&watcher.serial).is_some());
             if group.0.is_empty() {
                 self.groups.remove(watcher.range());
             }

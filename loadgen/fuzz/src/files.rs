@@ -82,5 +82,6 @@ pub fn kubeconfigs() -> Vec<Vec<u8>> {
     texts(&[
         "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts:\n- name: a\n  context: {cluster: c, user: u, namespace: n}\nclusters:\n- name: c\n  cluster: {server: 'localhost:1', insecure-skip-tls-verify: true}\nusers:\n- name: u\n  user: {token: abc}\n",
         "current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]\nclusters: [{name: c, cluster: {server: x, certificate-authority-data: AAAA}}]\nusers: [{name: u, user: {username: a, password: b}}]\n",
+        "current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]\nclusters: [{name: c, cluster: {server: x, tls-server-name: y, extensions: [{name: e, extension: {k: 1}}]}}]\nusers: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io.v1, command: p, args: [a], env: [{name: n, value: v}], interactiveMode: Never, provideClusterInfo: true}}}]\n",
     ])
 }

@@ -28,7 +28,7 @@ pub use machine::{
 };
 pub use memory::{Highest, rss_resolution, socket_memory, socket_resolution};
 pub use metrics::{AllocatedWatch, MetricsClient, MetricsError, MetricsText, grown};
-pub use process::{Memory, Process, ProcessError, thread_cpu};
+pub use process::{Handles, Memory, Process, ProcessError, thread_cpu};
 pub use remote::{MetricsPage, RemoteCost, RemotePage, RemoteServer};
 pub use rounds::{Round, Rounds};
 pub use sampler::{SAMPLE_EVERY, Sample, Sampler, Series, Watched};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 use procfs::ProcError;
-use procfs::process::Status;
+use procfs::process::{FDTarget, Status};
 
 const KIB: u64 = 1024;
 
@@ -21,6 +21,17 @@ pub struct Memory {
     pub file: u64,
     /// Highest resident size since the process started or [`Process::reset_peak`]: `VmHWM`.
     pub peak: u64,
+}
+
+/// What a process has of the kernel at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Handles {
+    /// Open file descriptors that are no sockets.
+    pub files: u64,
+    /// Open sockets.
+    pub sockets: u64,
+    /// Threads.
+    pub threads: u64,
 }
 
 /// A process that can be measured, ours or another.
@@ -111,6 +122,26 @@ impl Process {
             file: bytes("RssFile", status.rssfile)? + bytes("RssShmem", status.rssshmem)?,
             peak: bytes("VmHWM", status.vmhwm)?,
         })
+    }
+
+    /// Its file descriptors and threads. Costs a system call for each descriptor.
+    ///
+    /// # Errors
+    /// When it has ended, or belongs to somebody else.
+    pub fn handles(&self) -> Result<Handles, ProcessError> {
+        let unreadable = |source| self.unreadable(source);
+        let mut handles = Handles {
+            threads: self.proc.stat().map_err(unreadable)?.num_threads as u64,
+            ..Handles::default()
+        };
+        // One that was closed meanwhile is none.
+        for descriptor in self.proc.fd().map_err(unreadable)?.flatten() {
+            match descriptor.target {
+                FDTarget::Socket(_) => handles.sockets += 1,
+                _ => handles.files += 1,
+            }
+        }
+        Ok(handles)
     }
 
     /// Resets the high-water mark to the present resident size, so that the next phase has a peak

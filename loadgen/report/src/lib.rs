@@ -10,10 +10,14 @@
 //! - [`mod@merge`]: the results of several generators as one; [`generator_lines`]: what is said of
 //!   them
 //! - [`draw`]: a result drawn into its folder: [`charts`], `page`
+//! - [`at_rest`]: whether servers hold at rest what they held before; [`at_rest_table`]: how that
+//!   is shown
 //! - [`terminal`]: the table of a result, made of [`case_text`], [`load_table`], [`warm_up`],
 //!   [`growth`] and [`machine`]
 //! - [`quantity`]: numbers with their units
 
+pub mod at_rest;
+pub mod at_rest_table;
 pub mod case_text;
 pub mod charts;
 pub mod compare;

@@ -4,6 +4,7 @@
 //!
 //! - [`histogram_log`], [`series`]: the raw data beside it
 
+mod at_rest;
 mod baseline;
 mod case;
 mod conformance;
@@ -24,6 +25,7 @@ mod shards;
 mod threshold;
 mod warm_up;
 
+pub use at_rest::{AtRest, Held, HeldKind, LoadRound, Verdict};
 pub use baseline::{Baseline, BaselineRound, Spread, Transfer};
 pub use case::{Beside, Case, ClientFigures, LEAST_ROUNDS, Outcome, ServedFrom, Verified};
 pub use conformance::{Conformance, RuleFinding};

@@ -7,6 +7,7 @@ use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle,
 };
 
+use crate::at_rest_table;
 use crate::case_text::{FIRST_LIST, NOTES, Row, SOCKETS, TITLES};
 use crate::load_table::{self, LoadRow};
 use crate::quantity::Quantity;
@@ -114,6 +115,7 @@ fn data_set_text(
         writeln!(text, "[{n}] {note}")?;
     }
     loads_text(&load_table::rows(cases()), width, text);
+    at_rest_text(&at_rest_table::rows(cases()), width, text);
     let lines = [machine::line(cases()), warm_up::line(cases())];
     for line in lines.into_iter().flatten() {
         writeln!(text, "{line}")?;
@@ -156,6 +158,33 @@ fn loads_text(rows: &[LoadRow], width: Option<u16>, text: &mut String) {
     for (note, n) in notes.iter().zip(1..) {
         text.push_str(&format!("[{}] {note}\n", letters(n)));
     }
+}
+
+/// What servers held at rest between rounds, where cases have any.
+fn at_rest_text(rows: &[at_rest_table::Row], width: Option<u16>, text: &mut String) {
+    if rows.is_empty() {
+        return;
+    }
+    let mut table = Table::new();
+    table.load_style(STYLE).set_header(at_rest_table::TITLES);
+    if let Some(width) = width {
+        table
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(width);
+    }
+    for row in rows {
+        table.add_row(row);
+    }
+    for (at, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if at_rest_table::NUMBERS.contains(&at) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    text.push_str(&format!(
+        "Held at rest, before the first round and after each:\n{}\n",
+        table.trim_fmt()
+    ));
 }
 
 /// The nth mark of a note, from 1: a, b, … z, aa, …, since numbers mark the notes of cases.

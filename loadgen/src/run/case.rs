@@ -13,7 +13,7 @@
 //!   they are written, and rows where nobody watches that
 //! - [`requests`]: small requests, in a closed or an open loop; [`saturation`]: the highest rate of
 //!   them that keeps an objective
-//! - [`loads`]: several loads together
+//! - [`loads`]: several loads together; [`at_rest`]: in rounds, and what servers hold between them
 //! - [`delivery`]: puts that must reach watchers
 //! - [`status`]: how loads are doing while they are measured; [`beginning`]: when that begins
 //! - [`beside`]: loads that run beside the row
@@ -46,6 +46,7 @@ use crate::servers::running::Running;
 use meter::Meter;
 pub(super) use source::{Source, created_root, resource_there};
 
+mod at_rest;
 mod baseline;
 mod beginning;
 mod beside;
@@ -267,6 +268,10 @@ impl CaseRun<'_> {
             // A scenario that measures nothing has been refused.
             Driver::Idle => Ok(()),
             Driver::Loads => match &self.spec.case {
+                Some(case) if case.rounds.is_some() => {
+                    self.rounds_of_loads(case, &reach, verifier, running, measured)
+                        .await
+                }
                 Some(case) => self.loads(case, &reach, verifier, running, measured).await,
                 None => Err(Early::Failed("a case without loads".to_owned())),
             },

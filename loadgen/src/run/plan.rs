@@ -8,6 +8,7 @@ use anyhow::anyhow;
 use etcd_api::client::config::{ClientConfig, TlsFiles, User};
 use kube_api::client::KubeAccess;
 use kube_api::client::access::Credentials;
+use kube_api::client::config::Context;
 use load::clients::go_clients::GoClients;
 use load::driver::open::Waiting;
 use report::result::ClientSettings;
@@ -25,7 +26,7 @@ use crate::exit::Failure;
 use crate::isolation::cpus;
 use crate::safety::limits::Allowed;
 use crate::servers::target_spec::TargetSpec;
-use crate::servers::{Given, Launcher, OwnProgram};
+use crate::servers::{Contexts, Given, Launcher, OwnProgram};
 
 /// The pages of a `--prefix` run.
 const PREFIX_PAGES: [u32; 2] = [10_000, 500];
@@ -122,6 +123,12 @@ impl Plan {
             None => named(&args.scenarios)?,
         };
         let mut notes = Vec::new();
+        for target in &targets {
+            if let TargetSpec::Kubeconfig(name) = &target.spec {
+                let context = Context::named(name).map_err(Failure::usage)?;
+                notes.extend(context.warning().map(|text| format!("{target}: {text}")));
+            }
+        }
         let starts_all = targets.iter().all(|target| target.spec.is_started());
         for scenario in &mut scenarios {
             scenario.override_with(&overrides).map_err(Failure::usage)?;
@@ -145,6 +152,7 @@ impl Plan {
                 own_program: own_program.into(),
                 connect: connect_config(&args.connect)?,
                 kube_access: kube_access(&args.connect)?,
+                contexts: Contexts::default(),
             },
             available_cpus: cpus::available().ok(),
             go_clients: GoClients {

@@ -1,15 +1,37 @@
 //! Connections to what is there: an etcd, or a Kubernetes API.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use etcd_api::client::config::ClientConfig;
 use kube_api::client::config::Context;
 use kube_api::client::{Connection, KubeAccess, KubeError, Options};
 use kube_api::envelope::MEDIA_TYPE;
+use parking_lot::Mutex;
 use report::result::ServerSetup;
 
 use super::launcher::{Launcher, StartError, status};
 use super::running::Running;
 use super::target_spec::TargetSpec;
 use crate::timeouts::{ANSWERS_WITHIN, in_time};
+
+/// Contexts of kubeconfigs that were read: URL and access by name. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct Contexts(Arc<Mutex<HashMap<String, (String, KubeAccess)>>>);
+
+impl Contexts {
+    /// The API of a context, which is read when it is first asked for.
+    fn named(&self, name: &str) -> Result<(String, KubeAccess), KubeError> {
+        let mut read = self.0.lock();
+        if let Some(known) = read.get(name) {
+            return Ok(known.clone());
+        }
+        let context = Context::named(name)?;
+        let api = (context.server, context.credentials.access()?);
+        read.insert(name.to_owned(), api.clone());
+        Ok(api)
+    }
+}
 
 impl Launcher {
     /// Where an existing Kubernetes API is, and what it lets us in by.
@@ -18,10 +40,7 @@ impl Launcher {
     /// [`KubeError`] when the file that kubectl reads has no such context, or cannot be read.
     pub fn kube_of(&self, target: &TargetSpec) -> Result<(String, KubeAccess), KubeError> {
         match target {
-            TargetSpec::Kubeconfig(name) => {
-                let context = Context::named(name)?;
-                Ok((context.server, context.credentials.access()?))
-            }
+            TargetSpec::Kubeconfig(name) => self.contexts.named(name),
             TargetSpec::Kube(url) => Ok((url.clone(), self.kube_access.clone())),
             other => Err(KubeError::Url {
                 url: other.to_string(),
@@ -77,10 +96,7 @@ impl Launcher {
             etcd: Some(config),
             kube_url: None,
             // What its metrics page is read with; a token is for Kubernetes APIs alone.
-            kube_access: KubeAccess {
-                authorization: None,
-                ..self.kube_access.clone()
-            },
+            kube_access: self.kube_access.clone().without_token(),
             setup: ServerSetup {
                 program: format!("etcd {}", status.version),
                 quota_bytes: u64::try_from(status.db_size_quota).ok().filter(|&q| q > 0),

@@ -12,6 +12,7 @@ use kube_api::client::{KubeAccess, KubeError};
 use load::child::{ChildError, ChildServer, parent_death};
 use workloads::strategy::Strategy;
 
+use super::attached::Contexts;
 use super::own_program::{Build, Given, OwnProgram};
 use super::running::Running;
 use super::target_spec::TargetSpec;
@@ -62,6 +63,9 @@ pub struct Launcher {
     pub connect: ClientConfig,
     /// Credentials for existing Kubernetes APIs.
     pub kube_access: KubeAccess,
+    /// Those of contexts of kubeconfigs, once they were read: a credential plugin then runs once
+    /// for all cases.
+    pub contexts: Contexts,
 }
 
 impl Launcher {

@@ -33,19 +33,20 @@ impl Served {
 
     /// The same over HTTPS, with this certificate and its key.
     pub(crate) fn kube_over_tls(cert: &Path, key: &Path) -> Self {
-        let pair = [
-            format!("--tls-cert-file={}", cert.display()),
-            format!("--tls-private-key-file={}", key.display()),
+        Self::kube_of_clients(cert, key, None)
+    }
+
+    /// The same; clients may have a certificate of this CA, and none of another.
+    pub(crate) fn kube_of_clients(cert: &Path, key: &Path, clients_ca: Option<&Path>) -> Self {
+        let files = [
+            Some(format!("--tls-cert-file={}", cert.display())),
+            Some(format!("--tls-private-key-file={}", key.display())),
+            clients_ca.map(|ca| format!("--client-ca-file={}", ca.display())),
         ];
-        let flags = [
-            "--backend",
-            "embedded",
-            "--listen-client-urls",
-            "http://127.0.0.1:0",
-            &*pair[0],
-            &*pair[1],
-            "--listen-kube-urls",
-        ];
+        let any = "http://127.0.0.1:0";
+        let mut flags = vec!["--backend", "embedded", "--listen-client-urls", any];
+        flags.extend(files.iter().flatten().map(String::as_str));
+        flags.push("--listen-kube-urls");
         Self::start(&flags, "https://127.0.0.1:0", "ready kube=")
     }
 

@@ -17,6 +17,10 @@ use crate::values::Values;
 
 mod tiers;
 
+/// Rounds from which on growth can be told from noise: each larger than the one before is then
+/// chance in one of 120 runs.
+const LEAST_ROUNDS: u32 = 5;
+
 /// Windows that HTTP/2 has.
 const WINDOW_BYTES: std::ops::RangeInclusive<u32> = 1..=2_047 << 20;
 
@@ -51,6 +55,11 @@ pub struct CaseSpec {
         with = "duration_text::option"
     )]
     pub warm_up: Option<Duration>,
+    /// Repeats its loads so often on the same servers, each time with new clients, and compares
+    /// what the servers hold at rest in between; once where it is not said. Only on servers that
+    /// the run starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<NonZeroU32>,
     /// Further flags of our Kubernetes tier, as `--watch-cache=false`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server: Vec<String>,
@@ -390,6 +399,13 @@ impl CaseSpec {
         }
         if !load.iter().any(|load| load.measured) {
             return Err(format!("case `{name}` has no load that is measured"));
+        }
+        if let Some(rounds) = self.rounds
+            && rounds.get() < LEAST_ROUNDS
+        {
+            return Err(format!(
+                "case `{name}`: rounds = {rounds} must be {LEAST_ROUNDS} or more: fewer show no trend"
+            ));
         }
         if self.tier == Tier::Etcd && !self.server.is_empty() {
             return Err(format!(

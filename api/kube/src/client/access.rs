@@ -1,37 +1,57 @@
-//! Credentials of a Kubernetes API: its CA, a client certificate, a bearer token.
+//! Credentials of a Kubernetes API: its CA, a client certificate, a bearer token; given once, or
+//! renewed while the program runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use http::HeaderValue;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 
 use super::error::KubeError;
+use super::exec::ExecPlugin;
+use super::renewed::{Renewed, Source};
+use super::trust::{Trust, bad};
 
-/// Checked credentials of one API; the default is none, over plain HTTP.
+/// Checked credentials of one API; the default is none, over plain HTTP. Clones share what is
+/// renewed.
 #[derive(Clone, Default)]
 pub struct KubeAccess {
-    /// TLS configuration; `None` without a CA, which allows only `http://`.
-    pub tls: Option<Arc<ClientConfig>>,
-    /// `Authorization` header.
-    pub authorization: Option<HeaderValue>,
+    fixed: Prepared,
+    server_name: Option<ServerName<'static>>,
+    renewed: Option<Arc<Renewed>>,
 }
 
-/// Unchecked credentials: PEM texts and a token.
+/// Credentials as connections and requests use them.
+#[derive(Clone, Default)]
+pub(super) struct Prepared {
+    /// TLS configuration; `None` where no CA is known, which allows only `http://`.
+    pub(super) tls: Option<Arc<ClientConfig>>,
+    /// `Authorization` header.
+    pub(super) authorization: Option<HeaderValue>,
+}
+
+/// Unchecked credentials: PEM texts, and a token or where it comes from.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
-    /// The CA's certificates, PEM.
+    /// The CA's certificates, PEM; the system's roots where there are none.
     pub ca: Option<Vec<u8>>,
+    /// Whether any server is believed to be the API.
+    pub insecure: bool,
+    /// Name that the server's certificate must have, where it is not the host's.
+    pub server_name: Option<String>,
     /// The client's certificate chain and key, PEM.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
     /// Bearer token.
     pub token: Option<String>,
+    /// A file with the token, which is read again once a minute. `token` wins.
+    pub token_file: Option<PathBuf>,
+    /// A program that returns a token or a certificate. `token` and `token_file` win.
+    pub exec: Option<ExecPlugin>,
 }
 
 impl Credentials {
-    /// Reads credentials from files.
+    /// Reads credentials from files. The token's file is read again once a minute.
     ///
     /// # Errors
     /// [`KubeError::Credentials`] naming the file.
@@ -40,83 +60,134 @@ impl Credentials {
         identity: Option<(&PathBuf, &PathBuf)>,
         token: Option<&PathBuf>,
     ) -> Result<Self, KubeError> {
-        let token = token.map(|path| read(path)).transpose()?;
         Ok(Self {
             ca: ca.map(|path| read(path)).transpose()?,
             identity: match identity {
                 Some((cert, key)) => Some((read(cert)?, read(key)?)),
                 None => None,
             },
-            token: token.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()),
+            token_file: token.cloned(),
+            ..Self::default()
         })
     }
 
-    /// Checks the credentials and prepares them for connections.
+    /// Checks the credentials and prepares them for connections. A token's file is read; a plugin
+    /// is run only when the first connection needs it.
     ///
     /// # Errors
     /// [`KubeError::Credentials`] naming what is invalid.
     pub fn access(&self) -> Result<KubeAccess, KubeError> {
-        let bad = |what: &str, reason: &dyn std::fmt::Display| KubeError::Credentials {
-            what: what.to_owned(),
-            reason: reason.to_string(),
+        let trust = match (&self.ca, self.insecure) {
+            (_, true) => Some(Trust::Anybody),
+            (Some(ca), false) => Some(Trust::of_ca(ca)?),
+            (None, false) => Trust::of_system(),
         };
-        let tls = match &self.ca {
-            None => None,
-            Some(ca) => {
-                let mut roots = RootCertStore::empty();
-                for certificate in CertificateDer::pem_slice_iter(ca) {
-                    let certificate = certificate.map_err(|e| bad("CA", &e))?;
-                    roots.add(certificate).map_err(|e| bad("CA", &e))?;
-                }
-                if roots.is_empty() {
-                    return Err(bad("CA", &"it has no certificate"));
-                }
-                let config = ClientConfig::builder_with_provider(Arc::new(
-                    rustls::crypto::ring::default_provider(),
-                ))
-                .with_safe_default_protocol_versions()
-                .map_err(|e| bad("TLS", &e))?
-                .with_root_certificates(roots);
-                Some(Arc::new(match &self.identity {
-                    None => config.with_no_client_auth(),
-                    Some((chain, key)) => {
-                        let chain = CertificateDer::pem_slice_iter(chain)
-                            .collect::<Result<Vec<_>, _>>()
-                            .map_err(|e| bad("client certificate", &e))?;
-                        let key = PrivateKeyDer::from_pem_slice(key)
-                            .map_err(|e| bad("client key", &e))?;
-                        config
-                            .with_client_auth_cert(chain, key)
-                            .map_err(|e| bad("client certificate", &e))?
-                    }
-                }))
-            }
+        let tls = trust.as_ref().map(|it| it.client(self.identity.as_ref()));
+        let fixed = Prepared {
+            tls: tls.transpose()?,
+            authorization: self.token.as_deref().map(bearer).transpose()?,
         };
-        let authorization = self.token.as_ref().map(|token| {
-            let mut value =
-                HeaderValue::from_str(&format!("Bearer {token}")).map_err(|e| bad("token", &e))?;
-            value.set_sensitive(true);
-            Ok(value)
-        });
+        let server_name = self.server_name.clone().map(ServerName::try_from);
+        let server_name = server_name.transpose();
+        let source = match (&self.token, &self.token_file, &self.exec) {
+            (Some(_), ..) | (None, None, None) => None,
+            (None, Some(path), _) => Some(Source::TokenFile(path.clone())),
+            (None, None, Some(plugin)) => Some(Source::Exec {
+                plugin: plugin.clone(),
+                trust,
+            }),
+        };
         Ok(KubeAccess {
-            tls,
-            authorization: authorization.transpose()?,
+            renewed: source
+                .map(|source| Renewed::new(source, fixed.clone()))
+                .transpose()?
+                .map(Arc::new),
+            fixed,
+            server_name: server_name.map_err(|e| bad("tls-server-name", &e))?,
         })
     }
+}
+
+impl KubeAccess {
+    /// Returns whether `https://` is possible: a CA is known, or none is needed.
+    #[must_use]
+    pub fn has_tls(&self) -> bool {
+        self.fixed.tls.is_some()
+    }
+
+    /// Returns whether requests have a token, now or once a plugin has run.
+    #[must_use]
+    pub fn has_token(&self) -> bool {
+        self.fixed.authorization.is_some() || self.renewed.is_some()
+    }
+
+    /// Returns the same access without its token, for servers that are no Kubernetes API.
+    #[must_use]
+    pub fn without_token(self) -> Self {
+        Self {
+            fixed: Prepared {
+                authorization: None,
+                ..self.fixed
+            },
+            renewed: None,
+            ..self
+        }
+    }
+
+    /// Returns the name that the certificate of a server at `host` must have.
+    pub(super) fn server_name(
+        &self,
+        host: &str,
+    ) -> Result<ServerName<'static>, rustls::pki_types::InvalidDnsNameError> {
+        match &self.server_name {
+            Some(name) => Ok(name.clone()),
+            None => ServerName::try_from(host.to_owned()),
+        }
+    }
+
+    /// Returns the credentials as of now. Waits only where those that are renewed have run out or
+    /// were never had.
+    ///
+    /// # Errors
+    /// [`KubeError::Credentials`] when they cannot be had.
+    pub(super) async fn current(&self) -> Result<Prepared, KubeError> {
+        match &self.renewed {
+            None => Ok(self.fixed.clone()),
+            Some(renewed) => renewed.current().await,
+        }
+    }
+
+    /// Returns the credentials that are renewed, where they are.
+    #[cfg(test)]
+    pub(super) fn renewed(&self) -> Option<&Arc<Renewed>> {
+        self.renewed.as_ref()
+    }
+
+    /// Notes that the server has refused these credentials. Returns whether others can be had.
+    pub(super) fn refused(&self, used: &Prepared) -> bool {
+        let renewed = self.renewed.as_ref();
+        renewed.is_some_and(|renewed| renewed.refused(used))
+    }
+}
+
+/// Returns the header of a bearer token, which no log shows.
+pub(super) fn bearer(token: &str) -> Result<HeaderValue, KubeError> {
+    let value = HeaderValue::from_str(&format!("Bearer {token}"));
+    // The error does not say what the token is.
+    let mut value = value.map_err(|e| bad("token", &e))?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 impl std::fmt::Debug for KubeAccess {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KubeAccess")
-            .field("tls", &self.tls.is_some())
-            .field("token", &self.authorization.is_some())
-            .finish()
+            .field("tls", &self.has_tls())
+            .field("token", &self.has_token())
+            .finish_non_exhaustive()
     }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, KubeError> {
-    std::fs::read(path).map_err(|e| KubeError::Credentials {
-        what: path.display().to_string(),
-        reason: e.to_string(),
-    })
+    std::fs::read(path).map_err(|e| bad(&path.display().to_string(), &e))
 }

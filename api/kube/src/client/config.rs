@@ -1,13 +1,23 @@
-//! Reads kubeconfig files: the server and the credentials of a context.
+//! Reads kubeconfig files as kubectl does: the server and the credentials of a context.
+//!
+//! Of several files the first that has a cluster, user or context of a name wins, and so does the
+//! first with a current context. What a file names is relative to that file. What changes whom
+//! requests come from or where they go, and is not supported, is refused and never left out.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::access::Credentials;
 use super::error::KubeError;
+use super::exec::ExecPlugin;
+
+/// The name of the cluster's extension that credential plugins are given.
+const EXEC_EXTENSION: &str = "client.authentication.k8s.io/exec";
 
 /// A context of a kubeconfig.
 #[derive(Debug, Clone)]
@@ -22,13 +32,13 @@ pub struct Context {
 #[serde(rename_all = "kebab-case")]
 struct File {
     #[serde(default)]
-    clusters: Vec<NamedCluster>,
+    clusters: Option<Vec<NamedCluster>>,
     #[serde(default)]
-    users: Vec<NamedUser>,
+    users: Option<Vec<NamedUser>>,
     #[serde(default)]
-    contexts: Vec<NamedContext>,
+    contexts: Option<Vec<NamedContext>>,
     #[serde(default)]
-    current_context: String,
+    current_context: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -43,6 +53,18 @@ struct Cluster {
     server: String,
     certificate_authority: Option<PathBuf>,
     certificate_authority_data: Option<String>,
+    #[serde(default)]
+    insecure_skip_tls_verify: bool,
+    tls_server_name: Option<String>,
+    proxy_url: Option<String>,
+    extensions: Option<Vec<NamedExtension>>,
+}
+
+#[derive(Deserialize)]
+struct NamedExtension {
+    name: String,
+    #[serde(default)]
+    extension: Value,
 }
 
 #[derive(Deserialize)]
@@ -62,7 +84,11 @@ struct User {
     token: Option<String>,
     #[serde(rename = "tokenFile")]
     token_file: Option<PathBuf>,
-    exec: Option<serde::de::IgnoredAny>,
+    exec: Option<ExecPlugin>,
+    auth_provider: Option<serde::de::IgnoredAny>,
+    username: Option<serde::de::IgnoredAny>,
+    #[serde(rename = "as")]
+    impersonated: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -79,18 +105,50 @@ struct ContextOf {
 }
 
 impl Context {
-    /// Reads the context of this name (empty: the current one) in the first file of `$KUBECONFIG`,
-    /// or in `~/.kube/config`.
+    /// Reads the context of this name (empty: the current one) in the files of `$KUBECONFIG`, or in
+    /// `~/.kube/config`. Files of a list that are not there are left out.
     ///
     /// # Errors
     /// [`KubeError::Credentials`] naming the file and what is missing or unusable in it.
     pub fn named(name: &str) -> Result<Self, KubeError> {
-        let listed = std::env::var_os("KUBECONFIG");
-        let first = listed.and_then(|list| std::env::split_paths(&list).next());
-        let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".kube/config"));
-        let path = first.or_else(home).unwrap_or_default();
-        let text = std::fs::read_to_string(&path).map_err(|e| bad(&path, &e))?;
-        Self::parse(&text, name, &path)
+        let listed = std::env::var_os("KUBECONFIG").filter(|list| !list.is_empty());
+        let home = std::env::var_os("HOME");
+        let paths = match &listed {
+            Some(list) => listed_paths(list),
+            None => home
+                .iter()
+                .map(|home| Path::new(home).join(".kube/config"))
+                .collect(),
+        };
+        Self::from_files(&paths, name)
+    }
+
+    /// Reads the context of this name in these files, of which the first wins.
+    ///
+    /// # Errors
+    /// As [`Self::named`]; also where none of them is there.
+    pub fn from_files(paths: &[PathBuf], name: &str) -> Result<Self, KubeError> {
+        let mut files = Vec::new();
+        for path in paths {
+            match std::fs::read_to_string(path) {
+                Ok(text) => files.push((path.as_path(), text)),
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                Err(e) => return Err(bad(path, &e)),
+            }
+        }
+        let texts: Vec<(&Path, &str)> = files.iter().map(|(path, text)| (*path, &**text)).collect();
+        if texts.is_empty() {
+            let named: Vec<String> = paths.iter().map(|it| it.display().to_string()).collect();
+            let named = match named.is_empty() {
+                true => "kubeconfig".to_owned(),
+                false => named.join(", "),
+            };
+            return Err(KubeError::Credentials {
+                what: named,
+                reason: "no such file".to_owned(),
+            });
+        }
+        Self::merged(&texts, name)
     }
 
     /// Reads the context of this name in the text of the file at `path`; files named in it are
@@ -99,56 +157,194 @@ impl Context {
     /// # Errors
     /// As [`Self::named`].
     pub fn parse(text: &str, name: &str, path: &Path) -> Result<Self, KubeError> {
-        let file: File = serde_saphyr::from_str(text).map_err(|e| bad(path, &e))?;
-        let name = match name {
-            "" => file.current_context.as_str(),
-            name => name,
-        };
-        let missing = |what: &str, name: &str| bad(path, &format!("there is no {what} `{name}`"));
-        let context = file.contexts.into_iter().find(|c| c.name == name);
-        let context = context.ok_or_else(|| missing("context", name))?.context;
-        let cluster = file
-            .clusters
-            .into_iter()
-            .find(|c| c.name == context.cluster);
-        let cluster = cluster
-            .ok_or_else(|| missing("cluster", &context.cluster))?
-            .cluster;
-        let user = file.users.into_iter().find(|u| u.name == context.user);
-        let user = user.map(|user| user.user).unwrap_or_default();
-        if user.exec.is_some() {
-            let reason = "users with `exec` are not supported: write the token to a file, and use --kube URL --token-file FILE";
-            return Err(bad(path, &reason));
+        Self::merged(&[(path, text)], name)
+    }
+
+    /// Returns what a person should know before requests are sent, as a line.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        (self.credentials.insecure && self.server.starts_with("https:")).then(|| {
+            format!(
+                "insecure-skip-tls-verify: whoever answers at {} is believed, and is sent the credentials",
+                self.server
+            )
+        })
+    }
+
+    fn merged(texts: &[(&Path, &str)], name: &str) -> Result<Self, KubeError> {
+        let mut files = Vec::new();
+        for (path, text) in texts {
+            let file: File = serde_saphyr::from_str(text).map_err(|e| bad(path, &e))?;
+            files.push((*path, file));
         }
-        let pem = |data: Option<String>, file: Option<PathBuf>| match (data, file) {
-            (Some(data), _) => STANDARD
-                .decode(data.trim())
-                .map(Some)
-                .map_err(|e| bad(path, &e)),
-            (None, Some(file)) => {
-                let file = path.parent().unwrap_or(Path::new("")).join(file);
-                std::fs::read(&file).map(Some).map_err(|e| bad(&file, &e))
-            }
-            (None, None) => Ok(None),
+        let first = files.first().map_or(Path::new(""), |(path, _)| path);
+        let current = files.iter().find_map(|(path, file)| {
+            let current = file.current_context.as_deref();
+            Some((*path, current.filter(|name| !name.is_empty())?))
+        });
+        let (at, name) = match (name, current) {
+            ("", Some((path, current))) => (path, current.to_owned()),
+            ("", None) => return Err(bad(first, &"there is no current-context: name a context")),
+            (name, _) => (first, name.to_owned()),
         };
-        let certificate = pem(user.client_certificate_data, user.client_certificate)?;
-        let key = pem(user.client_key_data, user.client_key)?;
-        let token = match (user.token, pem(None, user.token_file)?) {
-            (Some(token), _) => Some(token),
-            (None, file) => file.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()),
+        let missing = |path: &Path, what: &str, name: &str| {
+            bad(path, &format!("there is no {what} `{name}`"))
+        };
+        let context = first_of(&files, |file| &file.contexts, |it| it.name == name);
+        let (at, context) = context.ok_or_else(|| missing(at, "context", &name))?;
+        let ContextOf { cluster, user } = &context.context;
+        let named = first_of(&files, |file| &file.clusters, |it| it.name == *cluster);
+        let (of_cluster, named) = named.ok_or_else(|| missing(at, "cluster", cluster))?;
+        let cluster = &named.cluster;
+        let named = first_of(&files, |file| &file.users, |it| it.name == *user);
+        let none = User::default();
+        let (of_user, user) = match (named, user.as_str()) {
+            (Some((path, named)), _) => (path, &named.user),
+            (None, "") => (at, &none),
+            (None, user) => return Err(missing(at, "user", user)),
+        };
+        cluster.check().map_err(|reason| bad(of_cluster, &reason))?;
+        user.check().map_err(|reason| bad(of_user, &reason))?;
+        let ca = pem(
+            of_cluster,
+            cluster.certificate_authority_data.as_ref(),
+            cluster.certificate_authority.as_ref(),
+        )?;
+        let certificate = pem(
+            of_user,
+            user.client_certificate_data.as_ref(),
+            user.client_certificate.as_ref(),
+        )?;
+        let key = pem(
+            of_user,
+            user.client_key_data.as_ref(),
+            user.client_key.as_ref(),
+        )?;
+        if certificate.is_some() != key.is_some() {
+            let reason = "it has only one of client-certificate and client-key";
+            return Err(bad(of_user, &reason));
+        }
+        let exec = match &user.exec {
+            None => None,
+            Some(plugin) => {
+                let plugin = plugin.clone().checked(folder(of_user));
+                let plugin = plugin.map_err(|reason| bad(of_user, &reason))?;
+                Some(plugin.about(|| cluster.told(ca.as_deref())))
+            }
         };
         Ok(Self {
-            server: cluster.server,
+            server: cluster.server.clone(),
             credentials: Credentials {
-                ca: pem(
-                    cluster.certificate_authority_data,
-                    cluster.certificate_authority,
-                )?,
+                ca,
+                insecure: cluster.insecure_skip_tls_verify,
+                server_name: cluster.tls_server_name.clone().filter(|it| !it.is_empty()),
                 identity: certificate.zip(key),
-                token,
+                token: user.token.clone().filter(|token| !token.is_empty()),
+                token_file: user
+                    .token_file
+                    .as_ref()
+                    .map(|file| folder(of_user).join(file)),
+                exec,
             },
         })
     }
+}
+
+impl Cluster {
+    /// Refuses what would send requests elsewhere, or contradicts itself, as kubectl does.
+    fn check(&self) -> Result<(), &'static str> {
+        let has_ca =
+            self.certificate_authority.is_some() || self.certificate_authority_data.is_some();
+        if self.proxy_url.as_ref().is_some_and(|url| !url.is_empty()) {
+            return Err("proxy-url is not supported: requests would not go through the proxy");
+        }
+        match self.insecure_skip_tls_verify && has_ca {
+            true => Err("it has both insecure-skip-tls-verify and a certificate-authority"),
+            false => Ok(()),
+        }
+    }
+
+    /// What a plugin is told about the cluster.
+    fn told(&self, ca: Option<&[u8]>) -> Value {
+        let mut told = json!({ "server": self.server });
+        if let Some(name) = &self.tls_server_name {
+            told["tls-server-name"] = json!(name);
+        }
+        if self.insecure_skip_tls_verify {
+            told["insecure-skip-tls-verify"] = json!(true);
+        }
+        if let Some(ca) = ca {
+            told["certificate-authority-data"] = json!(STANDARD.encode(ca));
+        }
+        let extensions = self.extensions.iter().flatten();
+        let mut own = extensions.filter(|extension| extension.name == EXEC_EXTENSION);
+        if let Some(own) = own.next() {
+            told["config"] = own.extension.clone();
+        }
+        told
+    }
+}
+
+impl User {
+    /// Refuses what would let requests come from somebody else.
+    fn check(&self) -> Result<(), &'static str> {
+        if self.impersonated.is_some() {
+            return Err("users with `as` (impersonation) are not supported");
+        }
+        if self.username.is_some() {
+            return Err(
+                "users with `username` are not supported: no apiserver takes passwords since 1.19",
+            );
+        }
+        match self.auth_provider.is_some() {
+            true => Err(
+                "users with `auth-provider` are not supported, nor by kubectl since 1.26: use `exec`",
+            ),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The paths of a list as `$KUBECONFIG` has it.
+fn listed_paths(list: &OsStr) -> Vec<PathBuf> {
+    let paths = std::env::split_paths(list);
+    paths.filter(|path| !path.as_os_str().is_empty()).collect()
+}
+
+/// The first entry of any file that `is_it`, with its file's path.
+fn first_of<'a, T>(
+    files: &'a [(&'a Path, File)],
+    entries: impl Fn(&'a File) -> &'a Option<Vec<T>>,
+    is_it: impl Fn(&T) -> bool,
+) -> Option<(&'a Path, &'a T)> {
+    files.iter().find_map(|(path, file)| {
+        let mut entries = entries(file).iter().flatten();
+        Some((*path, entries.find(|entry| is_it(entry))?))
+    })
+}
+
+/// PEM text from data or a file, of which the data wins; `path` is the kubeconfig's.
+fn pem(
+    path: &Path,
+    data: Option<&String>,
+    file: Option<&PathBuf>,
+) -> Result<Option<Vec<u8>>, KubeError> {
+    match (data, file) {
+        (Some(data), _) => {
+            let decoded = STANDARD.decode(data.trim()).map_err(|e| bad(path, &e));
+            decoded.map(Some)
+        }
+        (None, Some(file)) => {
+            let file = folder(path).join(file);
+            std::fs::read(&file).map(Some).map_err(|e| bad(&file, &e))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+/// The folder of a file.
+fn folder(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new(""))
 }
 
 fn bad(path: &Path, reason: &dyn std::fmt::Display) -> KubeError {
@@ -159,65 +355,4 @@ fn bad(path: &Path, reason: &dyn std::fmt::Display) -> KubeError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TEXT: &str = r#"
-apiVersion: v1
-kind: Config
-current-context: prod
-preferences: {}
-clusters:
-- name: one
-  cluster:
-    server: https://10.0.0.1:6443
-    certificate-authority-data: Q0E=
-contexts:
-- name: prod
-  context: {cluster: one, user: admin, namespace: default}
-- name: cloud
-  context: {cluster: one, user: cloud}
-- name: lost
-  context: {cluster: two, user: admin}
-users:
-- name: admin
-  user:
-    client-certificate-data: Q0VSVA==
-    client-key-data: S0VZ
-- name: cloud
-  user:
-    exec: {apiVersion: client.authentication.k8s.io/v1, command: gcloud}
-"#;
-
-    fn context(name: &str) -> Result<Context, String> {
-        Context::parse(TEXT, name, Path::new("config")).map_err(|e| e.to_string())
-    }
-
-    #[test]
-    fn a_context_names_its_cluster_and_user() {
-        for name in ["", "prod"] {
-            let Context {
-                server,
-                credentials,
-            } = context(name).expect("a context");
-            assert_eq!(server, "https://10.0.0.1:6443");
-            assert_eq!(credentials.ca.as_deref(), Some(&b"CA"[..]));
-            let identity = credentials.identity.expect("a certificate and its key");
-            assert_eq!(identity, (b"CERT".to_vec(), b"KEY".to_vec()));
-        }
-    }
-
-    #[test]
-    fn what_is_missing_is_named() {
-        for (name, says) in [
-            ("dev", "no context `dev`"),
-            ("lost", "no cluster `two`"),
-            ("cloud", "--token-file"),
-        ] {
-            let error = context(name).expect_err(name);
-            assert!(error.contains(says), "{error}");
-        }
-        let broken = Context::parse("clusters: 3", "", Path::new("config"));
-        assert!(broken.is_err());
-    }
-}
+mod tests;

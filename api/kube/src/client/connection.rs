@@ -8,12 +8,11 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::access::KubeAccess;
+use super::access::{KubeAccess, Prepared};
 use super::body::{Body, ReadPace, read_whole};
 use super::error::KubeError;
 
@@ -69,7 +68,7 @@ pub struct StreamSender {
     host: String,
     /// Scheme and host, which a request's path follows.
     origin: String,
-    authorization: Option<HeaderValue>,
+    access: KubeAccess,
 }
 
 #[derive(Debug)]
@@ -82,7 +81,8 @@ impl Connection {
     /// Returns a connection to the API at `url`, not yet open.
     ///
     /// # Errors
-    /// [`KubeError::Url`] when it is not `http[s]://HOST[:PORT]`, or `https://` without a CA.
+    /// [`KubeError::Url`] when it is not `http[s]://HOST[:PORT]`, or `https://` where no CA is
+    /// known.
     pub fn new(url: &str, access: KubeAccess, options: Options) -> Result<Self, KubeError> {
         let bad = |reason| KubeError::Url {
             url: url.to_owned(),
@@ -92,8 +92,12 @@ impl Connection {
         let authority = uri.authority().ok_or_else(|| bad("has no host"))?;
         let is_tls = match uri.scheme_str() {
             Some("http") => false,
-            Some("https") if access.tls.is_some() => true,
-            Some("https") => return Err(bad("needs --cacert, the CA of the API")),
+            Some("https") if access.has_tls() => true,
+            Some("https") => {
+                return Err(bad(
+                    "needs the CA of the API (--cacert): the system has no certificates of any",
+                ));
+            }
             _ => return Err(bad("is neither http:// nor https://")),
         };
         Ok(Self {
@@ -114,12 +118,36 @@ impl Connection {
         self.sender().await.map(|_| ())
     }
 
-    /// Sends one request; returns the response, whatever its status.
+    /// Sends one request; returns the response, whatever its status. One that is refused for its
+    /// credentials (401) is sent once more where others can be had.
     ///
     /// # Errors
-    /// [`KubeError::Connection`].
+    /// [`KubeError::Connection`], and [`KubeError::Credentials`] where credentials have run out and
+    /// others cannot be had.
     pub async fn send(
         &mut self,
+        method: Method,
+        path: &str,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, KubeError> {
+        let used = self.access.current().await?;
+        let again = (method.clone(), headers.clone(), body.clone());
+        let response = self.send_with(&used, method, path, headers, body).await?;
+        if response.status() != StatusCode::UNAUTHORIZED || !self.access.refused(&used) {
+            return Ok(response);
+        }
+        drop(response);
+        // A certificate is its connection's.
+        self.sender = None;
+        let others = self.access.current().await?;
+        let (method, headers, body) = again;
+        self.send_with(&others, method, path, headers, body).await
+    }
+
+    async fn send_with(
+        &mut self,
+        credentials: &Prepared,
         method: Method,
         path: &str,
         headers: HeaderMap,
@@ -139,7 +167,7 @@ impl Connection {
             let host = HeaderValue::from_str(&self.host).map_err(|e| connection_error(&e))?;
             request.headers_mut().insert(header::HOST, host);
         }
-        if let Some(authorization) = &self.access.authorization {
+        if let Some(authorization) = &credentials.authorization {
             let headers = request.headers_mut();
             headers.insert(header::AUTHORIZATION, authorization.clone());
         }
@@ -160,14 +188,14 @@ impl Connection {
             self.host.clone(),
             format!("{}://{}", self.scheme(), self.host),
         );
-        let authorization = self.access.authorization.clone();
+        let access = self.access.clone();
         let no_streams = self.connection_error();
         match self.sender().await? {
             Sender::H2(sender) => Ok(StreamSender {
                 sender: sender.clone(),
                 host,
                 origin,
-                authorization,
+                access,
             }),
             Sender::H1(_) => Err(no_streams(&"HTTP/1.1 has no streams")),
         }
@@ -239,16 +267,18 @@ impl Connection {
             .await
             .map_err(|e| connection_error(&e))?;
         socket.set_nodelay(true).map_err(|e| connection_error(&e))?;
-        let Some(tls) = self.access.tls.as_ref().filter(|_| self.is_tls) else {
+        if !self.is_tls {
             return self.handshake(socket).await;
-        };
-        let mut config = rustls::ClientConfig::clone(tls);
+        }
+        let tls = self.access.current().await?.tls;
+        let tls = tls.ok_or_else(|| connection_error(&"no CA is known"))?;
+        let mut config = rustls::ClientConfig::clone(&tls);
         config.alpn_protocols = vec![match self.options.http {
             HttpVersion::H1 => b"http/1.1".to_vec(),
             HttpVersion::H2 => b"h2".to_vec(),
         }];
-        let name =
-            ServerName::try_from(self.address.0.clone()).map_err(|e| connection_error(&e))?;
+        let name = self.access.server_name(&self.address.0);
+        let name = name.map_err(|e| connection_error(&e))?;
         let connector = TlsConnector::from(Arc::new(config));
         let socket = connector.connect(name, socket).await;
         self.handshake(socket.map_err(|e| connection_error(&e))?)
@@ -318,9 +348,10 @@ impl StreamSender {
         let uri = format!("{}{path}", self.origin);
         *request.uri_mut() = uri.parse().map_err(|e| failed(&e))?;
         *request.headers_mut() = headers;
-        if let Some(authorization) = &self.authorization {
-            let headers = request.headers_mut();
-            headers.insert(header::AUTHORIZATION, authorization.clone());
+        if let Some(authorization) = self.access.current().await?.authorization {
+            request
+                .headers_mut()
+                .insert(header::AUTHORIZATION, authorization);
         }
         let response = self.sender.clone().send_request(request).await;
         response.map_err(|e| failed(&e))
@@ -384,6 +415,7 @@ fn host_port(uri: &Uri, default_port: u16) -> (String, u16) {
 
 #[cfg(test)]
 mod tests {
+    use rustls::pki_types::ServerName;
     use tokio::net::TcpListener;
 
     use super::*;

@@ -395,7 +395,13 @@ fn dropping_a_stream_removes_its_watchers() {
     let stream = store.watch();
     stream.create(spec("a", "", 0));
     stream.create(spec("a", "b", 0));
+    let other = store.watch();
+    let id = other.create(spec("a", "", 0)).expect("a free id");
+    assert_eq!(store.watchers(), 3);
+    other.cancel(id);
+    assert_eq!(store.watchers(), 2);
     drop(stream);
+    assert_eq!(store.watchers(), 0);
     let mut found = 0;
     store.inner.hub.lock().groups.stab(b"a", |_| found += 1);
     assert_eq!(found, 0);

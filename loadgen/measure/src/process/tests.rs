@@ -129,3 +129,28 @@ fn a_sampler_has_a_first_and_a_last_sample_however_short_the_phase() {
         "CPU time never runs back"
     );
 }
+
+#[test]
+fn files_sockets_and_threads_are_counted_apart() {
+    let process = Process::own().expect("this process");
+    let before = process.handles().expect("its own descriptors");
+    let file = std::fs::File::open("/dev/null").expect("every system has it");
+    let listeners: Vec<_> = (0..3)
+        .map(|_| std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port"))
+        .collect();
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::spawn(move || stopped.recv());
+    let more = process.handles().expect("its own descriptors");
+    // Other tests of this process open and close theirs meanwhile.
+    assert!(more.sockets >= 3 && more.files >= 1 && more.threads >= 2);
+    let worker = Worker::start("exec 7</dev/null");
+    let child = Process::new(worker.0.id()).expect("it waits");
+    let held = child.handles().expect("ours");
+    assert_eq!((held.sockets, held.threads), (0, 1), "{held:?}, {before:?}");
+    assert!(
+        held.files >= 4,
+        "three of every process, and one more: {held:?}"
+    );
+    drop((file, listeners, stop));
+    thread.join().expect("it ends").expect_err("nobody sent");
+}

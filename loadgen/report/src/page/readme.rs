@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::at_rest_table;
 use crate::case_text::{Row, TITLES};
 use crate::history::History;
 use crate::load_table::{self, LoadRow};
@@ -39,6 +40,9 @@ struct Section<'a> {
     /// Loads that ran together.
     load_titles: [&'static str; load_table::TITLES.len()],
     loads: Vec<LoadRow>,
+    /// What servers held at rest.
+    rest_titles: [&'static str; at_rest_table::TITLES.len()],
+    rests: Vec<at_rest_table::Row>,
     /// Below the table.
     lines: Vec<String>,
     pictures: Vec<&'a Picture>,
@@ -84,6 +88,8 @@ impl<'a> Section<'a> {
             rows: cases().map(Row::of).collect(),
             load_titles: load_table::TITLES,
             loads: load_table::rows(cases()),
+            rest_titles: at_rest_table::TITLES,
+            rests: at_rest_table::rows(cases()),
             lines: [machine::line(cases()), warm_up::line(cases())]
                 .into_iter()
                 .flatten()

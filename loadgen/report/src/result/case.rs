@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use workloads::strategy::Tier;
 
+use super::at_rest::AtRest;
 use super::baseline::{Baseline, Spread};
 use super::load::Load;
 use super::machine::MachineLoad;
@@ -86,6 +87,10 @@ pub struct Case {
     /// then those of the first measured one, memory and CPU of all.
     #[serde(default)]
     pub loads: Vec<Load>,
+    /// What the servers held at rest between rounds of the loads, where the case repeats them on
+    /// the same servers; its other figures are then those of the last round.
+    #[serde(default)]
+    pub at_rest: Option<AtRest>,
     /// Whether this row was measured, and if not, why.
     pub outcome: Outcome,
     /// Objects in one list.
@@ -200,6 +205,7 @@ impl Case {
             keys: None,
             beside: Vec::new(),
             loads: Vec::new(),
+            at_rest: None,
             outcome,
             objects: 0,
             bytes: 0,

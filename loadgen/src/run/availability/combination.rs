@@ -30,6 +30,11 @@ pub(in crate::run) fn never(
     if target.is_started() {
         return None;
     }
+    if row.case.as_ref().is_some_and(|case| case.rounds.is_some()) {
+        return Some(
+            "what it holds at rest depends on its other clients: only on servers that we start",
+        );
+    }
     let through_api = row.case.as_ref().is_some_and(CaseSpec::writes_through_api);
     if through_api && loaded.is_none() {
         return Some(

@@ -76,8 +76,7 @@ fn refused_to(row: &ListCase, client: GoClient, running: &Running) -> Option<Str
         .kube_url
         .as_deref()
         .filter(|_| row.tier == Tier::Kube);
-    let kube_secured =
-        kube.is_some_and(|url| url.starts_with("https:") || access.authorization.is_some());
+    let kube_secured = kube.is_some_and(|url| url.starts_with("https:") || access.has_token());
     let asks = &row.asks;
     if secured || kube_secured {
         return Some(format!(

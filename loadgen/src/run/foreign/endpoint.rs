@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
-use kube_api::client::{Connection, KubeAccess, KubeError, Options};
+use kube_api::client::{Connection, KubeError, Options};
 
 use super::precautions::Listed;
 use crate::run::target::Target;
@@ -60,10 +60,7 @@ impl Endpoint {
                 in_use_bytes: None,
             };
             // A token is for Kubernetes APIs alone.
-            let access = KubeAccess {
-                authorization: None,
-                ..launcher.kube_access.clone()
-            };
+            let access = launcher.kube_access.clone().without_token();
             (kind, urls, access)
         } else {
             let (url, access) = launcher.kube_of(&target.spec).map_err(|e| text(&e))?;

@@ -1,0 +1,302 @@
+//! Credential plugins of kubeconfigs: a program that prints a token or a certificate (`exec`;
+//! `client.authentication.k8s.io/v1` and `v1beta1`), as EKS, GKE and AKS have them.
+
+use std::ffi::OsString;
+use std::io::{IsTerminal as _, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant, SystemTime};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::error::KubeError;
+use crate::time::parse_rfc3339;
+
+/// What is understood. `v1alpha1` was removed from kubectl 1.24.
+const VERSIONS: [&str; 2] = [
+    "client.authentication.k8s.io/v1",
+    "client.authentication.k8s.io/v1beta1",
+];
+/// How long a plugin may take, and how long one that asks a person.
+const DONE_WITHIN: Duration = Duration::from_secs(60);
+const ANSWERED_WITHIN: Duration = Duration::from_secs(300);
+/// Pause between looks at whether it has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How long what it printed may still take to come when it has ended.
+const PRINTED_WITHIN: Duration = Duration::from_secs(2);
+/// What it may print. A token has some kilobytes.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// A plugin as a kubeconfig names it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExecPlugin {
+    /// One of the versions that are understood; the plugin must return the same.
+    #[serde(default)]
+    api_version: String,
+    /// The program: a path, or a name to be found in `$PATH`.
+    #[serde(default)]
+    command: PathBuf,
+    #[serde(default)]
+    args: Option<Vec<String>>,
+    #[serde(default)]
+    env: Option<Vec<Variable>>,
+    /// What to do where the program is not there.
+    #[serde(default)]
+    install_hint: Option<String>,
+    /// Whether it is told about the cluster.
+    #[serde(default)]
+    provide_cluster_info: bool,
+    #[serde(default)]
+    interactive_mode: Option<InteractiveMode>,
+    /// The cluster, where it is told about it.
+    #[serde(skip)]
+    cluster: Option<Value>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct Variable {
+    name: String,
+    value: String,
+}
+
+/// Whether a plugin may ask a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+enum InteractiveMode {
+    Never,
+    IfAvailable,
+    Always,
+}
+
+/// What a plugin returned.
+#[derive(Debug)]
+pub(super) struct Issued {
+    /// Bearer token.
+    pub(super) token: Option<String>,
+    /// Certificate chain and key, PEM.
+    pub(super) identity: Option<(Vec<u8>, Vec<u8>)>,
+    /// When they run out; `None` where it did not say.
+    pub(super) ends: Option<SystemTime>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ExecCredential {
+    api_version: String,
+    kind: String,
+    status: Option<Status>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    expiration_timestamp: Option<String>,
+    token: Option<String>,
+    client_certificate_data: Option<String>,
+    client_key_data: Option<String>,
+}
+
+impl ExecPlugin {
+    /// Checks what can be checked before it is run. Of a command with a slash the path is relative
+    /// to the kubeconfig's `folder`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn checked(mut self, folder: &Path) -> Result<Self, String> {
+        let version = &self.api_version;
+        if !VERSIONS.contains(&version.as_str()) {
+            let [v1, v1beta1] = VERSIONS;
+            return Err(format!(
+                "exec: apiVersion `{version}` is not supported ({v1} and {v1beta1} are)"
+            ));
+        }
+        if self.command.as_os_str().is_empty() {
+            return Err("exec: command is empty".to_owned());
+        }
+        if self.interactive_mode.is_none() && *version == VERSIONS[0] {
+            return Err(format!(
+                "exec: interactiveMode is required with {version}: Never, IfAvailable or Always"
+            ));
+        }
+        if self.command.components().nth(1).is_some() {
+            self.command = folder.join(&self.command);
+        }
+        Ok(self)
+    }
+
+    /// Tells the plugin about the cluster, where it wants that.
+    pub(super) fn about(mut self, cluster: impl FnOnce() -> Value) -> Self {
+        self.cluster = self.provide_cluster_info.then(cluster);
+        self
+    }
+
+    /// Runs the plugin and reads what it prints. Its standard error is the program's own. Blocks
+    /// for 60 s at most; for 5 minutes where it may ask a person.
+    ///
+    /// # Errors
+    /// [`KubeError::Credentials`] in one line, when it is not there, fails, takes too long, or
+    /// prints anything else than credentials. What it printed is not part of that.
+    pub(super) fn run(&self) -> Result<Issued, KubeError> {
+        let is_terminal = std::io::stdin().is_terminal();
+        self.run_in(is_terminal, DONE_WITHIN)
+    }
+
+    fn run_in(&self, is_terminal: bool, within: Duration) -> Result<Issued, KubeError> {
+        let mode = self
+            .interactive_mode
+            .unwrap_or(InteractiveMode::IfAvailable);
+        let (interactive, within) = match (mode, is_terminal) {
+            (InteractiveMode::Always, false) => {
+                let reason =
+                    "it asks a person (interactiveMode Always), and standard input is no terminal";
+                return Err(self.failed(reason));
+            }
+            (InteractiveMode::Never, _) | (_, false) => (false, within),
+            (_, true) => (true, ANSWERED_WITHIN),
+        };
+        let mut spec = json!({ "interactive": interactive });
+        if let Some(cluster) = &self.cluster {
+            spec["cluster"] = cluster.clone();
+        }
+        let info = json!({
+            "apiVersion": self.api_version, "kind": "ExecCredential", "spec": spec,
+        });
+        let variables = self.env.iter().flatten();
+        let child = Command::new(&self.command)
+            .args(self.args.iter().flatten())
+            .envs(variables.map(|it| (OsString::from(&it.name), &it.value)))
+            .env("KUBERNETES_EXEC_INFO", info.to_string())
+            .stdin(match interactive {
+                true => Stdio::inherit(),
+                false => Stdio::null(),
+            })
+            .stdout(Stdio::piped())
+            .spawn();
+        let mut child = child.map_err(|e| self.not_started(&e))?;
+        let printed = self.printed(&mut child, within);
+        if printed.is_err() {
+            // It has ended, or must.
+            child.kill().ok();
+            child.wait().ok();
+        }
+        self.read(&printed?)
+    }
+
+    /// What it has printed when it has ended well.
+    fn printed(&self, child: &mut Child, within: Duration) -> Result<Vec<u8>, KubeError> {
+        let stdout = child.stdout.take();
+        let stdout = stdout.ok_or_else(|| self.failed("it has no standard output"))?;
+        let (send, printed) = mpsc::channel();
+        // Read beside: a pipe that is full would hold it, and one that a grandchild keeps open us.
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let mut limited = stdout.take(MOST_BYTES + 1);
+            let read = limited.read_to_end(&mut bytes);
+            send.send(read.map(|_| bytes)).ok();
+            // Only then: one that prints more is killed by the closed pipe.
+            drop(limited);
+        });
+        let status = self.ended(child, within)?;
+        let printed = printed.recv_timeout(PRINTED_WITHIN);
+        let is_too_much = |bytes: &Vec<u8>| bytes.len() as u64 > MOST_BYTES;
+        match printed {
+            Ok(Ok(bytes)) if is_too_much(&bytes) => {
+                Err(self.failed(&format!("it printed more than {MOST_BYTES} bytes")))
+            }
+            _ if !status.success() => Err(self.failed(&format!("it ended with {status}"))),
+            Ok(Ok(bytes)) => Ok(bytes),
+            Ok(Err(error)) => Err(self.failed(&error.to_string())),
+            Err(_) => Err(self.failed("its output does not end")),
+        }
+    }
+
+    fn ended(&self, child: &mut Child, within: Duration) -> Result<ExitStatus, KubeError> {
+        let begun = Instant::now();
+        loop {
+            match child.try_wait() {
+                Ok(Some(status)) => return Ok(status),
+                Ok(None) if begun.elapsed() > within => {
+                    let seconds = within.as_secs_f64();
+                    return Err(self.failed(&format!("it did not end within {seconds} s")));
+                }
+                Ok(None) => std::thread::sleep(LOOK_EVERY),
+                Err(error) => return Err(self.failed(&error.to_string())),
+            }
+        }
+    }
+
+    /// Reads what it printed. No error repeats it: it may be a secret.
+    fn read(&self, printed: &[u8]) -> Result<Issued, KubeError> {
+        let credential: ExecCredential = serde_json::from_slice(printed).map_err(|e| {
+            let (line, column) = (e.line(), e.column());
+            self.failed(&format!(
+                "it printed no ExecCredential (line {line}, column {column} of its output)"
+            ))
+        })?;
+        if credential.kind != "ExecCredential" || credential.api_version != self.api_version {
+            return Err(self.failed(&format!(
+                "it returned {} of {}, and not ExecCredential of {}",
+                credential.kind, credential.api_version, self.api_version
+            )));
+        }
+        let status = credential.status;
+        let status = status.ok_or_else(|| self.failed("it returned no status"))?;
+        let token = status.token.filter(|token| !token.is_empty());
+        let identity = match (status.client_certificate_data, status.client_key_data) {
+            (Some(chain), Some(key)) => Some((chain.into_bytes(), key.into_bytes())),
+            (None, None) => None,
+            _ => {
+                let reason = "it returned only one of clientCertificateData and clientKeyData";
+                return Err(self.failed(reason));
+            }
+        };
+        if token.is_none() && identity.is_none() {
+            return Err(self.failed("it returned neither a token nor a client certificate"));
+        }
+        let ends = match status.expiration_timestamp {
+            None => None,
+            Some(text) => Some(
+                time(&text)
+                    .ok_or_else(|| self.failed("its expirationTimestamp is no time of RFC 3339"))?,
+            ),
+        };
+        Ok(Issued {
+            token,
+            identity,
+            ends,
+        })
+    }
+
+    fn not_started(&self, error: &std::io::Error) -> KubeError {
+        let reason = match error.kind() {
+            std::io::ErrorKind::NotFound => "it was not found".to_owned(),
+            _ => error.to_string(),
+        };
+        match &self.install_hint {
+            Some(hint) => {
+                let hint: Vec<&str> = hint.split_whitespace().collect();
+                self.failed(&format!("{reason}: {}", hint.join(" ")))
+            }
+            None => self.failed(&reason),
+        }
+    }
+
+    fn failed(&self, reason: &str) -> KubeError {
+        KubeError::Credentials {
+            what: format!("credential plugin `{}`", self.command.display()),
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+/// Reads a time of RFC 3339.
+fn time(text: &str) -> Option<SystemTime> {
+    let (seconds, nanos) = parse_rfc3339(text)?;
+    let since = Duration::new(seconds.try_into().ok()?, nanos.try_into().ok()?);
+    SystemTime::UNIX_EPOCH.checked_add(since)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,286 @@
+//! Whether servers return to what they held at rest, round after round of the same loads.
+//!
+//! Two rules. What only clients and their requests make (connections, watchers, leases, keys) must
+//! equal after each round what it was before the first: a single one more is a leak. What a program
+//! keeps in pools that fill with use (memory, threads, descriptors, tasks) need not be what a fresh
+//! program has, but may not grow from round to round. It *grows* where its rise over the rounds is
+//! above what is allowed and no chance: by the Mann-Kendall test of a trend at 1 %. A rise that is
+//! above what is allowed and may be chance is no answer.
+
+use crate::quantity::Quantity;
+use crate::result::{AtRest, Held, HeldKind, Verdict};
+
+/// How sure a trend must be: the probability of one as steady without any.
+const SURE: f64 = 0.01;
+/// Rounds below which nothing is said of a trend.
+const LEAST_ROUNDS: usize = 5;
+/// What the allocated bytes may grow by: a hundredth of what is held and 1 MiB. Revisions take more
+/// digits as they grow, tables double, and the page that says it is part of it.
+const ALLOCATED_PART: f64 = 0.01;
+const ALLOCATED_BYTES: f64 = (1 << 20) as f64;
+/// What private memory may grow by: pages that hold a few allocations each stay.
+const PRIVATE_PART: f64 = 0.05;
+const PRIVATE_BYTES: f64 = (8 << 20) as f64;
+/// What may come and go by itself of threads, descriptors and tasks, over all rounds.
+const FEW: f64 = 2.0;
+
+impl Held {
+    /// Judges what was held before the first round, and after each.
+    #[must_use]
+    pub fn judged(process: &str, kind: HeldKind, at_rest: Vec<u64>) -> Self {
+        let (before, after) = at_rest.split_first().unwrap_or((&0, &[]));
+        let growth = median_slope(after) * after.len().saturating_sub(1) as f64;
+        let (allowed, chance, verdict) = match kind.must_equal() {
+            true => {
+                let is_equal = !after.is_empty() && after.iter().all(|held| held == before);
+                (0.0, None, is_equal.into())
+            }
+            false => {
+                let allowed = kind.allowed(after.first().copied().unwrap_or(0));
+                let chance = chance_of_trend(after);
+                let verdict = match after.len() {
+                    0..LEAST_ROUNDS => Verdict::CannotTell,
+                    _ if growth <= allowed => Verdict::Returned,
+                    _ if chance <= SURE => Verdict::NotReturned,
+                    _ => Verdict::CannotTell,
+                };
+                (allowed, Some(chance), verdict)
+            }
+        };
+        Self {
+            process: process.to_owned(),
+            kind,
+            at_rest,
+            growth,
+            allowed,
+            chance,
+            verdict,
+        }
+    }
+
+    /// What it is, and what it came to, in words.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let (first, last) = (self.at_rest.first(), self.at_rest.last());
+        let (first, last) = (first.copied().unwrap_or(0), last.copied().unwrap_or(0));
+        let [first, last] = [first, last].map(|held| self.kind.quantity(held as f64));
+        let (process, kind) = (&self.process, self.kind);
+        if kind.must_equal() {
+            return format!("{process}: {kind}: {first} before, {last} after the last round");
+        }
+        let [growth, allowed] = [self.growth, self.allowed].map(|held| kind.quantity(held));
+        let chance = match self.chance {
+            Some(chance) if self.verdict == Verdict::CannotTell => {
+                format!(", which is chance with a probability of {chance:.2}")
+            }
+            _ => String::new(),
+        };
+        format!("{process}: {kind} rises by {growth} over the rounds, {allowed} allowed{chance}")
+    }
+}
+
+impl From<bool> for Verdict {
+    fn from(returned: bool) -> Self {
+        match returned {
+            true => Self::Returned,
+            false => Self::NotReturned,
+        }
+    }
+}
+
+impl AtRest {
+    /// What does not return to where it was, or may not, in words; `None` where all of it does.
+    #[must_use]
+    pub fn wrong(&self) -> Option<(Verdict, String)> {
+        [Verdict::NotReturned, Verdict::CannotTell]
+            .into_iter()
+            .find_map(|verdict| {
+                let held = self.held.iter().filter(|held| held.verdict == verdict);
+                let texts: Vec<String> = held.map(Held::text).collect();
+                (!texts.is_empty()).then(|| (verdict, texts.join("; ")))
+            })
+    }
+}
+
+impl HeldKind {
+    /// Returns whether each value must equal the one before the first round.
+    #[must_use]
+    pub fn must_equal(self) -> bool {
+        matches!(
+            self,
+            Self::Connections | Self::Watchers | Self::Leases | Self::Keys
+        )
+    }
+
+    /// What it may grow by, where it was `held` after the first round.
+    fn allowed(self, held: u64) -> f64 {
+        let held = held as f64;
+        match self {
+            Self::Allocated => ALLOCATED_PART * held + ALLOCATED_BYTES,
+            Self::PrivateMemory => PRIVATE_PART * held + PRIVATE_BYTES,
+            _ => FEW,
+        }
+    }
+
+    /// So much of it, with its unit.
+    #[must_use]
+    pub fn quantity(self, held: f64) -> Quantity {
+        match self {
+            Self::Allocated | Self::PrivateMemory => Quantity::Bytes(held.max(0.0)),
+            _ => Quantity::Count(held.round().max(0.0) as u64),
+        }
+    }
+}
+
+impl std::fmt::Display for HeldKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Allocated => "allocated",
+            Self::PrivateMemory => "private memory",
+            Self::Files => "files",
+            Self::Sockets => "sockets",
+            Self::Threads => "threads",
+            Self::Tasks => "tasks",
+            Self::Connections => "connections",
+            Self::Watchers => "watchers",
+            Self::Leases => "leases",
+            Self::Keys => "keys",
+        })
+    }
+}
+
+/// The median of the slopes between any two values (Theil and Sen), for each step from one to the
+/// next; 0 for fewer than two. A few outliers do not move it.
+fn median_slope(values: &[u64]) -> f64 {
+    let mut slopes = Vec::new();
+    for (i, &from) in values.iter().enumerate() {
+        for (j, &to) in values.iter().enumerate().skip(i + 1) {
+            slopes.push((to as f64 - from as f64) / (j - i) as f64);
+        }
+    }
+    slopes.sort_by(f64::total_cmp);
+    match slopes.len() {
+        0 => 0.0,
+        n if n % 2 == 1 => slopes[n / 2],
+        n => f64::midpoint(slopes[n / 2 - 1], slopes[n / 2]),
+    }
+}
+
+/// The probability that values in random order have as many pairs that rise, less those that fall
+/// (Mann and Kendall, one-sided, exact; equal pairs count as neither, which makes it larger).
+fn chance_of_trend(values: &[u64]) -> f64 {
+    let n = values.len();
+    let pairs = n * n.saturating_sub(1) / 2;
+    let (mut rise, mut fall) = (0, 0);
+    for (i, from) in values.iter().enumerate() {
+        for to in &values[i + 1..] {
+            rise += usize::from(to > from);
+            fall += usize::from(to < from);
+        }
+    }
+    // Rises less falls is `pairs` less twice the falls of a random order without equal pairs.
+    let most_falls = (pairs + fall - rise).div_ceil(2);
+    // How many of the n! orders have so many falls, as parts of all: one value more is put into
+    // one of its k places, each with one fall more.
+    let mut orders = vec![1.0];
+    for k in 2..=n {
+        let mut next = vec![0.0; orders.len() + k - 1];
+        for (falls, part) in orders.iter().enumerate() {
+            for more in 0..k {
+                next[falls + more] += part / k as f64;
+            }
+        }
+        orders = next;
+    }
+    orders.iter().take(most_falls + 1).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn verdict(kind: HeldKind, at_rest: &[u64]) -> Verdict {
+        Held::judged("etcd", kind, at_rest.to_vec()).verdict
+    }
+
+    #[test]
+    fn one_watcher_too_many_or_a_key_too_few_has_not_returned() {
+        for kind in [
+            HeldKind::Connections,
+            HeldKind::Watchers,
+            HeldKind::Leases,
+            HeldKind::Keys,
+        ] {
+            assert_eq!(verdict(kind, &[3, 3, 3, 3, 3, 3]), Verdict::Returned);
+            assert_eq!(verdict(kind, &[3, 3, 3, 4, 3, 3]), Verdict::NotReturned);
+            assert_eq!(verdict(kind, &[3, 3, 3, 3, 3, 2]), Verdict::NotReturned);
+            assert_eq!(verdict(kind, &[3]), Verdict::NotReturned, "nothing ran");
+        }
+    }
+
+    #[test]
+    fn memory_that_rises_each_round_has_not_returned_and_a_pool_that_fills_has() {
+        let leak: Vec<u64> = (0..7).map(|round| (40 + 2 * round) * MIB).collect();
+        assert_eq!(verdict(HeldKind::Allocated, &leak), Verdict::NotReturned);
+        // Twice what a fresh server has, and from then on the same.
+        let pool = [40, 80, 81, 80, 80, 81, 80].map(|mib| mib * MIB);
+        assert_eq!(verdict(HeldKind::Allocated, &pool), Verdict::Returned);
+        // A steady rise below what is allowed.
+        let digits: Vec<u64> = (0..7).map(|round| 40 * MIB + round * 10_000).collect();
+        assert_eq!(verdict(HeldKind::Allocated, &digits), Verdict::Returned);
+    }
+
+    #[test]
+    fn memory_that_jumps_about_is_no_answer_and_neither_are_few_rounds() {
+        let noise = [40, 40, 90, 50, 45, 95, 70].map(|mib| mib * MIB);
+        assert_eq!(verdict(HeldKind::Allocated, &noise), Verdict::CannotTell);
+        let few = [40, 40, 40, 40].map(|mib| mib * MIB);
+        assert_eq!(verdict(HeldKind::Allocated, &few), Verdict::CannotTell);
+    }
+
+    #[test]
+    fn a_thread_of_each_round_is_found_and_one_that_comes_and_goes_is_not() {
+        let kind = HeldKind::Threads;
+        assert_eq!(
+            verdict(kind, &[5, 6, 7, 8, 9, 10, 11]),
+            Verdict::NotReturned
+        );
+        assert_eq!(verdict(kind, &[5, 9, 10, 9, 9, 10, 9]), Verdict::Returned);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_figures() {
+        let held = |kind, at_rest: &[u64]| Held::judged("etcd", kind, at_rest.to_vec());
+        let mut at_rest = AtRest {
+            rounds: Vec::new(),
+            held: vec![
+                held(HeldKind::Keys, &[9, 9]),
+                held(HeldKind::Files, &[9, 9]),
+            ],
+        };
+        let (verdict, text) = at_rest.wrong().expect("one round is few");
+        assert_eq!(verdict, Verdict::CannotTell);
+        assert!(text.starts_with("etcd: files rises by 0"), "{text}");
+        at_rest.held.push(held(HeldKind::Watchers, &[0, 12]));
+        let wrong = at_rest.wrong().expect("12 watchers");
+        let text = "etcd: watchers: 0 before, 12 after the last round".to_owned();
+        assert_eq!(wrong, (Verdict::NotReturned, text), "it is the worse one");
+        at_rest.held.truncate(1);
+        assert_eq!(at_rest.wrong(), None);
+    }
+
+    #[test]
+    fn the_chance_of_a_trend_is_that_of_all_orders() {
+        let rising = [1, 2, 3, 4, 5];
+        assert!((chance_of_trend(&rising) - 1.0 / 120.0).abs() < 1e-12);
+        let one_swapped = [1, 3, 2, 4, 5];
+        assert!((chance_of_trend(&one_swapped) - 5.0 / 120.0).abs() < 1e-12);
+        let falling = [5, 4, 3, 2, 1];
+        assert!((chance_of_trend(&falling) - 1.0).abs() < 1e-12);
+        // Without any trend it is above a half, since equal pairs count for none.
+        assert!(chance_of_trend(&[7; 6]) > 0.5);
+        assert!((chance_of_trend(&[]) - 1.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,257 @@
+//! Loads in rounds on the same servers, and what those hold at rest before the first round and
+//! after each.
+//!
+//! A round is the whole measured part of a case: new clients connect, warm up, are measured, and
+//! what they were sent is checked. Then what it made is taken back, history is compacted up to the
+//! latest revision, and the servers are waited for: what differs from round to round then is what
+//! they have not let go of.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+use etcd_api::client::Client;
+use etcd_api::client::config::ClientConfig;
+use etcd_api::error::{Error as EtcdError, Refusal};
+use etcd_api::keys::prefix_end;
+use etcd_api::proto::etcdserverpb::{
+    CompactionRequest, DeleteRangeRequest, LeaseLeasesRequest, LeaseRevokeRequest, RangeRequest,
+};
+use load::driver::closed::Verifier;
+use load::endpoint::Reach;
+use measure::{MetricsClient, MetricsText, Process, settle};
+use report::result::{AtRest, Held, HeldKind, LoadRound, Outcome, Verdict};
+use tokio::time::sleep;
+use workloads::scenario::CaseSpec;
+
+use super::source::created_root;
+use super::{CaseRun, Early, Measured};
+use crate::servers::running::Running;
+use crate::timeouts::in_time;
+
+/// How long a server may take until it has noticed that its clients have gone, and its idle threads
+/// have ended: tokio's do so after 10 s.
+const RETURNED_WITHIN: Duration = Duration::from_secs(30);
+/// Pause between looks at whether it has.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// What each process holds.
+type Reading = BTreeMap<(String, HeldKind), u64>;
+
+/// What tells how much of a kind a server has: the first of these gauges that its page has.
+const GAUGES: [(HeldKind, &[&str]); 3] = [
+    (HeldKind::Connections, &["bench_server_connections_open"]),
+    (
+        HeldKind::Watchers,
+        &[
+            "etcd_debugging_mvcc_watcher_total",
+            "apiserver_longrunning_requests",
+        ],
+    ),
+    (HeldKind::Tasks, &["bench_server_tasks", "go_goroutines"]),
+];
+
+impl CaseRun<'_> {
+    /// The measured part of a case, so often on the same servers. Figures of the case are those of
+    /// its last round.
+    pub(super) async fn rounds_of_loads(
+        &self,
+        case: &CaseSpec,
+        reach: &Reach,
+        verifier: Verifier,
+        running: &mut Running,
+        measured: &mut Measured,
+    ) -> Result<(), Early> {
+        let rounds = case.rounds.map_or(1, NonZeroU32::get);
+        let before = self.at_rest(&verifier, running, None).await?;
+        let mut readings = vec![before];
+        let mut done = Vec::new();
+        for round in 1..=rounds {
+            measured.case.loads.clear();
+            measured.histograms.clear();
+            let begun = Instant::now();
+            self.loads(case, reach, verifier.clone(), running, measured)
+                .await?;
+            done.push(round_of(&measured.case.loads, begun.elapsed()));
+            let reading = self.at_rest(&verifier, running, readings.first()).await?;
+            readings.push(reading);
+            let at_rest = judged(&readings, &done);
+            self.progress.say(&format!(
+                "{}/{}: round {round} of {rounds}: at rest {}",
+                self.target.name,
+                self.spec.name(),
+                shown(&at_rest)
+            ));
+            measured.case.at_rest = Some(at_rest);
+        }
+        let wrong = measured.case.at_rest.as_ref().and_then(AtRest::wrong);
+        match wrong {
+            Some((Verdict::CannotTell, reason)) => {
+                measured.case.valid = false;
+                measured.case.outcome = Outcome::Invalid { reason };
+                Ok(())
+            }
+            Some((_, reason)) => Err(Early::Failed(format!(
+                "it does not return to what it held at rest: {reason}"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes back what a round made, waits until the servers are at rest, and reads what they hold.
+    /// Counts that are above those of the `first` reading are waited for.
+    async fn at_rest(
+        &self,
+        verifier: &Verifier,
+        running: &Running,
+        first: Option<&Reading>,
+    ) -> Result<Reading, Early> {
+        let mut etcd = Reading::new();
+        if let Some(config) = &running.etcd {
+            let created = created_root(&verifier.root);
+            let taken = self.unless_stopped(take_back(config, &created)).await?;
+            let [keys, leases] = taken.map_err(|e| Early::Failed(format!("after a round: {e}")))?;
+            let name = || running.processes().first().map(|it| it.name().to_owned());
+            let name = name().unwrap_or_default();
+            etcd.insert((name.clone(), HeldKind::Keys), keys);
+            etcd.insert((name, HeldKind::Leases), leases);
+        }
+        let begun = Instant::now();
+        loop {
+            let mut reading = etcd.clone();
+            for child in running.processes() {
+                let process = Process::new(child.pid())?;
+                let url = running.metrics_url(child.name());
+                self.unless_stopped(settle(&process, url.as_deref()))
+                    .await??;
+                let held = held(&process, url.as_deref()).await?;
+                let held = held.into_iter();
+                reading.extend(held.map(|(kind, held)| ((child.name().to_owned(), kind), held)));
+            }
+            if begun.elapsed() > RETURNED_WITHIN
+                || first.is_none_or(|it| has_returned(it, &reading))
+            {
+                return Ok(reading);
+            }
+            self.unless_stopped(sleep(LOOK_EVERY)).await?;
+        }
+    }
+}
+
+/// Whether nothing that is counted is above what it was; memory is not looked at.
+fn has_returned(first: &Reading, now: &Reading) -> bool {
+    now.iter().all(|(key, held)| {
+        matches!(key.1, HeldKind::Allocated | HeldKind::PrivateMemory)
+            || first.get(key).is_none_or(|first| held <= first)
+    })
+}
+
+/// Deletes what loads created below a prefix, revokes all leases and compacts; returns how many
+/// keys and leases there are then.
+async fn take_back(config: &ClientConfig, created: &str) -> Result<[u64; 2], EtcdError> {
+    let client = in_time(Client::connect(config.clone())).await?;
+    let delete = DeleteRangeRequest {
+        range_end: prefix_end(created.as_bytes()).into(),
+        key: created.to_owned().into(),
+        ..DeleteRangeRequest::default()
+    };
+    in_time(client.kv().delete_range(delete)).await?;
+    let mut lease = client.lease();
+    for left in in_time(leases(&client)).await? {
+        let revoked = in_time(lease.lease_revoke(LeaseRevokeRequest { id: left })).await;
+        match revoked {
+            // It has expired meanwhile.
+            Ok(_) | Err(EtcdError::Refused(Refusal::LeaseNotFound)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let everything = RangeRequest {
+        key: vec![0].into(),
+        range_end: vec![0].into(),
+        count_only: true,
+        ..RangeRequest::default()
+    };
+    let counted = in_time(client.kv().range(everything)).await?.into_inner();
+    let compact = CompactionRequest {
+        revision: counted.header.map_or(0, |header| header.revision),
+        physical: true,
+    };
+    match in_time(client.kv().compact(compact)).await {
+        // Nothing was written since it was compacted last.
+        Ok(_) | Err(EtcdError::Refused(Refusal::Compacted)) => {}
+        Err(error) => return Err(error),
+    }
+    let leases = in_time(leases(&client)).await?.len() as u64;
+    Ok([counted.count.cast_unsigned(), leases])
+}
+
+async fn leases(client: &Client) -> Result<Vec<i64>, EtcdError> {
+    let all = client.lease().lease_leases(LeaseLeasesRequest {}).await?;
+    let all = all.into_inner().leases.into_iter();
+    Ok(all.map(|lease| lease.id).collect())
+}
+
+/// What a process holds now; what it does not tell is left out.
+async fn held(process: &Process, metrics_url: Option<&str>) -> Result<Vec<(HeldKind, u64)>, Early> {
+    let page = match metrics_url.map(MetricsClient::new) {
+        Some(Ok(mut client)) => client.metrics().await.unwrap_or_default(),
+        _ => MetricsText::default(),
+    };
+    let handles = process.handles()?;
+    let mut held = vec![
+        (HeldKind::PrivateMemory, process.memory()?.anon),
+        (HeldKind::Files, handles.files),
+        (HeldKind::Sockets, handles.sockets),
+        (HeldKind::Threads, handles.threads),
+    ];
+    held.extend(page.allocated().map(|bytes| (HeldKind::Allocated, bytes)));
+    for (kind, names) in GAUGES {
+        let count = names.iter().find_map(|name| page.sum(name));
+        held.extend(count.map(|count| (kind, count as u64)));
+    }
+    Ok(held)
+}
+
+/// What the readings say, of everything that each of them has.
+fn judged(readings: &[Reading], rounds: &[LoadRound]) -> AtRest {
+    let keys = readings.first().into_iter().flat_map(BTreeMap::keys);
+    let held = keys.filter_map(|key| {
+        let each = readings.iter().map(|reading| reading.get(key).copied());
+        let at_rest = each.collect::<Option<Vec<u64>>>()?;
+        Some(Held::judged(&key.0, key.1, at_rest))
+    });
+    AtRest {
+        rounds: rounds.to_vec(),
+        held: held.collect(),
+    }
+}
+
+/// What a round did.
+fn round_of(loads: &[report::result::Load], elapsed: Duration) -> LoadRound {
+    let is_watch = |load: &&report::result::Load| load.events.is_some();
+    let requests = loads.iter().filter(|load| !is_watch(load));
+    LoadRound {
+        requests: requests.map(|load| load.requests).sum(),
+        events: loads.iter().filter_map(|load| load.events).sum(),
+        cuts: loads
+            .iter()
+            .filter_map(|load| load.cut_ms.as_ref())
+            .map(|cuts| cuts.n)
+            .sum(),
+        elapsed_s: elapsed.as_secs_f64(),
+    }
+}
+
+/// What is held now, in one line.
+fn shown(at_rest: &AtRest) -> String {
+    let held = at_rest.held.iter().map(|held| {
+        let now = held.at_rest.last().copied().unwrap_or(0);
+        format!(
+            "{} {} {}",
+            held.process,
+            held.kind,
+            held.kind.quantity(now as f64)
+        )
+    });
+    held.collect::<Vec<_>>().join(", ")
+}

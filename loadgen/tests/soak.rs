@@ -1,0 +1,204 @@
+//! Rounds of the same loads on servers that `loadgen` starts, small: what they hold at rest returns
+//! to where it was, and where somebody does not let go of it the case has failed.
+
+#[allow(dead_code, reason = "other tests look at single loads")]
+#[path = "support/small_run.rs"]
+mod small_run;
+
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use etcd_api::client::Client;
+use etcd_api::client::config::ClientConfig;
+use etcd_api::proto::etcdserverpb::watch_request::RequestUnion;
+use etcd_api::proto::etcdserverpb::{PutRequest, WatchCreateRequest, WatchRequest};
+use serde_json::Value;
+use small_run::count;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+
+const SCENARIO: &str = r#"
+name = "small"
+summary = "rounds of loads"
+repeats = 1
+duration = "400ms"
+
+[[data_set]]
+name = "few"
+kind = "pods"
+objects = 200
+namespaces = 2
+nodes = 2
+seed = 1
+
+[[case]]
+name = "etcd"
+warm_up = "100ms"
+rounds = 5
+load = [
+    { name = "writes", operation = { update = 6, put = 1, create = 2, delete = 1 }, clients = 2 },
+    { name = "leases", operation = { lease-grant = 3, lease-keep-alive = 1, lease-revoke = 1 }, clients = 1, measured = false },
+    { name = "compactions", operation = "compact", arrivals = { constant = 5 }, measured = false },
+    { name = "lists", operation = { list = "stream" }, measured = false },
+    { name = "watchers", operation = "watch", clients = 3, connections = 2 },
+    { name = "cut", operation = "watch", clients = 2, cut_every = "100ms", measured = false },
+]
+"#;
+
+const KUBERNETES: &str = r#"
+[[case]]
+name = "kubernetes"
+tier = "kube"
+warm_up = "100ms"
+rounds = 5
+load = [
+    { name = "writes", tier = "kube", operation = { patch = 3, update = 3, create = 1, delete = 1 }, clients = 2 },
+    { name = "lists", operation = { list = "consistent" }, measured = false },
+    { name = "watchers", tier = "kube", operation = "watch", clients = 3 },
+]
+"#;
+
+/// What a process held of a kind in a case.
+#[track_caller]
+fn held<'a>(case: &'a Value, process: &str, kind: &str) -> &'a Value {
+    let held = case["at_rest"]["held"].as_array().expect("what was held");
+    let mut held = held.iter();
+    let found = held.find(|held| held["process"] == process && held["kind"] == kind);
+    found.expect("each process tells it")
+}
+
+#[test]
+fn what_clients_made_is_gone_after_each_round() {
+    let (_, report, log) = small_run::run(&format!("{SCENARIO}{KUBERNETES}"), &[]);
+    let cases = report["cases"].as_array().expect("cases");
+    assert_eq!(cases.len(), 2, "{log}");
+    // The watch cache keeps 75 s of events: its memory rises for longer than this runs.
+    assert_eq!(cases[0]["outcome"]["state"], "measured", "{log}");
+    assert_eq!(held(&cases[0], "etcd", "allocated")["verdict"], "returned");
+    for (case, processes) in cases.iter().zip([&["etcd"][..], &["etcd", "kube"]]) {
+        let rounds = case["at_rest"]["rounds"].as_array().expect("rounds");
+        assert_eq!(rounds.len(), 5, "{case}");
+        for round in rounds {
+            assert!(count(&round["requests"]) > 0 && count(&round["events"]) > 0);
+        }
+        for process in processes {
+            for kind in ["connections", "watchers", "tasks", "threads", "sockets"] {
+                let held = held(case, process, kind);
+                assert_eq!(held["verdict"], "returned", "{held}");
+                assert_eq!(held["at_rest"].as_array().expect("six").len(), 6);
+            }
+        }
+        let keys = held(case, "etcd", "keys");
+        assert!(count(&keys["at_rest"][0]) >= 200, "{keys}");
+        assert_eq!(held(case, "etcd", "leases")["at_rest"][5], 0);
+    }
+    let cuts = &cases[0]["at_rest"]["rounds"][0]["cuts"];
+    assert!(count(cuts) > 0, "{cuts}");
+}
+
+#[test]
+fn watchers_that_stay_and_memory_that_grows_are_found() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let url = free_url();
+    let server = folder.path().join("server");
+    at_this_url(&server, &url);
+    let ended = Arc::new(AtomicBool::new(false));
+    let until = Arc::clone(&ended);
+    let leak = thread::spawn(move || leaking(&url, &until));
+    let target = format!("bench:{}", server.display());
+    let (code, report, log) = small_run::run(SCENARIO, &["--target", &target]);
+    ended.store(true, Ordering::Relaxed);
+    leak.join().expect("the leak is there until the end");
+    assert_eq!(code, Some(1), "{log}");
+    let case = &report["cases"][0];
+    for kind in ["watchers", "keys", "allocated"] {
+        let held = held(case, "etcd", kind);
+        assert_eq!(held["verdict"], "not_returned", "{held}");
+    }
+    let leases = held(case, "etcd", "leases");
+    assert_eq!(leases["verdict"], "returned", "{leases}");
+    let reason = case["outcome"]["reason"].as_str().expect("why");
+    for part in ["etcd: watchers: ", "etcd: allocated rises by "] {
+        assert!(reason.contains(part), "{reason}");
+    }
+}
+
+#[test]
+fn few_rounds_are_refused() {
+    let few = SCENARIO.replace("rounds = 5", "rounds = 4");
+    let (code, _, log) = small_run::run(&few, &[]);
+    assert_eq!(code, Some(2), "{log}");
+    assert!(log.contains("fewer show no trend"), "{log}");
+}
+
+/// A loopback URL whose port was free a moment ago.
+fn free_url() -> String {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    format!("http://127.0.0.1:{port}")
+}
+
+/// A program that becomes our server, at this URL instead of any.
+fn at_this_url(program: &Path, url: &str) {
+    let loadgen = env!("CARGO_BIN_EXE_loadgen");
+    let script = format!(
+        "#!/bin/sh\nfor arg; do\n  shift\n  [ \"$arg\" = http://127.0.0.1:0 ] && arg={url}\n  \
+         set -- \"$@\" \"$arg\"\ndone\nexec {loadgen} \"$@\"\n"
+    );
+    std::fs::write(program, script).expect("a file");
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(program, executable).expect("ours");
+}
+
+/// Opens a watcher every tenth of a second, writes a key of 1 MB, and lets go of neither.
+fn leaking(url: &str, ended: &AtomicBool) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let mut held = Vec::new();
+        let mut client = None;
+        while !ended.load(Ordering::Relaxed) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            // The server is there for a part of the time only.
+            if client.is_none() {
+                let config = ClientConfig::new(url).expect("a URL");
+                client = Client::connect(config).await.ok();
+            }
+            if let Some(client) = &client {
+                held.push(one_more(client, held.len()).await);
+            }
+        }
+    });
+}
+
+/// One watcher and one key more; what keeps the watcher open, where the server is still there.
+async fn one_more(client: &Client, nth: usize) -> Option<impl Sized + use<>> {
+    let put = PutRequest {
+        key: format!("/leak/{nth}").into(),
+        value: vec![b'v'; 1_000_000].into(),
+        ..PutRequest::default()
+    };
+    client.kv().put(put).await.ok()?;
+    let (requests, receiver) = mpsc::unbounded_channel();
+    let create = WatchCreateRequest {
+        key: b"/nothing".to_vec().into(),
+        ..WatchCreateRequest::default()
+    };
+    let request = WatchRequest {
+        request_union: Some(RequestUnion::CreateRequest(create)),
+    };
+    requests.send(request).ok()?;
+    let responses = client
+        .watch()
+        .watch(UnboundedReceiverStream::new(receiver))
+        .await
+        .ok()?;
+    Some((requests, responses))
+}
