@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use load::child::parent_death;
 use report::compare::{Condition, Metric};
 use serde::{Deserialize, Serialize};
-use workloads::CpuList;
+use workloads::{CpuList, Tier};
 use workloads::scenario::{Bandwidth, ByteSize, Network, Objective, Saturate};
 
 use crate::exit::Exit;
@@ -180,12 +180,16 @@ impl SaturateArgs {
 /// What `loadgen probe` takes.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ProbeArgs {
-    /// What to probe: as `--target` of `loadgen run`, but no Kubernetes API
+    /// What to probe: as `--target` of `loadgen run`
     #[arg(value_name = "TARGET")]
     pub target: String,
 
-    /// Try the rules that write also where keys are, below a prefix of our own that is emptied
-    /// again
+    /// Which API of servers that are started for it
+    #[arg(long, value_enum, value_name = "TIER")]
+    pub tier: Option<ProbedTier>,
+
+    /// Try the rules that write also where somebody's data is: below a prefix of our own that is
+    /// emptied again, or in a namespace of our own that is removed again
     #[arg(long)]
     pub seed_data: bool,
 
@@ -196,6 +200,24 @@ pub struct ProbeArgs {
     /// How to connect.
     #[command(flatten)]
     pub connect: ConnectArgs,
+}
+
+/// An API that can be probed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ProbedTier {
+    /// etcd's API v3.
+    Etcd,
+    /// The Kubernetes API.
+    Kube,
+}
+
+impl From<ProbedTier> for Tier {
+    fn from(tier: ProbedTier) -> Self {
+        match tier {
+            ProbedTier::Etcd => Self::Etcd,
+            ProbedTier::Kube => Self::Kube,
+        }
+    }
 }
 
 /// What `loadgen capture` takes.
