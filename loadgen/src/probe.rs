@@ -32,9 +32,9 @@ use etcd_api::proto::etcdserverpb::{
 };
 use tokio_util::sync::CancellationToken;
 
+use document::Api;
 pub use document::Document;
 pub use finding::{Finding, Verdict};
-use document::Api;
 use rule::{Needs, Rule};
 use rules::RULES;
 

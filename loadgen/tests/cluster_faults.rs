@@ -90,10 +90,18 @@ impl Running {
 
     /// Exit code, report, and all that was said.
     fn ended(mut self) -> (Option<i32>, Value, String) {
-        self.said.extend(self.log.map_while(Result::ok));
+        self.said.extend(self.log.by_ref().map_while(Result::ok));
         let status = self.child.wait().expect("it ends");
         let report = saved(&self.folder.path().join("out"));
         (status.code(), report, self.said.join("\n"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already; either way it must be reaped.
+        self.child.kill().ok();
+        self.child.wait().ok();
     }
 }
 
@@ -133,23 +141,34 @@ fn assert_accounted(code: Option<i32>, report: &Value, log: &str, killed: &str) 
         assert_eq!(load["requests"], due, "each that was due has ended: {load}");
         let failed = count(&load["errors"]);
         errors += failed;
-        assert!(failed < due / 3, "others go on at the other members: {load}");
+        assert!(
+            failed < due / 3,
+            "others go on at the other members: {load}"
+        );
         let times = &load["latency_ms"];
         assert_eq!(count(&times["n"]) + failed, due, "{load}");
         if failed > 0 {
             let samples = load["error_samples"].as_array().expect("samples");
             let first = samples[0].as_str().unwrap_or_default();
             assert!(first.contains("Unavailable"), "by its code: {samples:?}");
-            assert!(times["max"].as_f64() > Some(100.0), "the gap is in it: {times}");
+            assert!(
+                times["max"].as_f64() > Some(100.0),
+                "the gap is in it: {times}"
+            );
         }
     }
     assert!(errors > 0, "what hung was lost: {case:#}");
     let members = case["server"]["members"].as_array().expect("members");
     assert_eq!(members.len(), 3, "{members:?}");
     for member in members {
-        let is_killed = member["endpoint"].as_str().is_some_and(|url| url.starts_with(killed));
+        let is_killed = member["endpoint"]
+            .as_str()
+            .is_some_and(|url| url.starts_with(killed));
         let cpu = member["cpu_s"].as_f64();
-        assert!(is_killed || cpu > Some(0.0), "it was measured to the end: {member}");
+        assert!(
+            is_killed || cpu > Some(0.0),
+            "it was measured to the end: {member}"
+        );
     }
 }
 
@@ -169,7 +188,10 @@ async fn a_leader_that_dies_costs_an_election_and_is_told() {
     assert_accounted(code, &report, &log, &killed);
     // Writes wait for another leader wherever they were sent.
     let updates = load(&report, "updates");
-    assert!(updates["latency_ms"]["max"].as_f64() > Some(500.0), "{updates}");
+    assert!(
+        updates["latency_ms"]["max"].as_f64() > Some(500.0),
+        "{updates}"
+    );
 }
 
 /// What holds somebody's data is not measured on when its leader changes.
@@ -202,5 +224,8 @@ async fn a_change_of_leader_stops_what_is_measured_on_somebodys_cluster() {
     let (code, report, log) = ended.await.expect("no panic");
     assert_eq!(code, Some(4), "{log}");
     assert!(log.contains("the leader has changed"), "{log}");
-    assert_ne!(report["cases"][0]["outcome"]["state"], "measured", "{report:#}");
+    assert_ne!(
+        report["cases"][0]["outcome"]["state"], "measured",
+        "{report:#}"
+    );
 }

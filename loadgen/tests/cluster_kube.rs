@@ -75,11 +75,15 @@ async fn ask(url: &str, method: Method, path: &str, body: String) -> Result<(u16
 
 fn version(object: &Value) -> u64 {
     let text = object["metadata"]["resourceVersion"].as_str();
-    text.and_then(|text| text.parse().ok()).expect("a resourceVersion")
+    text.and_then(|text| text.parse().ok())
+        .expect("a resourceVersion")
 }
 
 fn name(object: &Value) -> String {
-    object["metadata"]["name"].as_str().expect("a name").to_owned()
+    object["metadata"]["name"]
+        .as_str()
+        .expect("a name")
+        .to_owned()
 }
 
 /// Creates one object after the other, each once.
@@ -116,7 +120,9 @@ async fn list(url: String, written: Shared, stop: CancellationToken) -> (u32, u3
             Ok((200, list)) => {
                 let items = list["items"].as_array().expect("items");
                 let items: BTreeMap<_, _> = items.iter().map(|o| (name(o), version(o))).collect();
-                let missing = due.iter().find(|(name, version)| items.get(*name) != Some(version));
+                let missing = due
+                    .iter()
+                    .find(|(name, version)| items.get(*name) != Some(version));
                 assert_eq!(missing, None, "of {}", items.len());
                 whole += 1;
             }
@@ -177,7 +183,7 @@ async fn watch_once(url: &str, from: u64, watched: &Mutex<Watched>) -> Result<u6
     let mut body = response.into_body();
     let mut unread = Vec::new();
     while let Some(Ok(frame)) = body.frame().await {
-        unread.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
+        unread.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
         while let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = unread.drain(..=end).collect();
             let event: Value = serde_json::from_slice(&line).expect("an event");
@@ -212,7 +218,9 @@ async fn lists_are_whole_and_watches_go_on_when_the_leader_of_the_storage_dies()
         tier
     });
     let tier = tier.await.expect("no panic");
-    let (_, base) = ask(&tier.url, Method::GET, COLLECTION, String::new()).await.expect("a list");
+    let (_, base) = ask(&tier.url, Method::GET, COLLECTION, String::new())
+        .await
+        .expect("a list");
 
     let written: Shared = Arc::default();
     let (stop_writing, stop) = (CancellationToken::new(), CancellationToken::new());
@@ -224,7 +232,12 @@ async fn lists_are_whole_and_watches_go_on_when_the_leader_of_the_storage_dies()
         .iter()
         .map(|watched| {
             let watched = Arc::clone(watched);
-            tokio::spawn(watch(tier.url.clone(), version(&base), watched, stop.clone()))
+            tokio::spawn(watch(
+                tier.url.clone(),
+                version(&base),
+                watched,
+                stop.clone(),
+            ))
         })
         .collect();
 
@@ -240,18 +253,26 @@ async fn lists_are_whole_and_watches_go_on_when_the_leader_of_the_storage_dies()
     stop_writing.cancel();
     writer.await.expect("no panic");
     let acknowledged = written.lock().acknowledged.clone();
-    assert!(before > 0 && acknowledged.len() > before, "{before} and {}", acknowledged.len());
+    assert!(
+        before > 0 && acknowledged.len() > before,
+        "{before} and {}",
+        acknowledged.len()
+    );
 
     let has_all = |watched: &Arc<Mutex<Watched>>| {
         let watched = watched.lock();
-        acknowledged.iter().all(|(name, version)| watched.seen.get(name) == Some(version))
+        acknowledged
+            .iter()
+            .all(|(name, version)| watched.seen.get(name) == Some(version))
     };
     let caught_up = async {
         while !watched.iter().all(has_all) {
             sleep(LIST_EVERY).await;
         }
     };
-    timeout(WITHIN, caught_up).await.expect("each watch has each acknowledged write");
+    timeout(WITHIN, caught_up)
+        .await
+        .expect("each watch has each acknowledged write");
     stop.cancel();
     let (whole, errors) = lister.await.expect("each list is whole or an error");
     assert!(whole > 0, "{whole} lists, {errors} errors");
@@ -262,7 +283,10 @@ async fn lists_are_whole_and_watches_go_on_when_the_leader_of_the_storage_dies()
     for watched in &watched {
         let watched = watched.lock();
         let known = |name: &String| acknowledged.contains_key(name) || unknown.contains(name);
-        let strange = watched.seen.keys().find(|name| *name != "first" && !known(name));
+        let strange = watched
+            .seen
+            .keys()
+            .find(|name| *name != "first" && !known(name));
         assert_eq!(strange, None, "nobody has written it");
     }
     let sums = watched.iter().map(|watched| {

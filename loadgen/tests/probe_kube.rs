@@ -51,7 +51,10 @@ fn config_maps(server: &Served, namespace: &str, count: usize) {
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": format!("theirs-{i:03}")},
         });
-        server.post(&format!("/api/v1/namespaces/{namespace}/configmaps"), &object);
+        server.post(
+            &format!("/api/v1/namespaces/{namespace}/configmaps"),
+            &object,
+        );
     }
 }
 
@@ -63,7 +66,11 @@ fn assert_honours_all(target: &str) {
     assert_eq!(rules_of("broken"), Vec::<&str>::new(), "{document:#}");
     assert_eq!(rules_of("not_tried"), Vec::<&str>::new(), "{document:#}");
     assert_eq!(rules_of("lacking"), Vec::<&str>::new(), "{document:#}");
-    assert_eq!(document["counts"]["honoured"], KubeLie::ALL.len(), "{document:#}");
+    assert_eq!(
+        document["counts"]["honoured"],
+        KubeLie::ALL.len(),
+        "{document:#}"
+    );
     assert_eq!(document["api"], "kubernetes");
 }
 
@@ -121,16 +128,33 @@ fn what_is_somebodys_is_only_read_unless_it_is_allowed() {
     let (code, document, log) = probe(&relay.target(), &[]);
     assert_eq!(code, Some(0), "{document:#} {log}");
     assert_eq!(document["wrote"], false);
-    let wrote: Vec<_> = relay.asked().into_iter().filter(|line| writes(line)).collect();
+    let wrote: Vec<_> = relay
+        .asked()
+        .into_iter()
+        .filter(|line| writes(line))
+        .collect();
     assert_eq!(wrote, Vec::<String>::new());
-    assert_eq!(rules(&document, "broken"), Vec::<&str>::new(), "{document:#}");
-    assert!(rules(&document, "honoured").contains(&"watch-list"), "{document:#}");
-    assert!(rules(&document, "not_tried").contains(&"create"), "{document:#}");
+    assert_eq!(
+        rules(&document, "broken"),
+        Vec::<&str>::new(),
+        "{document:#}"
+    );
+    assert!(
+        rules(&document, "honoured").contains(&"watch-list"),
+        "{document:#}"
+    );
+    assert!(
+        rules(&document, "not_tried").contains(&"create"),
+        "{document:#}"
+    );
 
     let (code, document, log) = probe(&relay.target(), &["--seed-data"]);
     assert_eq!(code, Some(0), "{document:#} {log}");
     assert_eq!(document["wrote"], true);
-    assert!(rules(&document, "honoured").contains(&"create"), "{document:#}");
+    assert!(
+        rules(&document, "honoured").contains(&"create"),
+        "{document:#}"
+    );
     assert!(relay.asked().iter().any(|line| writes(line)));
     assert_eq!(server.names("namespaces"), namespaces, "ours is gone again");
     assert_eq!(server.names("configmaps").len(), 6);
@@ -145,7 +169,9 @@ fn a_collection_that_is_large_is_counted_and_not_read() {
     let (code, document, log) = probe(&relay.target(), &[]);
     assert_eq!(code, Some(0), "{document:#} {log}");
     let asked = relay.asked();
-    let large = asked.iter().filter(|line| line.contains("/default/configmaps"));
+    let large = asked
+        .iter()
+        .filter(|line| line.contains("/default/configmaps"));
     assert_eq!(
         large.collect::<Vec<_>>(),
         ["GET /api/v1/namespaces/default/configmaps?limit=3"],
@@ -153,7 +179,11 @@ fn a_collection_that_is_large_is_counted_and_not_read() {
     );
     assert_eq!(rules(&document, "honoured"), ["version"], "{document:#}");
     let why = &document["rules"][1]["came"];
-    assert!(why.as_str().is_some_and(|why| why.contains("no small collection")), "{why}");
+    assert!(
+        why.as_str()
+            .is_some_and(|why| why.contains("no small collection")),
+        "{why}"
+    );
 }
 
 #[test]

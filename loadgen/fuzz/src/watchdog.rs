@@ -38,7 +38,10 @@ impl Watchdog {
     }
 
     fn set(&self, input: UnderWay) {
-        *self.under_way.lock().unwrap_or_else(PoisonError::into_inner) = input;
+        *self
+            .under_way
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = input;
     }
 }
 
@@ -56,7 +59,10 @@ fn look(seen: &Weak<Mutex<UnderWay>>, limit: Duration, hangs: impl FnOnce(&str, 
         let Some(under_way) = seen.upgrade() else {
             return;
         };
-        let under_way = under_way.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let under_way = under_way
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         if let Some((name, since, input)) = under_way
             && since.elapsed() > limit
         {
@@ -91,7 +97,8 @@ mod tests {
         };
         let (told, tells) = channel();
         let watchdog = Watchdog::start(Duration::from_millis(50), move |name, input| {
-            told.send((name.to_owned(), input.to_vec())).expect("the test waits");
+            told.send((name.to_owned(), input.to_vec()))
+                .expect("the test waits");
             let end = END.0.lock().expect("no panic holds it");
             end.send(()).expect("the target waits");
         });

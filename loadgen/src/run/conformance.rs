@@ -39,11 +39,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn probed(
-        &self,
-        target: &Target,
-        stop: &CancellationToken,
-    ) -> Result<Document, Failure> {
+    async fn probed(&self, target: &Target, stop: &CancellationToken) -> Result<Document, Failure> {
         let bad = |error: &dyn std::fmt::Display| unusable(target, error);
         let (launcher, run_id) = (&self.plan.launcher, &self.plan.run_id);
         if let TargetSpec::Etcd(endpoints) = &target.spec {

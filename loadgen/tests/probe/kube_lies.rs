@@ -365,8 +365,12 @@ impl KubeLie {
             Self::AnyUid if is_of_objects => precondition(asked, "uid"),
             Self::DeletesStale if is_of_objects => precondition(asked, "resourceVersion"),
             Self::SweepsAll if asked.method == Method::DELETE => asked.remove("labelSelector"),
-            Self::TellsAgain if asked.is_watch() && asked.has_only(&["watch", "resourceVersion"]) => {
-                let version = asked.get("resourceVersion").and_then(|v| v.parse::<u64>().ok());
+            Self::TellsAgain
+                if asked.is_watch() && asked.has_only(&["watch", "resourceVersion"]) =>
+            {
+                let version = asked
+                    .get("resourceVersion")
+                    .and_then(|v| v.parse::<u64>().ok());
                 let before = version.unwrap_or(2).saturating_sub(1).max(1);
                 asked.set("resourceVersion", &before.to_string());
             }
@@ -396,7 +400,10 @@ impl KubeLie {
                     && asked.path.ends_with("/configmaps/a")
                     && asked.json["preconditions"] == json!({}) =>
             {
-                Some((200, json!({"kind": "Status", "apiVersion": "v1", "status": "Success"})))
+                Some((
+                    200,
+                    json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}),
+                ))
             }
             Self::FailsGone if asked.is_list() && is_first && asked.is_exact() => failure(),
             Self::NoNewToken if is_compacted(asked) => Some((410, status(410, "Expired"))),
@@ -415,7 +422,9 @@ impl KubeLie {
             let number = version.as_str().and_then(|v| v.parse::<i64>().ok());
             *version = (number.unwrap_or(0) + by).to_string().into();
         };
-        let n = asked.get("resourceVersion").and_then(|v| v.parse::<i64>().ok());
+        let n = asked
+            .get("resourceVersion")
+            .and_then(|v| v.parse::<i64>().ok());
         let n = n.unwrap_or(0);
         let before_n = |json: &mut Value| {
             json["metadata"]["resourceVersion"] = (n - 1).to_string().into();
@@ -433,10 +442,14 @@ impl KubeLie {
                 remove(&mut json["metadata"], "continue");
             }
             Self::Older if asked.is_not_older() && !asked.has("limit") => before_n(json),
-            Self::OlderVersion if asked.is_list() && asked.has_only(&["resourceVersion"]) && n > 0 => {
+            Self::OlderVersion
+                if asked.is_list() && asked.has_only(&["resourceVersion"]) && n > 0 =>
+            {
                 before_n(json);
             }
-            Self::LaterPage if asked.has_only(&["resourceVersion", "limit"]) && n > 0 => by(json, 1),
+            Self::LaterPage if asked.has_only(&["resourceVersion", "limit"]) && n > 0 => {
+                by(json, 1)
+            }
             Self::Inexact if asked.is_exact() && is_success => by(json, 1),
             Self::OffByOne if asked.asks(&[("limit", "2")]) => {
                 let remaining = &mut json["metadata"]["remainingItemCount"];
@@ -473,7 +486,9 @@ impl KubeLie {
             Self::MetadataAndMore if json["kind"] == "PartialObjectMetadataList" => {
                 json["items"][0]["data"] = json!({});
             }
-            Self::ShardDrops if asked.has("shardSelector") => items(json, |items| drop(items.pop())),
+            Self::ShardDrops if asked.has("shardSelector") => {
+                items(json, |items| drop(items.pop()))
+            }
             Self::OtherShard if asked.has("shardSelector") => {
                 json["metadata"]["shardInfo"]["selector"] =
                     asked.get("shardSelector").unwrap_or_default().into();
@@ -484,7 +499,9 @@ impl KubeLie {
             Self::NoUid if asked.method == Method::POST => remove(&mut json["metadata"], "uid"),
             Self::CreatesTwice if json["reason"] == "AlreadyExists" => return 201,
             Self::HidesNew if plain => {
-                items(json, |items| items.retain(|item| item["metadata"]["name"] != "a"));
+                items(json, |items| {
+                    items.retain(|item| item["metadata"]["name"] != "a")
+                });
             }
             Self::UpdateKeeps if asked.method == Method::PUT && is_success => {
                 let asked = asked.json["metadata"]["resourceVersion"].clone();
@@ -493,7 +510,9 @@ impl KubeLie {
             Self::UpdatesSame if asked.json["metadata"]["uid"].is_string() && is_success => {
                 by(json, 1);
             }
-            Self::PatchReplaces if asked.method == Method::PATCH => remove(&mut json["data"], "value"),
+            Self::PatchReplaces if asked.method == Method::PATCH => {
+                remove(&mut json["data"], "value")
+            }
             Self::PageMoves if asked.is("limit", "100") && is_success => {
                 let mut new = json["items"][0].clone();
                 new["metadata"]["name"] = "z".into();

@@ -113,7 +113,9 @@ impl Relay {
             method: request.method().clone(),
             path: request.uri().path().to_owned(),
             query: query.into_owned().collect(),
-            is_json: accept.as_ref().is_none_or(|accept| accept == "application/json"),
+            is_json: accept
+                .as_ref()
+                .is_none_or(|accept| accept == "application/json"),
             json: Value::Null,
             repeated,
         };
@@ -121,7 +123,12 @@ impl Relay {
             Some(other) => Some(HeaderValue::from_static(other)),
             None => accept,
         };
-        let body = request.into_body().collect().await.expect("a body").to_bytes();
+        let body = request
+            .into_body()
+            .collect()
+            .await
+            .expect("a body")
+            .to_bytes();
         asked.json = serde_json::from_slice(&body).unwrap_or_default();
         let before = asked.clone();
         self.lie.request(&mut asked);
@@ -143,18 +150,29 @@ impl Relay {
             true => asked.path.clone(),
             false => {
                 let mut query = form_urlencoded::Serializer::new(String::new());
-                format!("{}?{}", asked.path, query.extend_pairs(&asked.query).finish())
+                format!(
+                    "{}?{}",
+                    asked.path,
+                    query.extend_pairs(&asked.query).finish()
+                )
             }
         };
         let connection = Connection::new(&self.behind, KubeAccess::default(), Options::default());
         let mut connection = connection.expect("a URL");
-        let response = connection.send(asked.method.clone(), &path, headers, body).await;
+        let response = connection
+            .send(asked.method.clone(), &path, headers, body)
+            .await;
         let response = response.expect("it is there");
         let code = response.status();
         if before.is("watch", "true") && code.is_success() {
             return self.events(before, connection, response.into_body());
         }
-        let body = response.into_body().collect().await.expect("a body").to_bytes();
+        let body = response
+            .into_body()
+            .collect()
+            .await
+            .expect("a body")
+            .to_bytes();
         match serde_json::from_slice::<Value>(&body) {
             Ok(mut json) => {
                 let was = json.clone();

@@ -71,7 +71,10 @@ impl EtcdCluster {
     pub(crate) async fn leader(&self) -> usize {
         for (nth, url) in self.urls.iter().enumerate() {
             let status = status(url).await.expect("it is there");
-            if status.header.is_some_and(|header| header.member_id == status.leader) {
+            if status
+                .header
+                .is_some_and(|header| header.member_id == status.leader)
+            {
                 return nth;
             }
         }
@@ -87,7 +90,9 @@ impl EtcdCluster {
         let target_id = next.header.expect("a header").member_id;
         let config = ClientConfig::new(&self.urls[leader]).expect("a URL");
         let client = Client::connect(config).await.expect("it is there");
-        let moved = client.maintenance().move_leader(MoveLeaderRequest { target_id });
+        let moved = client
+            .maintenance()
+            .move_leader(MoveLeaderRequest { target_id });
         moved.await.expect("it leads");
     }
 

@@ -114,20 +114,27 @@ fn order(events: &[Value], history: &History, due: &Events) -> Found {
     let came = of_a(events, history);
     let versions = events.iter().map(|event| version_of(&event["object"]));
     let holds = came == *due && versions.is_sorted();
-    found(holds, format!("{}, where due were {}", shown(&came), shown(due)))
+    found(
+        holds,
+        format!("{}, where due were {}", shown(&came), shown(due)),
+    )
 }
 
 fn deleted(events: &[Value], history: &History) -> Found {
-    let deleted = events.iter().find(|event| is_a(event) && event["type"] == "DELETED");
+    let deleted = events
+        .iter()
+        .find(|event| is_a(event) && event["type"] == "DELETED");
     let Some(deleted) = deleted else {
         return found(false, "no DELETED");
     };
     let object = &deleted["object"];
     let version = version_of(object);
-    let holds = object["data"]["more"] == MORE
-        && version > history.patched
-        && version <= history.gone_by;
-    let came = format!("at {version}, patched at {}, data {}", history.patched, object["data"]);
+    let holds =
+        object["data"]["more"] == MORE && version > history.patched && version <= history.gone_by;
+    let came = format!(
+        "at {version}, patched at {}, data {}",
+        history.patched, object["data"]
+    );
     found(holds, came)
 }
 
@@ -136,14 +143,21 @@ async fn leaves(probe: &Probe, history: &History) -> Checked {
     let mut came = of_a(&events, history);
     // Others of that stage may come; the history of `a` ends here for this watch.
     came.truncate(2);
-    let due = vec![event("ADDED", history.created), event("DELETED", history.updated)];
+    let due = vec![
+        event("ADDED", history.created),
+        event("DELETED", history.updated),
+    ];
     let last = events.iter().filter(|event| is_a(event)).nth(1);
     let value = last.map(|event| &event["object"]["data"]["value"]);
     let is_old = value.is_some_and(|value| *value == FIRST.0);
     let came = (shown(&came), came == due && is_old);
     Ok(found(
         came.1,
-        format!("{}, where due were {}; its value {value:?}", came.0, shown(&due)),
+        format!(
+            "{}, where due were {}; its value {value:?}",
+            came.0,
+            shown(&due)
+        ),
     ))
 }
 

@@ -30,10 +30,10 @@ pub(super) async fn try_all(probe: &mut Probe) -> Result<(), KubeError> {
 /// The base's list in another form.
 async fn at_base(probe: &mut Probe, accept: &'static str) -> Result<Response, Trouble> {
     let n = probe.collection.base.version;
-    let path = probe.path(&format!(
-        "resourceVersion={n}&resourceVersionMatch=Exact"
-    ));
-    let sent = probe.requests.send(Method::GET, &path, accept, JSON, String::new());
+    let path = probe.path(&format!("resourceVersion={n}&resourceVersionMatch=Exact"));
+    let sent = probe
+        .requests
+        .send(Method::GET, &path, accept, JSON, String::new());
     sent.await
 }
 

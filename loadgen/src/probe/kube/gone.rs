@@ -48,7 +48,10 @@ async fn token(probe: &mut Probe) -> Checked {
     let next = response.json["metadata"]["continue"].as_str();
     let next = in_query(next.unwrap_or_default());
     if !response.is_status(410, "Expired") || next.is_empty() {
-        return Ok(found(false, format!("{}, token `{next}`", response.shown())));
+        return Ok(found(
+            false,
+            format!("{}, token `{next}`", response.shown()),
+        ));
     }
     let rest = probe.get(&format!("limit=1&continue={next}")).await?;
     let came = format!("{}; then {}", response.shown(), rest.shown());

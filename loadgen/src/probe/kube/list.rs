@@ -31,7 +31,9 @@ impl List {
         };
         let items = items.iter().map(|item| (key_of(item), version_of(item)));
         let metadata = &response.json["metadata"];
-        let token = metadata["continue"].as_str().filter(|token| !token.is_empty());
+        let token = metadata["continue"]
+            .as_str()
+            .filter(|token| !token.is_empty());
         Ok(Self {
             version: response.version(),
             token: token.map(str::to_owned),

@@ -6,7 +6,7 @@ use super::list::List;
 use super::requests::{Trouble, in_query, key_of, version_of};
 use super::rules::*;
 use super::{Checked, Probe, try_rules};
-use crate::probe::found;
+use crate::probe::{Found, found};
 
 /// A limit that leaves a rest.
 const LIMIT_OF_TWO: usize = 2;
@@ -130,8 +130,7 @@ async fn not_older_limit(probe: &mut Probe) -> Checked {
     let base = probe.collection.base.version;
     let query = format!("resourceVersion={base}&resourceVersionMatch=NotOlderThan&limit=2");
     let list = probe.list(&query).await?;
-    let holds =
-        list.version >= base && list.items.len() == LIMIT_OF_TWO && list.token.is_some();
+    let holds = list.version >= base && list.items.len() == LIMIT_OF_TWO && list.token.is_some();
     Ok(found(holds, format!("{}, N is {base}", list.shown())))
 }
 
@@ -200,7 +199,7 @@ async fn pages(probe: &mut Probe) -> Result<(Vec<List>, List), Trouble> {
     Ok((pages, whole))
 }
 
-fn joined(pages: &[List], whole: &List) -> crate::probe::Found {
+fn joined(pages: &[List], whole: &List) -> Found {
     let items: Vec<_> = pages.iter().flat_map(|page| page.items.clone()).collect();
     let versions = pages.iter().map(|page| page.version);
     let versions: Vec<_> = versions.collect();
@@ -216,7 +215,7 @@ fn joined(pages: &[List], whole: &List) -> crate::probe::Found {
     found(holds, came)
 }
 
-fn counted(pages: &[List], whole: &List) -> crate::probe::Found {
+fn counted(pages: &[List], whole: &List) -> Found {
     let mut read = 0;
     let holds = pages.iter().all(|page| {
         read += page.items.len();

@@ -26,7 +26,12 @@ pub(super) async fn try_all(probe: &mut Probe) -> Result<(), KubeError> {
     let labels = in_query("a in");
     let fields = in_query("spec.none=any");
     let refused: [(&'static Rule, String, u16, &str); 13] = [
-        (&ERROR_MATCH, "resourceVersionMatch=NotOlderThan".to_owned(), 422, "Invalid"),
+        (
+            &ERROR_MATCH,
+            "resourceVersionMatch=NotOlderThan".to_owned(),
+            422,
+            "Invalid",
+        ),
         (
             &ERROR_MATCH_UNKNOWN,
             format!("resourceVersion={n}&resourceVersionMatch=Newest"),
@@ -51,12 +56,37 @@ pub(super) async fn try_all(probe: &mut Probe) -> Result<(), KubeError> {
             400,
             "BadRequest",
         ),
-        (&ERROR_INITIAL_EVENTS, "sendInitialEvents=true".to_owned(), 422, "Invalid"),
-        (&ERROR_TOKEN, "limit=2&continue=bm8gdG9rZW4".to_owned(), 400, "BadRequest"),
+        (
+            &ERROR_INITIAL_EVENTS,
+            "sendInitialEvents=true".to_owned(),
+            422,
+            "Invalid",
+        ),
+        (
+            &ERROR_TOKEN,
+            "limit=2&continue=bm8gdG9rZW4".to_owned(),
+            400,
+            "BadRequest",
+        ),
         (&ERROR_LIMIT, "limit=many".to_owned(), 400, "BadRequest"),
-        (&ERROR_VERSION, "resourceVersion=new".to_owned(), 400, "BadRequest"),
-        (&ERROR_LABELS, format!("labelSelector={labels}"), 400, "BadRequest"),
-        (&ERROR_FIELDS, format!("fieldSelector={fields}"), 400, "BadRequest"),
+        (
+            &ERROR_VERSION,
+            "resourceVersion=new".to_owned(),
+            400,
+            "BadRequest",
+        ),
+        (
+            &ERROR_LABELS,
+            format!("labelSelector={labels}"),
+            400,
+            "BadRequest",
+        ),
+        (
+            &ERROR_FIELDS,
+            format!("fieldSelector={fields}"),
+            400,
+            "BadRequest",
+        ),
         (
             &ERROR_WATCH_MATCH,
             format!("watch=true&resourceVersion={n}&resourceVersionMatch=NotOlderThan"),
@@ -107,7 +137,9 @@ async fn not_found(probe: &mut Probe) -> Checked {
 async fn accept(probe: &mut Probe) -> Checked {
     let path = probe.path("limit=1");
     let none = "application/nothing";
-    let sent = probe.requests.send(Method::GET, &path, none, JSON, String::new());
+    let sent = probe
+        .requests
+        .send(Method::GET, &path, none, JSON, String::new());
     let response = sent.await?;
     // Words and form of this one differ between servers.
     Ok(found(response.code == 406, response.shown()))

@@ -147,7 +147,7 @@ impl Requests {
                     return;
                 };
                 let Ok(frame) = frame else { return };
-                unread.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
+                unread.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
                 if unread.len() > LONGEST_RESPONSE {
                     return;
                 }
@@ -163,7 +163,7 @@ impl Requests {
             }
         };
         // What came by then is looked at: something is missing at its end.
-        let _ = timeout(WATCHED_FOR, reading).await;
+        timeout(WATCHED_FOR, reading).await.unwrap_or_default();
         watched.bytes = unread.freeze();
         Ok(watched)
     }

@@ -39,7 +39,10 @@ pub(super) async fn try_all(probe: &mut Probe) -> Result<(), KubeError> {
         second("watch=true&resourceVersion=0", JSON),
         second(&format!("watch=true&resourceVersion={n}"), JSON),
         second(none, JSON),
-        second(&format!("watch=true&resourceVersion=0&fieldSelector={name}"), JSON),
+        second(
+            &format!("watch=true&resourceVersion=0&fieldSelector={name}"),
+            JSON
+        ),
         second("watch=true&resourceVersion=0", PROTOBUF_WATCH),
     );
     if let Ok(Some(refused)) = listed.as_ref().map(|watched| watched.refused.as_ref())
@@ -119,7 +122,10 @@ fn is_initial_end(event: &Value) -> bool {
 async fn whole(probe: &mut Probe, watched: &Watched) -> Checked {
     let end = watched.events.iter().position(is_initial_end);
     let Some((end, before)) = end.and_then(|end| watched.events[..=end].split_last()) else {
-        let came = format!("{} events, and no bookmark behind them", watched.events.len());
+        let came = format!(
+            "{} events, and no bookmark behind them",
+            watched.events.len()
+        );
         return Ok(found(false, came));
     };
     let version = version_of(&end["object"]);
@@ -157,10 +163,17 @@ fn bookmark(probe: &Probe, watched: &Watched) -> Found {
 
 /// Whether every object that was listed is among the events, each ADDED.
 fn state(probe: &Probe, watched: &Watched) -> Found {
-    let added: Vec<_> = watched.of_type("ADDED").map(|e| key_of(&e["object"])).collect();
+    let added: Vec<_> = watched
+        .of_type("ADDED")
+        .map(|e| key_of(&e["object"]))
+        .collect();
     let base = &probe.collection.base.items;
     let missing = base.iter().filter(|(key, _)| !added.contains(key)).count();
-    let came = format!("{} objects, {missing} of {} missing", added.len(), base.len());
+    let came = format!(
+        "{} objects, {missing} of {} missing",
+        added.len(),
+        base.len()
+    );
     found(missing == 0, came)
 }
 
@@ -201,7 +214,8 @@ fn in_protobuf(probe: &Probe, watched: &Watched) -> Checked {
     while let Some((length, after)) = rest.split_first_chunk::<4>() {
         let length = u32::from_be_bytes(*length) as usize;
         let frame = after.get(..length);
-        let frame = frame.ok_or_else(|| broken(&format!("a frame of {length} bytes is cut off")))?;
+        let frame =
+            frame.ok_or_else(|| broken(&format!("a frame of {length} bytes is cut off")))?;
         rest = &after[length..];
         let event = envelope::open(frame).map_err(|e| broken(&e))?;
         let kind = find_bytes(event, 1).map_err(|e| broken(&e))?;

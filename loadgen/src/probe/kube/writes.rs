@@ -89,26 +89,34 @@ fn object(name: &str, (value, stage): (&str, &str)) -> Value {
 impl Probe {
     async fn post(&mut self, object: &Value, query: &str) -> Result<Response, Trouble> {
         let path = self.path(query);
-        let sent = self.requests.send(Method::POST, &path, JSON, JSON, object.to_string());
+        let sent = self
+            .requests
+            .send(Method::POST, &path, JSON, JSON, object.to_string());
         sent.await
     }
 
     async fn put(&mut self, object: &Value) -> Result<Response, Trouble> {
         let path = self.object("a");
-        let sent = self.requests.send(Method::PUT, &path, JSON, JSON, object.to_string());
+        let sent = self
+            .requests
+            .send(Method::PUT, &path, JSON, JSON, object.to_string());
         sent.await
     }
 
     async fn patch(&mut self, media: &'static str, patch: Value) -> Result<Response, Trouble> {
         let path = self.object("a");
-        let sent = self.requests.send(Method::PATCH, &path, JSON, media, patch.to_string());
+        let sent = self
+            .requests
+            .send(Method::PATCH, &path, JSON, media, patch.to_string());
         sent.await
     }
 
     /// Deletes `a`, with these options.
     async fn delete(&mut self, options: Value) -> Result<Response, Trouble> {
         let path = self.object("a");
-        let sent = self.requests.send(Method::DELETE, &path, JSON, JSON, options.to_string());
+        let sent = self
+            .requests
+            .send(Method::DELETE, &path, JSON, JSON, options.to_string());
         sent.await
     }
 
@@ -127,7 +135,11 @@ async fn create(probe: &mut Probe, history: &mut History) -> Checked {
     history.before = probe.list("").await?.version;
     let response = probe.post(&object("a", FIRST), "").await?;
     let now = probe.read("a").await?;
-    let text = |field: &str| response.json["metadata"][field].as_str().unwrap_or_default();
+    let text = |field: &str| {
+        response.json["metadata"][field]
+            .as_str()
+            .unwrap_or_default()
+    };
     let holds = response.code == 201
         && response.version() > history.before
         && !text("uid").is_empty()
@@ -142,9 +154,8 @@ async fn create(probe: &mut Probe, history: &mut History) -> Checked {
 
 async fn your_write(probe: &mut Probe, history: &History) -> Checked {
     let list = probe.list("").await?;
-    let is_there = |(key, version): &(String, u64)| {
-        key.ends_with("/a") && *version == history.created
-    };
+    let is_there =
+        |(key, version): &(String, u64)| key.ends_with("/a") && *version == history.created;
     let holds = list.items.iter().any(is_there) && list.version >= history.created;
     let came = format!("{}, created at {}", list.shown(), history.created);
     Ok(found(holds, came))
@@ -152,7 +163,10 @@ async fn your_write(probe: &mut Probe, history: &History) -> Checked {
 
 async fn twice(probe: &mut Probe) -> Checked {
     let response = probe.post(&object("a", SECOND), "").await?;
-    Ok(found(response.is_status(409, "AlreadyExists"), response.shown()))
+    Ok(found(
+        response.is_status(409, "AlreadyExists"),
+        response.shown(),
+    ))
 }
 
 /// `a` with its second value, as of this resourceVersion.
@@ -223,7 +237,10 @@ async fn failed_test(probe: &mut Probe) -> Checked {
     let response = probe.patch(JSON_PATCH, patch).await?;
     let now = probe.read("a").await?.version();
     let holds = response.is_status(422, "Invalid") && now == before;
-    Ok(found(holds, format!("{}; then at {now}, before {before}", response.shown())))
+    Ok(found(
+        holds,
+        format!("{}; then at {now}, before {before}", response.shown()),
+    ))
 }
 
 async fn past(probe: &mut Probe, history: &History) -> Checked {
@@ -233,9 +250,15 @@ async fn past(probe: &mut Probe, history: &History) -> Checked {
         "fieldSelector={name}&resourceVersion={version}&resourceVersionMatch=Exact"
     ));
     let list = list.await?;
-    let value = list.objects().first().map(|object| &object["data"]["value"]);
+    let value = list
+        .objects()
+        .first()
+        .map(|object| &object["data"]["value"]);
     let holds = list.version == version && value.is_some_and(|value| *value == FIRST.0);
-    Ok(found(holds, format!("{}, its value {value:?}", list.shown())))
+    Ok(found(
+        holds,
+        format!("{}, its value {value:?}", list.shown()),
+    ))
 }
 
 async fn dry_run(probe: &mut Probe) -> Checked {
@@ -321,12 +344,17 @@ async fn selected(probe: &mut Probe) -> Checked {
     }
     let before = probe.list("").await?.items.len();
     let path = probe.path(&format!("labelSelector={}", in_query("sweep=yes")));
-    let sent = probe.requests.send(Method::DELETE, &path, JSON, JSON, String::new());
+    let sent = probe
+        .requests
+        .send(Method::DELETE, &path, JSON, JSON, String::new());
     let response = sent.await?;
     let after = probe.list("").await?.items;
     let is_swept = |(key, _): &(String, u64)| key.ends_with("/s") || key.ends_with("/t");
-    let holds =
-        response.code == 200 && after.len() + 2 == before && !after.iter().any(is_swept);
-    let came = format!("{}; {before} objects, then {}", response.shown(), after.len());
+    let holds = response.code == 200 && after.len() + 2 == before && !after.iter().any(is_swept);
+    let came = format!(
+        "{}; {before} objects, then {}",
+        response.shown(),
+        after.len()
+    );
     Ok(found(holds, came))
 }

@@ -96,9 +96,7 @@ fn collection(resource: &Resource) -> Value {
 
 /// Adds the parameters that a path has, as `{name}`, to its operations.
 fn with_path_parameters(path: &str, mut operations: Value) -> Value {
-    let parameter = |name| {
-        json!({"name": name, "in": "path", "required": true, "schema": {"type": "string", "uniqueItems": true}})
-    };
+    let parameter = |name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string", "uniqueItems": true}});
     let names = path.split(['{', '}']).skip(1).step_by(2);
     operations["parameters"] = names.map(parameter).collect();
     operations
