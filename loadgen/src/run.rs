@@ -33,6 +33,7 @@ use workloads::{DataSet, RowSpec, Scenario, Tier};
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
 use crate::servers::target_spec::TargetSpec;
+use crate::to_result;
 use case::{CaseRun, Measured, Source};
 use foreign::{InNamespaces, Listed, Precautions, Seeded, survey_lines};
 use generators::Beginning;

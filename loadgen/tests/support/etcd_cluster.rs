@@ -90,9 +90,8 @@ impl EtcdCluster {
         let target_id = next.header.expect("a header").member_id;
         let config = ClientConfig::new(&self.urls[leader]).expect("a URL");
         let client = Client::connect(config).await.expect("it is there");
-        let moved = client
-            .maintenance()
-            .move_leader(MoveLeaderRequest { target_id });
+        let mut maintenance = client.maintenance();
+        let moved = maintenance.move_leader(MoveLeaderRequest { target_id });
         moved.await.expect("it leads");
     }
 

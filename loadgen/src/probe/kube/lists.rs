@@ -120,8 +120,8 @@ async fn version(probe: &mut Probe) -> Checked {
 /// A list at the base's resourceVersion or later.
 async fn at_least(probe: &mut Probe, options: &str) -> Checked {
     let base = probe.collection.base.version;
-    let list = probe.list(&format!("resourceVersion={base}{options}"));
-    let list = list.await?;
+    let query = format!("resourceVersion={base}{options}");
+    let list = probe.list(&query).await?;
     let holds = list.version >= base && list.token.is_none();
     Ok(found(holds, format!("{}, N is {base}", list.shown())))
 }
@@ -153,8 +153,8 @@ async fn exact_limit(probe: &mut Probe) -> Checked {
 /// A page at exactly the base's resourceVersion.
 async fn first_page(probe: &mut Probe, options: &str) -> Checked {
     let base = probe.collection.base.version;
-    let list = probe.list(&format!("resourceVersion={base}&limit=2{options}"));
-    let list = list.await?;
+    let query = format!("resourceVersion={base}&limit=2{options}");
+    let list = probe.list(&query).await?;
     let holds = list.version == base
         && list.items == first(&probe.collection.base, LIMIT_OF_TWO)
         && list.token.is_some();
@@ -179,8 +179,8 @@ async fn remaining(probe: &mut Probe) -> Checked {
 
 async fn remaining_selector(probe: &mut Probe) -> Checked {
     let selector = in_query("!loadgen.test/none");
-    let list = probe.list(&format!("limit=2&labelSelector={selector}"));
-    let list = list.await?;
+    let query = format!("limit=2&labelSelector={selector}");
+    let list = probe.list(&query).await?;
     let holds = list.token.is_some() && list.remaining.is_none();
     Ok(found(holds, list.shown()))
 }
@@ -247,8 +247,8 @@ async fn third(probe: &mut Probe, options: &str) -> Checked {
     let page = probe.list("limit=2").await?;
     let whole = probe.exact(page.version).await?;
     let token = in_query(page.token.as_deref().unwrap_or_default());
-    let next = probe.list(&format!("limit=1&continue={token}{options}"));
-    let next = next.await?;
+    let query = format!("limit=1&continue={token}{options}");
+    let next = probe.list(&query).await?;
     let rest = whole.items.get(LIMIT_OF_TWO..).unwrap_or_default();
     let holds = next.version == page.version
         && match next.items.len() {

@@ -82,8 +82,8 @@ fn members(halves: &[List], selectors: &[ShardSelector]) -> Found {
 async fn page(probe: &mut Probe) -> Checked {
     let selector = ShardSelector::new(ShardKey::Uid, ShardRange::WHOLE);
     let selector = in_query(&selector.to_string());
-    let page = probe.list(&format!("limit=1&shardSelector={selector}"));
-    let page = page.await?;
+    let query = format!("limit=1&shardSelector={selector}");
+    let page = probe.list(&query).await?;
     let holds = page.token.is_some() && page.remaining.is_none();
     Ok(found(holds, page.shown()))
 }

@@ -246,10 +246,10 @@ async fn failed_test(probe: &mut Probe) -> Checked {
 async fn past(probe: &mut Probe, history: &History) -> Checked {
     let name = in_query("metadata.name=a");
     let version = history.created;
-    let list = probe.list(&format!(
+    let query = format!(
         "fieldSelector={name}&resourceVersion={version}&resourceVersionMatch=Exact"
-    ));
-    let list = list.await?;
+    );
+    let list = probe.list(&query).await?;
     let value = list
         .objects()
         .first()
@@ -306,10 +306,10 @@ async fn labels(probe: &mut Probe) -> Checked {
     let mut holds = true;
     for (selector, due) in selectors {
         let query = in_query(selector);
-        let list = probe.list(&format!(
+        let query = format!(
             "labelSelector={query}&resourceVersion={n}&resourceVersionMatch=Exact"
-        ));
-        let items = list.await?.items.len();
+        );
+        let items = probe.list(&query).await?.items.len();
         holds &= items == due;
         came.push(format!("{selector}: {items} of {due}"));
     }
