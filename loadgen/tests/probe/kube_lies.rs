@@ -280,12 +280,12 @@ impl KubeLie {
     /// Changes a request.
     pub(crate) fn request(self, asked: &mut Asked) {
         let metadata = |asked: &mut Asked, field: &str| {
-            if let Some(metadata) = asked.json["metadata"].as_object_mut() {
+            if let Some(metadata) = asked.json.get_mut("metadata").and_then(Value::as_object_mut) {
                 metadata.remove(field);
             }
         };
         let precondition = |asked: &mut Asked, field: &str| {
-            if let Some(conditions) = asked.json["preconditions"].as_object_mut() {
+            if let Some(conditions) = asked.json.get_mut("preconditions").and_then(Value::as_object_mut) {
                 conditions.remove(field);
             }
         };

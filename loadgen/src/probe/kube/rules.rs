@@ -165,7 +165,7 @@ rules! {
         "a watch with a field selector sends that object's events alone",
         "GET C?watch=true&resourceVersion=0&fieldSelector=metadata.name=…&timeoutSeconds=1";
     WATCH_PROTOBUF = "watch-protobuf", Reads,
-        "events in protobuf: each with its length in four bytes, then an envelope",
+        "events in protobuf: each with its length in four bytes, its object in an envelope",
         "GET C?watch=true&resourceVersion=0&timeoutSeconds=1, Accept: application/vnd.kubernetes.protobuf;stream=watch";
     ERROR_WATCH_MATCH = "error-watch-match", Reads,
         "resourceVersionMatch of a watch without sendInitialEvents is 422 Invalid",

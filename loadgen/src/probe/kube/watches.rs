@@ -217,9 +217,8 @@ fn in_protobuf(probe: &Probe, watched: &Watched) -> Checked {
         let frame =
             frame.ok_or_else(|| broken(&format!("a frame of {length} bytes is cut off")))?;
         rest = &after[length..];
-        let event = envelope::open(frame).map_err(|e| broken(&e))?;
-        let kind = find_bytes(event, 1).map_err(|e| broken(&e))?;
-        let raw = find_bytes(event, 2).and_then(|object| find_bytes(object.unwrap_or_default(), 1));
+        let kind = find_bytes(frame, 1).map_err(|e| broken(&e))?;
+        let raw = find_bytes(frame, 2).and_then(|object| find_bytes(object.unwrap_or_default(), 1));
         let object = raw.map_err(|e| broken(&e))?.unwrap_or_default();
         envelope::open(object).map_err(|e| broken(&e))?;
         let kind = String::from_utf8_lossy(kind.unwrap_or_default()).into_owned();
