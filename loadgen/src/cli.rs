@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use load::child::parent_death;
 use serde::{Deserialize, Serialize};
-use workloads::CpuList;
 use workloads::scenario::{Objective, Saturate};
+use workloads::{CpuList, Tier};
 
 use crate::exit::Exit;
 use crate::isolation::network;
@@ -175,12 +175,16 @@ impl SaturateArgs {
 /// What `loadgen probe` takes.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ProbeArgs {
-    /// What to probe: as `--target` of `loadgen run`, but no Kubernetes API
+    /// What to probe: as `--target` of `loadgen run`
     #[arg(value_name = "TARGET")]
     pub target: String,
 
-    /// Try the rules that write also where keys are, below a prefix of our own that is emptied
-    /// again
+    /// Which API of servers that are started for it
+    #[arg(long, value_enum, value_name = "TIER")]
+    pub tier: Option<ProbedTier>,
+
+    /// Try the rules that write also where somebody's data is: below a prefix of our own that is
+    /// emptied again, or in a namespace of our own that is removed again
     #[arg(long)]
     pub seed_data: bool,
 
@@ -191,6 +195,24 @@ pub struct ProbeArgs {
     /// How to connect.
     #[command(flatten)]
     pub connect: ConnectArgs,
+}
+
+/// An API that can be probed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ProbedTier {
+    /// etcd's API v3.
+    Etcd,
+    /// The Kubernetes API.
+    Kube,
+}
+
+impl From<ProbedTier> for Tier {
+    fn from(tier: ProbedTier) -> Self {
+        match tier {
+            ProbedTier::Etcd => Self::Etcd,
+            ProbedTier::Kube => Self::Kube,
+        }
+    }
 }
 
 /// What `loadgen capture` takes.

@@ -3,6 +3,7 @@
 mod ab;
 mod compare;
 mod merge;
+mod probe;
 mod report;
 mod session;
 mod suite;
@@ -15,12 +16,11 @@ use ::report::{draw, terminal};
 use anyhow::{Context as _, anyhow};
 use clap::CommandFactory as _;
 use etcd_api::client::config::ClientConfig;
-use kube_api::client::KubeAccess;
 use load::child::parent_death::become_guarded;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use workloads::Scenario;
 use workloads::scenario::Saturate;
-use workloads::{PlainList, Scenario, Strategy};
 
 use crate::capture;
 use crate::cli::{
@@ -31,11 +31,10 @@ use crate::exit::{Exit, Failure};
 use crate::isolation::cpus::pin;
 use crate::isolation::{Isolation, network};
 use crate::live::http::MetricsListener;
-use crate::probe::{self, Access, Document};
 use crate::progress::Progress;
 use crate::run::{self, Plan};
+use crate::servers::folders_left;
 use crate::servers::target_spec::TargetSpec;
-use crate::servers::{Contexts, Launcher, folders_left};
 use session::Session;
 
 /// `loadgen run`.
@@ -351,69 +350,12 @@ fn run_name(path: &Path) -> String {
     }
 }
 
-/// `loadgen probe`.
+/// `loadgen probe`: what an endpoint honours, rule by rule.
 ///
 /// # Errors
-/// [`Failure`] with exit code 2 when the target cannot be reached.
+/// [`Failure`] with exit code 2 when the target cannot be reached, or has no such API.
 pub fn probe(args: &ProbeArgs) -> Result<Exit, Failure> {
-    let launcher = Launcher {
-        own_program: std::env::current_exe()
-            .context("own program")
-            .map_err(Failure::usage)?
-            .into(),
-        connect: run::connect_config(&args.connect)?,
-        kube_access: KubeAccess::default(),
-        contexts: Contexts::default(),
-    };
-    let target: TargetSpec = args.target.parse().map_err(Failure::usage)?;
-    let runtime = runtime()?;
-    let document = runtime.block_on(async {
-        let stop = stop_on_signals(&Progress::new())?;
-        probed(&launcher, &target, args.seed_data, &stop).await
-    })?;
-    let Some(document) = document else {
-        return Ok(Exit::Interrupted);
-    };
-    let mut out = std::io::stdout();
-    match args.format {
-        Format::Text => writeln!(out, "{document}")?,
-        Format::Json => {
-            serde_json::to_writer_pretty(&mut out, &document).map_err(std::io::Error::from)?;
-            writeln!(out)?;
-        }
-    }
-    Ok(match document.counts.broken {
-        0 => Exit::Done,
-        _ => Exit::TargetFailed,
-    })
-}
-
-/// What a probe of the target finds; `None` when stopped meanwhile. A server that was started for
-/// it is gone then.
-async fn probed(
-    launcher: &Launcher,
-    target: &TargetSpec,
-    seed_data: bool,
-    stop: &CancellationToken,
-) -> Result<Option<Document>, Failure> {
-    let bad = |error: &dyn std::fmt::Display| Failure::usage(anyhow::anyhow!("{target}: {error}"));
-    let running = tokio::select! {
-        running = launcher.start(target, Strategy::Plain(PlainList::Stream)) => running.map_err(|e| bad(&e))?,
-        () = stop.cancelled() => return Ok(None),
-    };
-    let Some(config) = running.etcd.clone() else {
-        let reason = "is a Kubernetes API; only an etcd can be probed";
-        return Err(Failure::usage(anyhow::anyhow!("`{target}` {reason}")));
-    };
-    let access = match (target.is_started(), seed_data) {
-        (true, _) => Access::Own,
-        (false, true) => Access::Write,
-        (false, false) => Access::IfEmpty,
-    };
-    let document = probe::probe(&config, access, &run::run_id(), stop).await;
-    running.stop().await;
-    let document = document.map_err(|e| bad(&e))?;
-    Ok(Some(document).filter(|_| !stop.is_cancelled()))
+    probe::run(args)
 }
 
 /// A token that Ctrl-C and SIGTERM cancel. A second one ends the program where it is: an endpoint

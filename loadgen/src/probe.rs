@@ -1,7 +1,7 @@
 //! What an etcd endpoint honours of the contract that lists, watches and Kubernetes lean on: rule
-//! by rule, what was sent and what came back.
+//! by rule, what was sent and what came back. [`kube`] does the same of a Kubernetes API.
 //!
-//! - [`rules`]: every rule, and what is sent for it
+//! - [`rule`]: what a rule is; [`rules`]: every rule of an etcd, and what is sent for it
 //! - [`finding`]: what became of a rule; [`document`]: all of them, as text and as JSON
 //! - [`reads`]: rules that only read, at most some tens of keys: safe on anybody's endpoint
 //! - [`writes`]: rules that need to write, below a prefix of our own that is emptied again;
@@ -12,7 +12,9 @@
 
 pub mod document;
 pub mod finding;
+pub mod kube;
 mod reads;
+pub mod rule;
 pub mod rules;
 mod watches;
 mod writes;
@@ -30,9 +32,11 @@ use etcd_api::proto::etcdserverpb::{
 };
 use tokio_util::sync::CancellationToken;
 
+use document::Api;
 pub use document::Document;
 pub use finding::{Finding, Verdict};
-use rules::{Needs, RULES, Rule};
+use rule::{Needs, Rule};
+use rules::RULES;
 
 use crate::safety::count;
 use crate::timeouts::in_time;
@@ -41,6 +45,11 @@ use crate::timeouts::in_time;
 const FURNISHED: usize = 25;
 /// How long what a rule waits for may take.
 const WITHIN: Duration = Duration::from_secs(3);
+
+/// Why rules that compact are not tried.
+const ONLY_OURS: &str = "compacts history: only on servers that we start";
+/// Why rules are not tried that build upon another one.
+const NEEDS_ANOTHER: &str = "needs what another rule has found broken";
 
 /// What a probe may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,31 +108,34 @@ pub async fn probe(
     }
     tried?;
     let why = match may_write {
-        true => "needs what another rule has found broken",
+        true => NEEDS_ANOTHER,
         false => {
             "writes, and the endpoint holds keys: --seed-data allows it, below a prefix of our own"
         }
     };
-    for rule in &RULES {
-        if !probe.findings.iter().any(|f| f.rule == rule.name) {
-            let why = match (rule.needs, access) {
-                (Needs::OwnServer, Access::IfEmpty | Access::Write | Access::Read) => {
-                    "compacts history: only on servers that we start"
-                }
-                _ => why,
-            };
-            probe
-                .findings
-                .push(Finding::of(rule, Verdict::NotTried, why));
+    let findings = all_of(&RULES, probe.findings, |rule| match (rule.needs, access) {
+        (Needs::OwnServer, Access::IfEmpty | Access::Write | Access::Read) => ONLY_OURS,
+        _ => why,
+    });
+    let version = status.into_inner().version;
+    Ok(Document::new(Api::Etcd, &version, may_write, findings))
+}
+
+/// A finding for each rule, in the order of the rules: those that there are, and for the others why
+/// they were not tried.
+fn all_of(
+    rules: &[&'static Rule],
+    findings: Vec<Finding>,
+    why: impl Fn(&Rule) -> &'static str,
+) -> Vec<Finding> {
+    let mut findings = findings;
+    for rule in rules {
+        if !findings.iter().any(|f| f.rule == rule.name) {
+            findings.push(Finding::of(rule, Verdict::NotTried, why(rule)));
         }
     }
-    let place = |finding: &Finding| RULES.iter().position(|rule| rule.name == finding.rule);
-    probe.findings.sort_by_key(place);
-    Ok(Document::new(
-        &status.into_inner().version,
-        may_write,
-        probe.findings,
-    ))
+    findings.sort_by_key(|finding| rules.iter().position(|rule| rule.name == finding.rule));
+    findings
 }
 
 /// A probe under way.

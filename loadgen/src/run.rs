@@ -5,6 +5,7 @@
 //! - [`mod@target`]: what is measured
 //! - [`availability`]: whether a target can have a row, and this machine can hold it
 //! - [`case`]: one row, phase by phase
+//! - [`conformance`]: what endpoints that are there honour of the contract
 //! - [`ab`]: pairs of starts of two targets, until the verdict is sure
 //! - [`foreign`]: existing endpoints: precautions, seeding and cleaning up
 //! - [`generators`]: several generators that make one load together
@@ -12,6 +13,7 @@
 pub mod ab;
 mod availability;
 mod case;
+mod conformance;
 mod foreign;
 mod generators;
 mod plan;
@@ -20,7 +22,6 @@ mod target;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use etcd_api::client::config::ClientConfig;
 use report::quantity::Quantity;
 use report::result::{
     self, Case, Environment, Outcome, Report, ResultFolder, SCHEMA_VERSION, SavedResult,
@@ -30,14 +31,13 @@ use tokio_util::sync::CancellationToken;
 use workloads::{DataSet, RowSpec, Scenario, Tier};
 
 use crate::exit::{Exit, Failure};
-use crate::probe::{Access, Verdict, probe};
 use crate::progress::Progress;
 use crate::servers::target_spec::TargetSpec;
 use crate::to_result;
 use case::{CaseRun, Measured, Source};
 use foreign::{InNamespaces, Listed, Precautions, Seeded, survey_lines};
 use generators::Beginning;
-pub use plan::{Plan, connect_config, run_id, target_names};
+pub use plan::{Plan, connect_config, kube_access, run_id, target_names};
 pub use target::Target;
 use target::{answered, unusable};
 
@@ -328,40 +328,6 @@ impl<'a> Run<'a> {
                 .await;
         }
         self.is_over |= care.stopped().is_some();
-        Ok(())
-    }
-
-    /// Notes what an etcd honours of the contract, by rules that only read.
-    async fn conformance(
-        &mut self,
-        target: &Target,
-        stop: &CancellationToken,
-    ) -> Result<(), Failure> {
-        let TargetSpec::Etcd(endpoints) = &target.spec else {
-            return Ok(());
-        };
-        let bad = |error: &dyn std::fmt::Display| unusable(target, error);
-        let endpoints = ClientConfig::new(endpoints).map_err(|e| bad(&e))?.endpoints;
-        let config = ClientConfig {
-            endpoints,
-            ..self.plan.launcher.connect.clone()
-        };
-        let run_id = &self.plan.run_id;
-        let probed = probe(&config, Access::Read, run_id, stop).await;
-        let document = match probed {
-            // Why it was stopped says more.
-            Err(_) if stop.is_cancelled() => return Ok(()),
-            probed => probed.map_err(|e| bad(&e))?,
-        };
-        for finding in &document.rules {
-            if finding.verdict == Verdict::Broken {
-                let (rule, came) = (finding.rule, &finding.came);
-                self.progress
-                    .say(&format!("{target}: breaks the rule {rule}: {came}"));
-            }
-        }
-        let found = to_result::conformance(&target.name, &document);
-        self.result.report.conformance.push(found);
         Ok(())
     }
 

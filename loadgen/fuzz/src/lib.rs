@@ -8,6 +8,8 @@
 //!   thousand mutations of both, in every test run
 //! - `libfuzzer/`: libFuzzer with coverage, on the stable toolchain (`scripts/test fuzz`)
 //!
+//! In both an input that takes seconds is a failure, too ([`watchdog`], libFuzzer's `-timeout`).
+//!
 //! `tests/bad_requests.rs` sends nearly well-formed requests to both tiers.
 //!
 //! Targets by who feeds them: clients of the Kubernetes tier ([`text`], [`objects`]), servers that
@@ -20,6 +22,7 @@ pub mod metrics;
 pub mod mutation;
 pub mod objects;
 pub mod text;
+pub mod watchdog;
 
 /// A parser and what must hold for it.
 #[derive(Debug, Clone, Copy)]

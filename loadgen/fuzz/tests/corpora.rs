@@ -2,12 +2,14 @@
 //!
 //! `FUZZ_MUTATIONS=N` makes N of each target (default 2,000), `FUZZ_SEED=S` other ones. A failure
 //! prints the target and writes the input into its corpus, where it stays until it is committed
-//! with what mends it. `FUZZ_WRITE_SEEDS=FOLDER` also writes what each target begins with.
+//! with what mends it. So does an input that takes longer than ten seconds, which ends the process.
+//! `FUZZ_WRITE_SEEDS=FOLDER` also writes what each target begins with.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use fuzz_targets::mutation::{self, Mutations};
+use fuzz_targets::watchdog::{self, Watchdog};
 use fuzz_targets::{TARGETS, Target};
 
 /// Largest input that is tried, bytes.
@@ -17,11 +19,17 @@ const LARGEST: usize = 64 * 1024;
 fn every_target_holds_on_its_corpus_and_its_mutations() {
     let mutations = mutation::count();
     let seed = mutation::seed();
+    let watchdog = Watchdog::start(watchdog::LIMIT, |name, input| {
+        let file = keep(name, input).display().to_string();
+        let seconds = watchdog::LIMIT.as_secs();
+        eprintln!("{name}: still running after {seconds} s on the input in {file}");
+        std::process::exit(1);
+    });
     let mut failed = Vec::new();
     for target in TARGETS {
         let corpus = corpus(target);
         write_seeds(target, &corpus);
-        if let Err(input) = try_target(target, &corpus, mutations, seed) {
+        if let Err(input) = try_target(target, &corpus, (mutations, seed), &watchdog) {
             failed.push(format!("{}: {}", target.name, input.display()));
         }
     }
@@ -31,7 +39,7 @@ fn every_target_holds_on_its_corpus_and_its_mutations() {
 /// What the target begins with; a target without anything would try noise only.
 fn corpus(target: &Target) -> Vec<Vec<u8>> {
     let mut corpus = (target.seeds)();
-    let files = std::fs::read_dir(folder(target)).into_iter().flatten();
+    let files = std::fs::read_dir(folder(target.name)).into_iter().flatten();
     let mut paths: Vec<_> = files.flatten().map(|file| file.path()).collect();
     // The order in which a file system lists them is its own.
     paths.sort();
@@ -58,34 +66,39 @@ fn write_seeds(target: &Target, corpus: &[Vec<u8>]) {
     }
 }
 
-fn folder(target: &Target) -> PathBuf {
+fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("corpora")
-        .join(target.name)
+        .join(name)
 }
 
 /// Runs a target on everything; the error is the file with the input that broke it.
 fn try_target(
     target: &Target,
     corpus: &[Vec<u8>],
-    mutations: u64,
-    seed: u64,
+    (mutations, seed): (u64, u64),
+    watchdog: &Watchdog,
 ) -> Result<(), PathBuf> {
     for input in corpus {
-        try_input(target, input)?;
+        try_input(target, input, watchdog)?;
     }
     for i in 0..mutations {
         let mut input = Mutations::new(seed, i).of(corpus);
         input.truncate(LARGEST);
-        try_input(target, &input)?;
+        try_input(target, &input, watchdog)?;
     }
     Ok(())
 }
 
-fn try_input(target: &Target, input: &[u8]) -> Result<(), PathBuf> {
-    if catch_unwind(AssertUnwindSafe(|| (target.run)(input))).is_ok() {
-        return Ok(());
+fn try_input(target: &Target, input: &[u8], watchdog: &Watchdog) -> Result<(), PathBuf> {
+    match catch_unwind(AssertUnwindSafe(|| watchdog.run(target, input))) {
+        Ok(()) => Ok(()),
+        Err(_) => Err(keep(target.name, input)),
     }
+}
+
+/// Writes an input into its target's corpus; returns the file.
+fn keep(target: &str, input: &[u8]) -> PathBuf {
     let name = input.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
@@ -94,5 +107,5 @@ fn try_input(target: &Target, input: &[u8]) -> Result<(), PathBuf> {
     std::fs::create_dir_all(&folder)
         .and_then(|()| std::fs::write(&file, input))
         .expect("the corpus is writable");
-    Err(file)
+    file
 }

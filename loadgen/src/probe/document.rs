@@ -9,6 +9,8 @@ use super::finding::{Finding, Verdict};
 /// What a probe has found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Document {
+    /// Which API was probed.
+    pub api: Api,
     /// Version that the server says it is.
     pub version: String,
     /// Whether rules that write were tried.
@@ -17,6 +19,25 @@ pub struct Document {
     pub counts: Counts,
     /// Every rule, in the order in which they are listed.
     pub rules: Vec<Finding>,
+}
+
+/// What was probed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Api {
+    /// etcd's API v3.
+    Etcd,
+    /// A Kubernetes API.
+    Kubernetes,
+}
+
+impl fmt::Display for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Etcd => "etcd",
+            Self::Kubernetes => "Kubernetes API",
+        })
+    }
 }
 
 /// Rules by what became of them.
@@ -33,9 +54,10 @@ pub struct Counts {
 }
 
 impl Document {
-    pub(super) fn new(version: &str, wrote: bool, rules: Vec<Finding>) -> Self {
+    pub(super) fn new(api: Api, version: &str, wrote: bool, rules: Vec<Finding>) -> Self {
         let count = |verdict| rules.iter().filter(|f| f.verdict == verdict).count();
         Self {
+            api,
             version: version.to_owned(),
             wrote,
             counts: Counts {
@@ -88,8 +110,8 @@ impl fmt::Display for Document {
         } = self.counts;
         write!(
             f,
-            "etcd {}: {honoured} rules honoured, {lacking} lacking, {broken} BROKEN, {not_tried} not tried",
-            self.version
+            "{} {}: {honoured} rules honoured, {lacking} lacking, {broken} BROKEN, {not_tried} not tried",
+            self.api, self.version
         )
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::rules::Rule;
+use super::rule::Rule;
 
 /// What became of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -1,45 +1,10 @@
-//! Every rule that is probed: what the contract says, and what is sent to see whether it is kept.
+//! Every rule that an etcd is probed for: what the contract says, and what is sent to see whether
+//! it is kept.
 //!
 //! The contract is etcd's API as kube-apiserver uses it: KEP-4743's reads and optimistic writes,
 //! and what its lists and watches rely on besides.
 
-/// What a rule needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Needs {
-    /// Nothing but to read.
-    Reads,
-    /// To write below a prefix of our own.
-    Writes,
-    /// To compact history, which is everybody's.
-    OwnServer,
-}
-
-/// A rule.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Rule {
-    /// What it is called, as `txn-create`.
-    pub name: &'static str,
-    /// What it needs.
-    pub needs: Needs,
-    /// What the contract says.
-    pub contract: &'static str,
-    /// What is sent.
-    pub sent: &'static str,
-}
-
-macro_rules! rules {
-    ($($id:ident = $name:literal, $needs:ident, $contract:literal, $sent:literal;)*) => {
-        $(pub(super) static $id: Rule = Rule {
-            name: $name,
-            needs: Needs::$needs,
-            contract: $contract,
-            sent: $sent,
-        };)*
-
-        /// All of them.
-        pub static RULES: [&Rule; [$($name),*].len()] = [$(&$id),*];
-    };
-}
+use super::rule::rules;
 
 rules! {
     VERSION = "version", Reads,

@@ -475,7 +475,10 @@ pub fn connect_config(args: &ConnectArgs) -> Result<ClientConfig, Failure> {
 }
 
 /// What Kubernetes APIs let us in by, as the command line says.
-fn kube_access(args: &ConnectArgs) -> Result<KubeAccess, Failure> {
+///
+/// # Errors
+/// [`Failure`] when a file cannot be read or used.
+pub fn kube_access(args: &ConnectArgs) -> Result<KubeAccess, Failure> {
     let identity = args.cert.as_ref().zip(args.key.as_ref());
     let credentials =
         Credentials::from_files(args.cacert.as_ref(), identity, args.token_file.as_ref());

@@ -18,8 +18,8 @@ use load::shards::event_ledger::{self, Unproven};
 use load::shards::{Inventory, Plan};
 use loadgen::progress::{Counted, Progress};
 use loadgen::seed::{Written, seed};
-use loadgen::servers::Launcher;
 use loadgen::servers::target_spec::TargetSpec;
+use loadgen::servers::{Contexts, Launcher};
 use tokio_util::sync::CancellationToken;
 use workloads::scenario::Writes;
 use workloads::{DataSet, DataSetSpec, Kind, Strategy, Tier};
@@ -55,6 +55,7 @@ async fn watched_through(lost: Lost) -> Result<(), Unproven> {
         own_program: env!("CARGO_BIN_EXE_loadgen").into(),
         connect: ClientConfig::new("http://127.0.0.1:1").expect("a URL"),
         kube_access: KubeAccess::default(),
+        contexts: Contexts::default(),
     };
     let started = launcher.start(&TargetSpec::Bench, strategy).await;
     let mut running = started.expect("our server starts");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
-use etcd_api::proto::etcdserverpb::StatusRequest;
+use etcd_api::proto::etcdserverpb::{MoveLeaderRequest, StatusRequest, StatusResponse};
 use tempfile::TempDir;
 
 /// How long members may take to choose a leader.
@@ -66,6 +66,46 @@ impl EtcdCluster {
         self.urls.clone()
     }
 
+    /// Which member leads.
+    #[allow(dead_code, reason = "for tests that disturb one")]
+    pub(crate) async fn leader(&self) -> usize {
+        for (nth, url) in self.urls.iter().enumerate() {
+            let status = status(url).await.expect("it is there");
+            if status
+                .header
+                .is_some_and(|header| header.member_id == status.leader)
+            {
+                return nth;
+            }
+        }
+        panic!("nobody leads");
+    }
+
+    /// Hands the lead to another member, without a gap.
+    #[allow(dead_code, reason = "for tests that disturb one")]
+    pub(crate) async fn move_leader(&self) {
+        let leader = self.leader().await;
+        let next = &self.urls[(leader + 1) % self.urls.len()];
+        let next = status(next).await.expect("it is there");
+        let target_id = next.header.expect("a header").member_id;
+        let config = ClientConfig::new(&self.urls[leader]).expect("a URL");
+        let client = Client::connect(config).await.expect("it is there");
+        let mut maintenance = client.maintenance();
+        let moved = maintenance.move_leader(MoveLeaderRequest { target_id });
+        moved.await.expect("it leads");
+    }
+
+    /// Lets a member hang, so that requests to it wait, and kills it then (SIGKILL).
+    #[allow(dead_code, reason = "for tests that disturb one")]
+    pub(crate) fn kill_hanging(&mut self, nth: usize, hangs_for: Duration) {
+        let member = &mut self.members[nth];
+        let pid = nix::unistd::Pid::from_raw(member.id().cast_signed());
+        nix::sys::signal::kill(pid, nix::sys::signal::SIGSTOP).expect("it runs");
+        thread::sleep(hangs_for);
+        member.kill().expect("it runs");
+        member.wait().expect("it is ours");
+    }
+
     /// Waits until every member knows a leader.
     fn until_ready(&self) {
         let begun = Instant::now();
@@ -86,12 +126,15 @@ impl EtcdCluster {
 }
 
 async fn has_leader(url: &str) -> bool {
+    status(url).await.is_some_and(|status| status.leader != 0)
+}
+
+/// What a member says of itself; `None` when it does not.
+async fn status(url: &str) -> Option<StatusResponse> {
     let config = ClientConfig::new(url).expect("a URL");
-    let Ok(client) = Client::connect(config).await else {
-        return false;
-    };
+    let client = Client::connect(config).await.ok()?;
     let status = client.maintenance().status(StatusRequest {}).await;
-    status.is_ok_and(|status| status.get_ref().leader != 0)
+    status.ok().map(tonic::Response::into_inner)
 }
 
 /// Ports that nobody has now: members must know each other's before they start.

@@ -50,6 +50,13 @@ impl Served {
         Self::start(&flags, "https://127.0.0.1:0", "ready kube=")
     }
 
+    /// A Kubernetes tier over the etcd at these endpoints.
+    pub(crate) fn kube_over(endpoints: &str) -> Self {
+        let any = "http://127.0.0.1:0";
+        let flags = ["--etcd-servers", endpoints, "--listen-kube-urls"];
+        Self::start(&flags, any, "ready kube=")
+    }
+
     /// An etcd tier.
     pub(crate) fn etcd() -> Self {
         let any = "http://127.0.0.1:0";

@@ -88,7 +88,7 @@ pub struct ServerFigures {
     #[serde(default)]
     pub is_own_word: bool,
     /// Each member of a cluster by itself, where several endpoints were given; the figures above
-    /// are their sums. Empty else.
+    /// are their sums. Empty else. A member that ceased to tell its figures is missing in both.
     #[serde(default)]
     pub members: Vec<MemberFigures>,
 }

@@ -161,7 +161,9 @@ impl CaseRun<'_> {
         let span = self.since(begun);
         meter.end_of_round(whole && !self.stop.is_cancelled()).await;
         let requests: u64 = came.iter().map(Came::requests).sum();
-        meter.end(0, priced_requests(case, requests), measured).await;
+        meter
+            .end(0, priced_requests(case, requests), measured)
+            .await;
         phase.done(&format!("{requests} requests"));
         self.told(case, &mut loads, &warm, came, (span, begun), measured)
             .await?;

@@ -35,11 +35,15 @@ fn document(resources: &[&Resource]) -> Value {
         };
         let collection = format!("{}{namespace}/{}", root(resource), resource.name);
         let object = format!("{collection}/{{name}}");
-        paths.insert(collection, self::collection(resource));
+        let mut insert = |path: String, operations: Value| {
+            let item = with_path_parameters(&path, operations);
+            paths.insert(path, item);
+        };
+        insert(collection, self::collection(resource));
         if resource.has_status() {
-            paths.insert(format!("{object}/status"), self::object(resource));
+            insert(format!("{object}/status"), self::object(resource));
         }
-        paths.insert(object, self::object(resource));
+        insert(object, self::object(resource));
         let mut schema = match resource.schema() {
             Some(message) => {
                 define(message, &mut schemas);
@@ -87,6 +91,14 @@ fn collection(resource: &Resource) -> Value {
     if resource.deletes_collections() {
         operations["delete"] = operation(resource, "deletecollection", &lists, &[]);
     }
+    operations
+}
+
+/// Adds the parameters that a path has, as `{name}`, to its operations.
+fn with_path_parameters(path: &str, mut operations: Value) -> Value {
+    let parameter = |name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string", "uniqueItems": true}});
+    let names = path.split(['{', '}']).skip(1).step_by(2);
+    operations["parameters"] = names.map(parameter).collect();
     operations
 }
 
@@ -227,6 +239,10 @@ mod tests {
             patch["requestBody"]["content"]["application/strategic-merge-patch+json"].is_object()
         );
         assert_eq!(patch["x-kubernetes-group-version-kind"]["kind"], "Pod");
+        let item = &document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"];
+        let parameters = item["parameters"].as_array().expect("of the path");
+        let names: Vec<_> = parameters.iter().map(|one| &one["name"]).collect();
+        assert_eq!(names, ["namespace", "name"]);
         let containers = &document["components"]["schemas"]["PodSpec"]["properties"]["containers"];
         assert_eq!(containers["x-kubernetes-patch-merge-key"], "name");
     }

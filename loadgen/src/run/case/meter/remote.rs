@@ -60,12 +60,16 @@ impl Remote {
     }
 
     /// The figures of a phase of so many requests with `in_flight` bytes of lists at the same time;
-    /// `None` when a server has ceased to tell them.
+    /// `None` when every server has ceased to tell them. A member that has is missing, also in the
+    /// sums.
     pub(super) async fn end(&mut self, in_flight: u64, requests: u64) -> Option<ServerFigures> {
         let costs = join_all(self.members.iter_mut().map(|m| m.server.end())).await;
-        let costs: Vec<RemoteCost> = costs.into_iter().collect::<Option<_>>()?;
-        let members = self.members.iter().zip(&costs);
-        let members: Vec<_> = members.map(|(m, cost)| m.figures(cost)).collect();
+        let told = self.members.iter().zip(costs);
+        let told = told.filter_map(|(member, cost)| Some((member.figures(cost.as_ref()?), cost?)));
+        let (members, costs): (Vec<MemberFigures>, Vec<RemoteCost>) = told.unzip();
+        if members.is_empty() {
+            return None;
+        }
         let told = |of: fn(&RemoteCost) -> Option<u64>| costs.iter().map(of).sum::<Option<u64>>();
         let mut counters = BTreeMap::new();
         for (name, count) in costs.iter().flat_map(|cost| &cost.counters) {
@@ -82,7 +86,7 @@ impl Remote {
             is_own_word: true,
             ..ServerFigures::default()
         };
-        if members.len() > 1 {
+        if self.members.len() > 1 {
             figures.members = members;
         }
         figures.settle(in_flight, requests);

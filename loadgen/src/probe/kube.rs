@@ -1,0 +1,259 @@
+//! What a Kubernetes API honours of what lists, watches and their clients rely on.
+//!
+//! - [`rules`]: every rule, and what is sent for it
+//! - [`requests`], [`list`]: what is sent, and what came back
+//! - [`collection`]: what is asked: a small collection that is there, or one of our own
+//! - [`lists`], [`refusals`], [`forms`], [`shards`], [`watches`]: rules that only read
+//! - [`writes`]: rules that write, into a namespace of our own; [`events`]: watches of what was
+//!   written
+//! - [`gone`]: rules of what was compacted
+
+mod collection;
+mod events;
+mod forms;
+mod gone;
+mod list;
+mod lists;
+mod refusals;
+mod requests;
+pub mod rules;
+mod shards;
+mod watches;
+mod writes;
+
+use etcd_api::client::Client;
+use etcd_api::client::config::ClientConfig;
+use etcd_api::client::kubernetes::KubernetesClient;
+use etcd_api::error::Error as EtcdError;
+use etcd_api::kubernetes::KubernetesEtcd as _;
+use kube_api::client::{KubeAccess, KubeError};
+use tokio_util::sync::CancellationToken;
+
+use super::document::{Api, Document};
+use super::finding::{Finding, Verdict};
+use super::rule::Rule;
+use super::{Found, NEEDS_ANOTHER, all_of};
+use crate::progress::Progress;
+use crate::seed::kube::{Left, LoadError};
+use crate::timeouts::in_time;
+use collection::{Collection, Own};
+use list::List;
+use requests::{Requests, Response, Trouble};
+use rules::{RULES, VERSION};
+
+/// Why rules that write are not tried.
+const WRITES: &str = "writes: --seed-data allows it, into a namespace of our own that is removed";
+/// Why no rule but the version is.
+const NO_COLLECTION: &str = "no small collection was found to ask: --seed-data makes one";
+
+/// A Kubernetes API that is probed.
+#[derive(Debug, Clone)]
+pub struct KubeEndpoint {
+    /// `http[s]://HOST[:PORT]`.
+    pub url: String,
+    /// What it lets us in by.
+    pub access: KubeAccess,
+    /// The etcd behind, where its history is ours to compact.
+    pub storage: Option<ClientConfig>,
+}
+
+/// Why there is no finding, or what was left.
+#[derive(Debug, thiserror::Error)]
+pub enum KubeProbeError {
+    /// The API cannot be reached, or was lost meanwhile.
+    #[error(transparent)]
+    Lost(#[from] KubeError),
+    /// A namespace of our own could not be made or filled.
+    #[error(transparent)]
+    Own(#[from] LoadError),
+    /// A namespace of our own could not be removed.
+    #[error(transparent)]
+    Left(#[from] Left),
+    /// The etcd behind cannot be reached.
+    #[error(transparent)]
+    Storage(#[from] EtcdError),
+}
+
+/// Probes a Kubernetes API: with `may_write` in a namespace that is made for it and removed again,
+/// else in a collection of at most 200 small objects that is there. When `stop` is cancelled, the
+/// rest is not tried.
+///
+/// # Errors
+/// [`KubeProbeError`]; a broken rule is a finding.
+pub async fn probe(
+    endpoint: &KubeEndpoint,
+    may_write: bool,
+    run_id: &str,
+    progress: &Progress,
+    stop: &CancellationToken,
+) -> Result<Document, KubeProbeError> {
+    let mut requests = Requests::new(&endpoint.url, &endpoint.access)?;
+    let version = match requests.get("/version").await {
+        Err(Trouble::Lost(error)) => return Err(error.into()),
+        version => version,
+    };
+    let own = may_write.then(|| Own::new(endpoint, run_id));
+    let probing = async {
+        let found = match &own {
+            Some(own) => {
+                own.create(&mut requests).await?;
+                collection::look(&mut requests, &own.collection()).await
+            }
+            None => collection::find(&mut requests).await,
+        };
+        let Some(collection) = found? else {
+            return Ok(None);
+        };
+        let mut probe = Probe {
+            requests,
+            collection,
+            findings: Vec::new(),
+        };
+        try_all(&mut probe, endpoint, may_write).await?;
+        Ok::<_, KubeProbeError>(Some(probe.findings))
+    };
+    let probed = tokio::select! {
+        probed = probing => probed,
+        () = stop.cancelled() => Ok(Some(Vec::new())),
+    };
+    if let Some(own) = own {
+        own.remove(progress).await?;
+    }
+    let findings = probed?;
+    let why = match (&findings, may_write) {
+        (None, _) => NO_COLLECTION,
+        (_, false) => WRITES,
+        (_, true) => NEEDS_ANOTHER,
+    };
+    let mut findings = findings.unwrap_or_default();
+    let text = semantic(&mut findings, version);
+    let findings = all_of(&RULES, findings, |_| why);
+    Ok(Document::new(Api::Kubernetes, &text, may_write, findings))
+}
+
+/// Tries all of them, as far as they may be tried.
+async fn try_all(
+    probe: &mut Probe,
+    endpoint: &KubeEndpoint,
+    may_write: bool,
+) -> Result<(), KubeProbeError> {
+    lists::try_all(probe).await?;
+    refusals::try_all(probe).await?;
+    forms::try_all(probe).await?;
+    shards::try_all(probe).await?;
+    watches::try_all(probe).await?;
+    if may_write {
+        let history = writes::try_all(probe).await?;
+        events::try_all(probe, &history).await?;
+    }
+    if let Some(storage) = &endpoint.storage {
+        let client = in_time(Client::connect(storage.clone())).await?;
+        let storage = KubernetesClient::new(client);
+        let latest = in_time(storage.current_revision(b"/registry/")).await?;
+        in_time(storage.compact(latest)).await?;
+    }
+    gone::try_all(probe).await?;
+    Ok(())
+}
+
+/// Notes whether the version is a semantic one; returns it as the API says it.
+fn semantic(findings: &mut Vec<Finding>, version: Result<Response, Trouble>) -> String {
+    let found = match version {
+        Ok(response) => {
+            let text = response.json["gitVersion"].as_str().unwrap_or_default();
+            let numbers = text.strip_prefix('v').unwrap_or_default();
+            let parts: Vec<_> = numbers.split(['.', '-', '+']).take(3).collect();
+            let is_semantic = parts.len() == 3 && parts.iter().all(|p| p.parse::<u64>().is_ok());
+            let came = match text {
+                "" => response.shown(),
+                text => text.to_owned(),
+            };
+            super::found(is_semantic, came)
+        }
+        Err(trouble) => of_trouble(trouble),
+    };
+    let text = found.came.clone();
+    let is_told = found.verdict == Verdict::Honoured;
+    findings.push(Finding::of(&VERSION, found.verdict, found.came));
+    match is_told {
+        true => text,
+        false => "of unknown version".to_owned(),
+    }
+}
+
+/// What is found where no response can be compared.
+fn of_trouble(trouble: Trouble) -> Found {
+    match trouble {
+        Trouble::Lost(error) => super::found(false, error.to_string()),
+        Trouble::NotTried(why) => super::not_tried(why),
+        Trouble::Broken(came) => super::found(false, came),
+    }
+}
+
+/// What a check came to.
+type Checked = Result<Found, Trouble>;
+
+/// A probe under way.
+struct Probe {
+    requests: Requests,
+    collection: Collection,
+    findings: Vec<Finding>,
+}
+
+impl Probe {
+    /// Notes what a rule's check came to. Returns whether it is honoured.
+    ///
+    /// # Errors
+    /// The API is lost.
+    fn note(&mut self, rule: &'static Rule, checked: Checked) -> Result<bool, KubeError> {
+        let found = match checked {
+            Ok(found) => found,
+            Err(Trouble::Lost(error)) => return Err(error),
+            Err(trouble) => of_trouble(trouble),
+        };
+        let holds = found.verdict == Verdict::Honoured;
+        let finding = Finding::of(rule, found.verdict, found.came);
+        self.findings.push(finding);
+        Ok(holds)
+    }
+
+    /// Path of the collection with this query.
+    fn path(&self, query: &str) -> String {
+        match query {
+            "" => self.collection.path.clone(),
+            query => format!("{}?{query}", self.collection.path),
+        }
+    }
+
+    /// Path of an object of the collection.
+    fn object(&self, name: &str) -> String {
+        format!("{}/{name}", self.collection.path)
+    }
+
+    async fn get(&mut self, query: &str) -> Result<Response, Trouble> {
+        let path = self.path(query);
+        self.requests.get(&path).await
+    }
+
+    async fn list(&mut self, query: &str) -> Result<List, Trouble> {
+        List::read(self.get(query).await?)
+    }
+
+    /// What was there at a resourceVersion.
+    async fn exact(&mut self, version: u64) -> Result<List, Trouble> {
+        let exact = format!("resourceVersion={version}&resourceVersionMatch=Exact");
+        self.list(&exact).await
+    }
+}
+
+/// Tries rules one after the other, each by its function.
+macro_rules! try_rules {
+    ($probe:ident: $($rule:ident by $check:path;)*) => {
+        $(
+            let checked = $check(&mut *$probe).await;
+            $probe.note(&$rule, checked)?;
+        )*
+    };
+}
+
+use try_rules;

@@ -1,0 +1,172 @@
+//! What is asked: a collection that is small enough to be read as a whole, since a server may
+//! ignore a limit.
+
+use http::{Method, StatusCode};
+use serde_json::json;
+
+use super::list::List;
+use super::requests::{JSON, Requests, Trouble};
+use super::{KubeEndpoint, KubeProbeError};
+use crate::progress::{Counted, Progress};
+use crate::seed::kube::{Api, Namespaces};
+use kube_api::client::KubeError;
+
+/// Collections that a cluster has and that are small in most, in the order in which they are
+/// looked at.
+const CANDIDATES: [&str; 5] = [
+    "/api/v1/namespaces/kube-system/configmaps",
+    "/api/v1/namespaces/default/configmaps",
+    "/api/v1/namespaces",
+    "/api/v1/nodes",
+    "/api/v1/namespaces/kube-system/pods",
+];
+/// Objects that a collection must and may have.
+const FEWEST: u64 = 4;
+const MOST: u64 = 200;
+/// Objects that are read to estimate a collection's size, and how large it may be.
+const SAMPLE: u64 = 3;
+const MOST_BYTES: u64 = 4 << 20;
+/// Objects in a collection of our own.
+const FURNISHED: usize = 25;
+/// The resource of a collection of our own.
+const RESOURCE: &str = "configmaps";
+
+/// What is asked.
+#[derive(Debug)]
+pub(super) struct Collection {
+    /// Its path.
+    pub(super) path: String,
+    /// The kind of its objects.
+    pub(super) kind: String,
+    /// What its first list held.
+    pub(super) base: List,
+}
+
+impl Collection {
+    /// The name of its object `nth`; there are [`FEWEST`] at least.
+    pub(super) fn name(&self, nth: usize) -> String {
+        let key = self.base.items.get(nth).map_or("", |(key, _)| key);
+        key.rsplit('/').next().unwrap_or_default().to_owned()
+    }
+}
+
+/// The first collection of a cluster that is small: counted and sampled by a page of three objects
+/// before it is read.
+///
+/// # Errors
+/// The API is lost.
+pub(super) async fn find(requests: &mut Requests) -> Result<Option<Collection>, KubeProbeError> {
+    for path in CANDIDATES {
+        let sampled = requests.get(&format!("{path}?limit={SAMPLE}")).await;
+        let sampled = match sampled.map(|response| (response.body.len() as u64, response)) {
+            Ok((bytes, response)) => List::read(response).map(|page| (bytes, page)),
+            Err(trouble) => Err(trouble),
+        };
+        let (bytes, page) = match sampled {
+            Ok(sampled) => sampled,
+            Err(Trouble::Lost(error)) => return Err(error.into()),
+            Err(_) => continue,
+        };
+        // A server that returns no page has said by then how much it is.
+        let total = match (&page.token, page.remaining) {
+            (Some(_), None) => continue,
+            (_, remaining) => page.items.len() as u64 + remaining.unwrap_or(0),
+        };
+        let estimate = bytes / (page.items.len() as u64).max(1) * total;
+        if !(FEWEST..=MOST).contains(&total) || estimate > MOST_BYTES {
+            continue;
+        }
+        if let Some(found) = look(requests, path).await? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// Lists a collection that is known to be small; `None` where that is not allowed, or has too few
+/// objects.
+///
+/// # Errors
+/// The API is lost.
+pub(super) async fn look(
+    requests: &mut Requests,
+    path: &str,
+) -> Result<Option<Collection>, KubeProbeError> {
+    let listed = requests.get(path).await.and_then(List::read);
+    let base = match listed {
+        Ok(base) => base,
+        Err(Trouble::Lost(error)) => return Err(error.into()),
+        Err(_) => return Ok(None),
+    };
+    let kind = base.json["kind"].as_str().unwrap_or_default();
+    let kind = kind.strip_suffix("List").unwrap_or(kind).to_owned();
+    let is_enough = base.items.len() as u64 >= FEWEST;
+    Ok(is_enough.then(|| Collection {
+        path: path.to_owned(),
+        kind,
+        base,
+    }))
+}
+
+/// A namespace of our own with some objects.
+#[derive(Debug)]
+pub(super) struct Own {
+    api: Api,
+    namespaces: Namespaces,
+}
+
+impl Own {
+    /// Names it; asks nobody.
+    pub(super) fn new(endpoint: &KubeEndpoint, run_id: &str) -> Self {
+        Self {
+            api: Api {
+                url: endpoint.url.clone(),
+                access: endpoint.access.clone(),
+            },
+            namespaces: Namespaces::new(run_id, 0, 1),
+        }
+    }
+
+    /// The path of its collection.
+    pub(super) fn collection(&self) -> String {
+        let name = self.namespaces.names().first();
+        let name = name.map_or("", String::as_str);
+        format!("/api/v1/namespaces/{name}/{RESOURCE}")
+    }
+
+    /// Makes the namespace, and some objects so that there is something to read.
+    ///
+    /// # Errors
+    /// [`KubeProbeError`] with what the API says.
+    pub(super) async fn create(&self, requests: &mut Requests) -> Result<(), KubeProbeError> {
+        self.namespaces.create(&self.api).await?;
+        let path = self.collection();
+        for i in 0..FURNISHED {
+            let parity = if i % 2 == 0 { "even" } else { "odd" };
+            let object = json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": format!("read-{i:03}"), "labels": {"parity": parity, "read": "yes"}},
+                "data": {"value": "value"},
+            });
+            let sent = requests.send(Method::POST, &path, JSON, JSON, object.to_string());
+            let refused = match sent.await {
+                Ok(response) if response.code == StatusCode::CREATED.as_u16() => continue,
+                Ok(response) => response.shown(),
+                Err(Trouble::Lost(error)) => return Err(error.into()),
+                Err(Trouble::NotTried(why) | Trouble::Broken(why)) => why,
+            };
+            let refused = KubeError::Body(format!("POST {path}: {refused}"));
+            return Err(refused.into());
+        }
+        Ok(())
+    }
+
+    /// Removes the namespace with what is in it, within five minutes.
+    ///
+    /// # Errors
+    /// What is left, and how it is removed.
+    pub(super) async fn remove(self, progress: &Progress) -> Result<(), KubeProbeError> {
+        let phase = progress.phase("removing the namespace", 1, Counted::Namespaces);
+        Ok(self.namespaces.remove(&self.api, RESOURCE, &phase).await?)
+    }
+}

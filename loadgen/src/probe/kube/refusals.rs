@@ -1,0 +1,157 @@
+//! Rules of requests that are refused: by which code and reason.
+
+use http::Method;
+use kube_api::client::KubeError;
+
+use super::requests::{JSON, in_query};
+use super::rules::*;
+use super::{Checked, Probe};
+use crate::probe::found;
+use crate::probe::rule::Rule;
+
+/// A resourceVersion that does not come while a probe runs is so far ahead.
+const AHEAD: u64 = 1_000_000_000;
+/// A name that no object has.
+const NOBODY: &str = "loadgen-test-none";
+
+/// Tries all of them.
+///
+/// # Errors
+/// The API is lost.
+pub(super) async fn try_all(probe: &mut Probe) -> Result<(), KubeError> {
+    let n = probe.collection.base.version;
+    let page = probe.list("limit=2").await;
+    let token = page.ok().and_then(|page| page.token);
+    let token = in_query(token.as_deref().unwrap_or_default());
+    let labels = in_query("a in");
+    let fields = in_query("spec.none=any");
+    let refused: [(&'static Rule, String, u16, &str); 13] = [
+        (
+            &ERROR_MATCH,
+            "resourceVersionMatch=NotOlderThan".to_owned(),
+            422,
+            "Invalid",
+        ),
+        (
+            &ERROR_MATCH_UNKNOWN,
+            format!("resourceVersion={n}&resourceVersionMatch=Newest"),
+            422,
+            "Invalid",
+        ),
+        (
+            &ERROR_EXACT_ZERO,
+            "resourceVersion=0&resourceVersionMatch=Exact".to_owned(),
+            422,
+            "Invalid",
+        ),
+        (
+            &ERROR_MATCH_CONTINUE,
+            format!("limit=2&continue={token}&resourceVersion={n}&resourceVersionMatch=Exact"),
+            422,
+            "Invalid",
+        ),
+        (
+            &ERROR_VERSION_CONTINUE,
+            format!("limit=2&continue={token}&resourceVersion={n}"),
+            400,
+            "BadRequest",
+        ),
+        (
+            &ERROR_INITIAL_EVENTS,
+            "sendInitialEvents=true".to_owned(),
+            422,
+            "Invalid",
+        ),
+        (
+            &ERROR_TOKEN,
+            "limit=2&continue=bm8gdG9rZW4".to_owned(),
+            400,
+            "BadRequest",
+        ),
+        (&ERROR_LIMIT, "limit=many".to_owned(), 400, "BadRequest"),
+        (
+            &ERROR_VERSION,
+            "resourceVersion=new".to_owned(),
+            400,
+            "BadRequest",
+        ),
+        (
+            &ERROR_LABELS,
+            format!("labelSelector={labels}"),
+            400,
+            "BadRequest",
+        ),
+        (
+            &ERROR_FIELDS,
+            format!("fieldSelector={fields}"),
+            400,
+            "BadRequest",
+        ),
+        (
+            &ERROR_WATCH_MATCH,
+            format!("watch=true&resourceVersion={n}&resourceVersionMatch=NotOlderThan"),
+            422,
+            "Invalid",
+        ),
+        (
+            &ERROR_WATCH_EXACT,
+            format!(
+                "watch=true&sendInitialEvents=true&resourceVersion={n}&resourceVersionMatch=Exact"
+            ),
+            422,
+            "Invalid",
+        ),
+    ];
+    for (rule, query, code, reason) in refused {
+        let checked = refusal(probe, &query, code, reason).await;
+        probe.note(rule, checked)?;
+    }
+    let checked = not_found(probe).await;
+    probe.note(&ERROR_NOT_FOUND, checked)?;
+    let checked = accept(probe).await;
+    probe.note(&ERROR_ACCEPT, checked)?;
+    let checked = future(probe).await;
+    probe.note(&ERROR_FUTURE, checked)?;
+    Ok(())
+}
+
+/// Whether a query is refused by this code and reason. One that is not may begin a watch, so each
+/// is asked on a connection of its own.
+async fn refusal(probe: &mut Probe, query: &str, code: u16, reason: &str) -> Checked {
+    let path = probe.path(query);
+    let watched = probe.requests.watch(&path, JSON, |_| true).await?;
+    Ok(match watched.refused {
+        Some(response) => found(response.is_status(code, reason), response.shown()),
+        None => found(false, "200"),
+    })
+}
+
+async fn not_found(probe: &mut Probe) -> Checked {
+    let path = probe.object(NOBODY);
+    let response = probe.requests.get(&path).await?;
+    let is_named = response.json["details"]["name"] == NOBODY;
+    let holds = response.is_status(404, "NotFound") && is_named;
+    Ok(found(holds, response.shown()))
+}
+
+async fn accept(probe: &mut Probe) -> Checked {
+    let path = probe.path("limit=1");
+    let none = "application/nothing";
+    let sent = probe
+        .requests
+        .send(Method::GET, &path, none, JSON, String::new());
+    let response = sent.await?;
+    // Words and form of this one differ between servers.
+    Ok(found(response.code == 406, response.shown()))
+}
+
+async fn future(probe: &mut Probe) -> Checked {
+    let version = probe.collection.base.version + AHEAD;
+    let query = format!("resourceVersion={version}&resourceVersionMatch=NotOlderThan&limit=1");
+    let response = probe.get(&query).await?;
+    let causes = response.json["details"]["causes"].as_array();
+    let mut causes = causes.into_iter().flatten();
+    let is_told = causes.any(|cause| cause["reason"] == "ResourceVersionTooLarge");
+    let holds = response.is_status(504, "Timeout") && is_told;
+    Ok(found(holds, response.shown()))
+}

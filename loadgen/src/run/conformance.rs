@@ -1,0 +1,62 @@
+//! What an endpoint that is there honours of the contract, by rules that only read, before anything
+//! is measured on it.
+
+use etcd_api::client::config::ClientConfig;
+use tokio_util::sync::CancellationToken;
+
+use super::Run;
+use super::target::{Target, unusable};
+use crate::exit::Failure;
+use crate::probe::kube::KubeEndpoint;
+use crate::probe::{Access, Document, Verdict, kube, probe};
+use crate::servers::target_spec::TargetSpec;
+use crate::to_result;
+
+impl Run<'_> {
+    /// Notes what the endpoint honours, and says which rules it breaks.
+    ///
+    /// # Errors
+    /// [`Failure`] with exit code 2 when it cannot be reached.
+    pub(super) async fn conformance(
+        &mut self,
+        target: &Target,
+        stop: &CancellationToken,
+    ) -> Result<(), Failure> {
+        let document = match self.probed(target, stop).await {
+            // Why it was stopped says more.
+            Err(_) if stop.is_cancelled() => return Ok(()),
+            probed => probed?,
+        };
+        for finding in &document.rules {
+            if finding.verdict == Verdict::Broken {
+                let (rule, came) = (finding.rule, &finding.came);
+                self.progress
+                    .say(&format!("{target}: breaks the rule {rule}: {came}"));
+            }
+        }
+        let found = to_result::conformance(&target.name, &document);
+        self.result.report.conformance.push(found);
+        Ok(())
+    }
+
+    async fn probed(&self, target: &Target, stop: &CancellationToken) -> Result<Document, Failure> {
+        let bad = |error: &dyn std::fmt::Display| unusable(target, error);
+        let (launcher, run_id) = (&self.plan.launcher, &self.plan.run_id);
+        if let TargetSpec::Etcd(endpoints) = &target.spec {
+            let config = ClientConfig {
+                endpoints: ClientConfig::new(endpoints).map_err(|e| bad(&e))?.endpoints,
+                ..launcher.connect.clone()
+            };
+            let probed = probe(&config, Access::Read, run_id, stop).await;
+            return probed.map_err(|e| bad(&e));
+        }
+        let (url, access) = launcher.kube_of(&target.spec).map_err(|e| bad(&e))?;
+        let endpoint = KubeEndpoint {
+            url: url.trim_end_matches('/').to_owned(),
+            access,
+            storage: None,
+        };
+        let probed = kube::probe(&endpoint, false, run_id, self.progress, stop).await;
+        probed.map_err(|e| bad(&e))
+    }
+}

@@ -1,0 +1,232 @@
+//! A member of a cluster that is lost, or stops leading, while the cluster is measured: the result
+//! says what happened to which requests, and what is left is measured on.
+
+#[path = "support/etcd_cluster.rs"]
+mod etcd_cluster;
+#[allow(dead_code, reason = "the other tests run a scenario to its end")]
+#[path = "support/small_run.rs"]
+mod small_run;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Lines};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use etcd_api::client::Client;
+use etcd_api::client::config::ClientConfig;
+use etcd_api::proto::etcdserverpb::PutRequest;
+use etcd_cluster::EtcdCluster;
+use serde_json::Value;
+use small_run::{count, load, saved};
+
+/// 200 gets and 100 updates a second for six seconds, a connection of each to each member.
+const SCENARIO: &str = r#"
+name = "small"
+summary = "a schedule over three members"
+repeats = 1
+
+[[data_set]]
+name = "few"
+kind = "raw"
+objects = 300
+object_size = 1_000
+seed = 1
+
+[[case]]
+name = "scheduled"
+duration = "6s"
+load = [
+    { name = "gets", operation = "get", arrivals = { constant = 300 }, connections = 3 },
+    { name = "serializable", operation = "get-serializable", arrivals = { constant = 300 }, connections = 3 },
+    { name = "updates", operation = "update", arrivals = { constant = 90 }, connections = 3 },
+]
+"#;
+/// Requests that are due of each load, in the order of the loads.
+const DUE: [(&str, u64); 3] = [("gets", 1_800), ("serializable", 1_800), ("updates", 540)];
+/// How long a member hangs before it is killed.
+const HANGS_FOR: Duration = Duration::from_millis(500);
+
+/// A run that goes on.
+struct Running {
+    folder: tempfile::TempDir,
+    child: Child,
+    said: Vec<String>,
+    log: Lines<BufReader<ChildStderr>>,
+}
+
+impl Running {
+    /// Starts `loadgen run` in a folder of its own.
+    fn start(args: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        fs::write(folder.path().join("small.toml"), SCENARIO).expect("a folder");
+        let mut child = Command::new(assert_cmd::cargo::cargo_bin("loadgen"))
+            .arg("run")
+            .args(args)
+            .args(["--out", "out"])
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let log = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+        Self {
+            folder,
+            child,
+            said: Vec::new(),
+            log,
+        }
+    }
+
+    /// Reads what it says until a line has these words.
+    fn until(&mut self, words: &str) {
+        while !self.said.last().is_some_and(|line| line.contains(words)) {
+            let line = self.log.next().and_then(Result::ok);
+            let line = line.unwrap_or_else(|| panic!("it never says {words}: {:?}", self.said));
+            self.said.push(line);
+        }
+    }
+
+    /// Exit code, report, and all that was said.
+    fn ended(mut self) -> (Option<i32>, Value, String) {
+        self.said.extend(self.log.by_ref().map_while(Result::ok));
+        let status = self.child.wait().expect("it ends");
+        let report = saved(&self.folder.path().join("out"));
+        (status.code(), report, self.said.join("\n"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already; either way it must be reaped.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Kills a member while the schedule runs, and returns what came of it. Requests to a member that
+/// hangs wait, so that some are lost with it.
+async fn run_with_a_death(leads: bool) -> Option<(Option<i32>, Value, String, String)> {
+    let mut cluster = EtcdCluster::start(3)?;
+    let endpoints = cluster.urls().join(",");
+    let leader = cluster.leader().await;
+    // The first endpoint is the one that seeding goes through.
+    let killed = match leads {
+        true => leader,
+        false => (0..3).rev().find(|nth| *nth != leader).expect("a follower"),
+    };
+    let url = cluster.urls()[killed].clone();
+    let ended = tokio::task::spawn_blocking(move || {
+        let mut run = Running::start(&["./small.toml", "--etcd", &endpoints]);
+        run.until("/scheduled …");
+        // Two seconds of it warm up.
+        thread::sleep(Duration::from_secs(4));
+        cluster.kill_hanging(killed, HANGS_FOR);
+        run.ended()
+    });
+    let (code, report, log) = ended.await.expect("no panic");
+    Some((code, report, log, url))
+}
+
+/// What holds whichever member was lost.
+#[track_caller]
+fn assert_accounted(code: Option<i32>, report: &Value, log: &str, killed: &str) {
+    let case = &report["cases"][0];
+    assert_eq!(code, Some(1), "{log}");
+    assert_eq!(case["outcome"]["state"], "failed", "{case:#}");
+    let mut errors = 0;
+    for (name, due) in DUE {
+        let load = load(report, name);
+        assert_eq!(load["requests"], due, "each that was due has ended: {load}");
+        let failed = count(&load["errors"]);
+        errors += failed;
+        assert!(
+            failed < due / 3,
+            "others go on at the other members: {load}"
+        );
+        let times = &load["latency_ms"];
+        assert_eq!(count(&times["n"]) + failed, due, "{load}");
+        if failed > 0 {
+            let samples = load["error_samples"].as_array().expect("samples");
+            let first = samples[0].as_str().unwrap_or_default();
+            assert!(first.contains("Unavailable"), "by its code: {samples:?}");
+            assert!(
+                times["max"].as_f64() > Some(100.0),
+                "the gap is in it: {times}"
+            );
+        }
+    }
+    assert!(errors > 0, "what hung was lost: {case:#}");
+    // Nobody knows what the member did that is gone; the others were measured to the end.
+    let members = case["server"]["members"].as_array().expect("members");
+    assert_eq!(members.len(), 2, "{members:?}");
+    for member in members {
+        let url = member["endpoint"].as_str().expect("a URL");
+        assert!(!url.starts_with(killed), "{member}");
+        assert!(member["cpu_s"].as_f64() > Some(0.0), "{member}");
+    }
+    let sum: u64 = members
+        .iter()
+        .map(|member| count(&member["rss_idle"]))
+        .sum();
+    assert_eq!(count(&case["server"]["rss_idle"]), sum, "{case:#}");
+}
+
+#[tokio::test]
+async fn a_follower_that_dies_costs_its_own_requests_and_is_told() {
+    let Some((code, report, log, killed)) = run_with_a_death(false).await else {
+        return;
+    };
+    assert_accounted(code, &report, &log, &killed);
+}
+
+#[tokio::test]
+async fn a_leader_that_dies_costs_an_election_and_is_told() {
+    let Some((code, report, log, killed)) = run_with_a_death(true).await else {
+        return;
+    };
+    assert_accounted(code, &report, &log, &killed);
+    // Writes wait for another leader wherever they were sent.
+    let updates = load(&report, "updates");
+    assert!(
+        updates["latency_ms"]["max"].as_f64() > Some(500.0),
+        "{updates}"
+    );
+}
+
+/// What holds somebody's data is not measured on when its leader changes.
+#[tokio::test]
+async fn a_change_of_leader_stops_what_is_measured_on_somebodys_cluster() {
+    let Some(cluster) = EtcdCluster::start(3) else {
+        return;
+    };
+    let endpoints = cluster.urls().join(",");
+    let config = ClientConfig::new(&endpoints).expect("URLs");
+    let client = Client::connect(config).await.expect("it is there");
+    for i in 0..50 {
+        let put = PutRequest {
+            key: format!("/theirs/{i:03}").into(),
+            value: vec![b'x'; 500].into(),
+            ..PutRequest::default()
+        };
+        client.kv().put(put).await.expect("it takes a write");
+    }
+    let started = tokio::task::spawn_blocking(move || {
+        let prefix = ["--prefix", "/theirs/", "--pause", "1s", "--repeats", "30"];
+        let target = ["--etcd", &endpoints, "--strategies", "paged:10"];
+        let mut run = Running::start(&[&target[..], &prefix].concat());
+        run.until("before the load");
+        run
+    });
+    let run = started.await.expect("no panic");
+    cluster.move_leader().await;
+    let ended = tokio::task::spawn_blocking(|| run.ended());
+    let (code, report, log) = ended.await.expect("no panic");
+    assert_eq!(code, Some(4), "{log}");
+    assert!(log.contains("the leader has changed"), "{log}");
+    assert_ne!(
+        report["cases"][0]["outcome"]["state"], "measured",
+        "{report:#}"
+    );
+}

@@ -1,0 +1,299 @@
+//! The Kubernetes tier in front of three members of etcd, one of which is lost: a list is whole or
+//! an error, an acknowledged write is there, and a watch goes on or says 410.
+
+#[path = "support/etcd_cluster.rs"]
+mod etcd_cluster;
+#[allow(dead_code, reason = "the other tests ask for other things")]
+#[path = "support/served.rs"]
+mod served;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, header};
+use http_body_util::BodyExt as _;
+use kube_api::client::{Connection, KubeAccess, Options, read_whole};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use etcd_cluster::EtcdCluster;
+use served::Served;
+
+const COLLECTION: &str = "/api/v1/namespaces/ns/configmaps";
+const WATCHERS: usize = 3;
+/// Writes before and after the death.
+const BEFORE: Duration = Duration::from_secs(1);
+const AFTER: Duration = Duration::from_secs(6);
+/// From one write to the next, and from one list to the next.
+const WRITE_EVERY: Duration = Duration::from_millis(20);
+const LIST_EVERY: Duration = Duration::from_millis(50);
+/// How long a response may take, and how long watches may take to catch up in the end.
+const WITHIN: Duration = Duration::from_secs(20);
+const LONGEST_BODY: usize = 8 << 20;
+
+/// What was written: objects by name, each with its resourceVersion where it was acknowledged.
+#[derive(Debug, Default)]
+struct Written {
+    acknowledged: BTreeMap<String, u64>,
+    /// Written or not: the response was an error, or none.
+    unknown: BTreeSet<String>,
+}
+
+type Shared = Arc<Mutex<Written>>;
+
+/// What a watcher has.
+#[derive(Debug, Default)]
+struct Watched {
+    /// Objects that came as events, or in a list after a 410.
+    seen: BTreeMap<String, u64>,
+    /// How often it went on, and how often it began anew.
+    resumed: u32,
+    relisted: u32,
+}
+
+async fn ask(url: &str, method: Method, path: &str, body: String) -> Result<(u16, Value), String> {
+    let sent = async {
+        let connection = Connection::new(url, KubeAccess::default(), Options::default());
+        let mut connection = connection.map_err(|e| e.to_string())?;
+        let mut headers = HeaderMap::new();
+        let media = HeaderValue::from_static("application/json");
+        headers.insert(header::CONTENT_TYPE, media);
+        let sent = connection.send(method, path, headers, body.into()).await;
+        let response = sent.map_err(|e| e.to_string())?;
+        let code = response.status().as_u16();
+        let body = read_whole(response.into_body(), LONGEST_BODY).await;
+        let body = body.map_err(|e| e.to_string())?;
+        let json = serde_json::from_slice(&body).map_err(|e| e.to_string())?;
+        Ok((code, json))
+    };
+    timeout(WITHIN, sent).await.map_err(|e| e.to_string())?
+}
+
+fn version(object: &Value) -> u64 {
+    let text = object["metadata"]["resourceVersion"].as_str();
+    text.and_then(|text| text.parse().ok())
+        .expect("a resourceVersion")
+}
+
+fn name(object: &Value) -> String {
+    object["metadata"]["name"]
+        .as_str()
+        .expect("a name")
+        .to_owned()
+}
+
+/// Creates one object after the other, each once.
+async fn write(url: String, written: Shared, stop: CancellationToken) {
+    for i in 0.. {
+        if stop.is_cancelled() {
+            return;
+        }
+        let name = format!("object-{i:05}");
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+        let created = ask(&url, Method::POST, COLLECTION, object.to_string()).await;
+        match created {
+            Ok((201, object)) => {
+                let acknowledged = &mut written.lock().acknowledged;
+                acknowledged.insert(name, version(&object));
+            }
+            Ok((500 | 503 | 504, _)) | Err(_) => drop(written.lock().unknown.insert(name)),
+            Ok((code, status)) => panic!("{name}: {code} {status}"),
+        }
+        sleep(WRITE_EVERY).await;
+    }
+}
+
+/// Lists consistently; each list must have all that was acknowledged before it was asked for.
+/// Returns how many were whole, and how many were errors.
+async fn list(url: String, written: Shared, stop: CancellationToken) -> (u32, u32) {
+    let (mut whole, mut errors) = (0, 0);
+    while !stop.is_cancelled() {
+        let due = written.lock().acknowledged.clone();
+        match ask(&url, Method::GET, COLLECTION, String::new()).await {
+            Ok((200, list)) => {
+                let items = list["items"].as_array().expect("items");
+                let items: BTreeMap<_, _> = items.iter().map(|o| (name(o), version(o))).collect();
+                let missing = due
+                    .iter()
+                    .find(|(name, version)| items.get(*name) != Some(version));
+                assert_eq!(missing, None, "of {}", items.len());
+                whole += 1;
+            }
+            Ok((429 | 500..600, status)) => {
+                assert_eq!(status["kind"], "Status", "{status}");
+                errors += 1;
+            }
+            Ok((code, status)) => panic!("{code} {status}"),
+            Err(error) => panic!("a list was cut off: {error}"),
+        }
+        sleep(LIST_EVERY).await;
+    }
+    (whole, errors)
+}
+
+/// Watches from the first object on, goes on where a stream ends, and lists again after a 410.
+async fn watch(url: String, from: u64, watched: Arc<Mutex<Watched>>, stop: CancellationToken) {
+    let mut at = from;
+    while !stop.is_cancelled() {
+        let went_on = tokio::select! {
+            went_on = watch_once(&url, at, &watched) => went_on,
+            () = stop.cancelled() => return,
+        };
+        match went_on {
+            Ok(last) => {
+                at = last;
+                watched.lock().resumed += 1;
+            }
+            Err(()) => {
+                let Ok((200, list)) = ask(&url, Method::GET, COLLECTION, String::new()).await
+                else {
+                    continue;
+                };
+                at = version(&list);
+                let mut watched = watched.lock();
+                for object in list["items"].as_array().expect("items") {
+                    watched.seen.entry(name(object)).or_insert(version(object));
+                }
+                watched.relisted += 1;
+            }
+        }
+        sleep(WRITE_EVERY).await;
+    }
+}
+
+/// One stream until it ends: the resourceVersion to go on from, or an error where that is gone.
+async fn watch_once(url: &str, from: u64, watched: &Mutex<Watched>) -> Result<u64, ()> {
+    let path = format!("{COLLECTION}?watch=true&resourceVersion={from}");
+    let connection = Connection::new(url, KubeAccess::default(), Options::default());
+    let mut connection = connection.expect("a URL");
+    let sent = connection.send(Method::GET, &path, HeaderMap::new(), Bytes::new());
+    let response = match sent.await {
+        Ok(response) if response.status().is_success() => response,
+        Ok(response) if response.status() == 410 => return Err(()),
+        _ => return Ok(from),
+    };
+    let mut at = from;
+    let mut body = response.into_body();
+    let mut unread = Vec::new();
+    while let Some(Ok(frame)) = body.frame().await {
+        unread.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
+        while let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = unread.drain(..=end).collect();
+            let event: Value = serde_json::from_slice(&line).expect("an event");
+            let object = &event["object"];
+            match event["type"].as_str() {
+                Some("ADDED") => {
+                    let next = version(object);
+                    assert!(next > at, "{event} after {at}");
+                    at = next;
+                    let again = watched.lock().seen.insert(name(object), next);
+                    assert_eq!(again, None, "{event} came twice");
+                }
+                Some("ERROR") if object["code"] == 410 => return Err(()),
+                Some("ERROR") => return Ok(at),
+                other => panic!("{other:?}: nothing is changed or deleted: {event}"),
+            }
+        }
+    }
+    Ok(at)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_are_whole_and_watches_go_on_when_the_leader_of_the_storage_dies() {
+    let Some(mut cluster) = EtcdCluster::start(3) else {
+        return;
+    };
+    let endpoints = cluster.urls().join(",");
+    let tier = tokio::task::spawn_blocking(move || {
+        let tier = Served::kube_over(&endpoints);
+        let first = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "first"}});
+        tier.post(COLLECTION, &first);
+        tier
+    });
+    let tier = tier.await.expect("no panic");
+    let (_, base) = ask(&tier.url, Method::GET, COLLECTION, String::new())
+        .await
+        .expect("a list");
+
+    let written: Shared = Arc::default();
+    let (stop_writing, stop) = (CancellationToken::new(), CancellationToken::new());
+    let writer = write(tier.url.clone(), Arc::clone(&written), stop_writing.clone());
+    let writer = tokio::spawn(writer);
+    let lister = tokio::spawn(list(tier.url.clone(), Arc::clone(&written), stop.clone()));
+    let watched: Vec<Arc<Mutex<Watched>>> = (0..WATCHERS).map(|_| Arc::default()).collect();
+    let watchers: Vec<_> = watched
+        .iter()
+        .map(|watched| {
+            let watched = Arc::clone(watched);
+            tokio::spawn(watch(
+                tier.url.clone(),
+                version(&base),
+                watched,
+                stop.clone(),
+            ))
+        })
+        .collect();
+
+    sleep(BEFORE).await;
+    let before = written.lock().acknowledged.len();
+    let leader = cluster.leader().await;
+    let killing = tokio::task::spawn_blocking(move || {
+        cluster.kill_hanging(leader, Duration::ZERO);
+        cluster
+    });
+    let _cluster = killing.await.expect("no panic");
+    sleep(AFTER).await;
+    stop_writing.cancel();
+    writer.await.expect("no panic");
+    let acknowledged = written.lock().acknowledged.clone();
+    assert!(
+        before > 0 && acknowledged.len() > before,
+        "{before} and {}",
+        acknowledged.len()
+    );
+
+    let has_all = |watched: &Arc<Mutex<Watched>>| {
+        let watched = watched.lock();
+        acknowledged
+            .iter()
+            .all(|(name, version)| watched.seen.get(name) == Some(version))
+    };
+    let caught_up = async {
+        while !watched.iter().all(has_all) {
+            sleep(LIST_EVERY).await;
+        }
+    };
+    timeout(WITHIN, caught_up)
+        .await
+        .expect("each watch has each acknowledged write");
+    stop.cancel();
+    let (whole, errors) = lister.await.expect("each list is whole or an error");
+    assert!(whole > 0, "{whole} lists, {errors} errors");
+    for watcher in watchers {
+        watcher.await.expect("each event came once and in order");
+    }
+    let unknown = written.lock().unknown.clone();
+    for watched in &watched {
+        let watched = watched.lock();
+        let known = |name: &String| acknowledged.contains_key(name) || unknown.contains(name);
+        let strange = watched
+            .seen
+            .keys()
+            .find(|name| *name != "first" && !known(name));
+        assert_eq!(strange, None, "nobody has written it");
+    }
+    let sums = watched.iter().map(|watched| {
+        let watched = watched.lock();
+        (watched.resumed, watched.relisted)
+    });
+    println!(
+        "{} writes acknowledged, {} unknown; {whole} lists whole, {errors} errors; watches resumed and listed again {:?}",
+        acknowledged.len(),
+        unknown.len(),
+        sums.collect::<Vec<_>>()
+    );
+}

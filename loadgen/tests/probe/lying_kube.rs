@@ -1,0 +1,234 @@
+//! A Kubernetes API in front of another one, which passes on everything but for one lie.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Full, StreamBody, combinators::BoxBody};
+use hyper::body::{Frame, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use kube_api::client::{Connection, KubeAccess, Options};
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::StreamExt as _;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+
+use crate::kube_lies::{Asked, KubeLie};
+
+type Body = BoxBody<Bytes, Infallible>;
+
+/// A running server; dropped, it stops.
+pub(crate) struct LyingKube {
+    address: SocketAddr,
+    asked: Arc<Mutex<Vec<String>>>,
+    _stop: oneshot::Sender<()>,
+}
+
+impl LyingKube {
+    /// Starts one in front of the API at `behind`, on a free port.
+    pub(crate) fn start(behind: &str, lie: KubeLie) -> Self {
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let (stop, mut stopped) = oneshot::channel();
+        let (bound, address) = std::sync::mpsc::channel();
+        let relay = Relay {
+            behind: behind.to_owned(),
+            lie,
+            asked: Arc::clone(&asked),
+        };
+        thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime");
+            runtime.block_on(async {
+                let listener = TcpListener::bind(("127.0.0.1", 0)).await;
+                let listener = listener.expect("a free port");
+                let address = listener.local_addr().expect("it is bound");
+                bound.send(address).expect("the test waits for it");
+                loop {
+                    let accepted = tokio::select! {
+                        accepted = listener.accept() => accepted,
+                        _ = &mut stopped => return,
+                    };
+                    let (socket, _) = accepted.expect("a connection");
+                    // Else a response waits for the acknowledgement of its head.
+                    socket.set_nodelay(true).expect("a socket's option");
+                    let relay = relay.clone();
+                    let service = service_fn(move |request| {
+                        let relay = relay.clone();
+                        async move { Ok::<_, Infallible>(relay.pass_on(request).await) }
+                    });
+                    let serving =
+                        http1::Builder::new().serve_connection(TokioIo::new(socket), service);
+                    // A client that hangs up is no matter.
+                    tokio::spawn(async move { serving.await.unwrap_or_default() });
+                }
+            });
+        });
+        Self {
+            address: address.recv().expect("the server binds"),
+            asked,
+            _stop: stop,
+        }
+    }
+
+    /// As a target.
+    pub(crate) fn target(&self) -> String {
+        format!("kube:http://{}", self.address)
+    }
+
+    /// Method, path and query of each request.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().expect("no panic holds it").clone()
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Relay {
+    behind: String,
+    lie: KubeLie,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Relay {
+    async fn pass_on(&self, request: Request<Incoming>) -> Response<Body> {
+        let line = format!("{} {}", request.method(), request.uri());
+        let repeated = {
+            let mut asked = self.asked.lock().expect("no panic holds it");
+            let repeated = asked.iter().filter(|before| **before == line).count();
+            asked.push(line);
+            repeated
+        };
+        let accept = request.headers().get(header::ACCEPT).cloned();
+        let media = request.headers().get(header::CONTENT_TYPE).cloned();
+        let query = request.uri().query().unwrap_or_default();
+        let query = form_urlencoded::parse(query.as_bytes());
+        let mut asked = Asked {
+            method: request.method().clone(),
+            path: request.uri().path().to_owned(),
+            query: query.into_owned().collect(),
+            is_json: accept
+                .as_ref()
+                .is_none_or(|accept| accept == "application/json"),
+            json: Value::Null,
+            repeated,
+        };
+        let accept = match self.lie.accepts(accept.as_ref()) {
+            Some(other) => Some(HeaderValue::from_static(other)),
+            None => accept,
+        };
+        let body = request
+            .into_body()
+            .collect()
+            .await
+            .expect("a body")
+            .to_bytes();
+        asked.json = serde_json::from_slice(&body).unwrap_or_default();
+        let before = asked.clone();
+        self.lie.request(&mut asked);
+        if let Some((code, json)) = self.lie.instead(&before) {
+            let code = StatusCode::from_u16(code).expect("a code");
+            return whole(code, format!("{json}\n").into());
+        }
+        let body = match asked.json == before.json {
+            true => body,
+            false => asked.json.to_string().into(),
+        };
+        let mut headers = HeaderMap::new();
+        for (name, value) in [(header::ACCEPT, accept), (header::CONTENT_TYPE, media)] {
+            if let Some(value) = value {
+                headers.insert(name, value);
+            }
+        }
+        let path = match asked.query.is_empty() {
+            true => asked.path.clone(),
+            false => {
+                let mut query = form_urlencoded::Serializer::new(String::new());
+                format!(
+                    "{}?{}",
+                    asked.path,
+                    query.extend_pairs(&asked.query).finish()
+                )
+            }
+        };
+        let connection = Connection::new(&self.behind, KubeAccess::default(), Options::default());
+        let mut connection = connection.expect("a URL");
+        let response = connection
+            .send(asked.method.clone(), &path, headers, body)
+            .await;
+        let response = response.expect("it is there");
+        let code = response.status();
+        if before.is("watch", "true") && code.is_success() {
+            return self.events(before, connection, response.into_body());
+        }
+        let body = response
+            .into_body()
+            .collect()
+            .await
+            .expect("a body")
+            .to_bytes();
+        match serde_json::from_slice::<Value>(&body) {
+            Ok(mut json) => {
+                let was = json.clone();
+                let code = self.lie.response(&before, code.as_u16(), &mut json);
+                let code = StatusCode::from_u16(code).expect("a code");
+                match json == was {
+                    true => whole(code, body),
+                    false => whole(code, format!("{json}\n").into()),
+                }
+            }
+            Err(_) => whole(code, body),
+        }
+    }
+
+    /// A watch's response, event by event.
+    fn events(&self, asked: Asked, connection: Connection, body: Incoming) -> Response<Body> {
+        let (sender, receiver) = mpsc::unbounded_channel::<Bytes>();
+        let lie = self.lie;
+        tokio::spawn(async move {
+            // The connection lives as long as its response is read.
+            let _connection = connection;
+            let mut body = body;
+            let mut unread = Vec::new();
+            while let Some(Ok(frame)) = body.frame().await {
+                let data = frame.into_data().unwrap_or_default();
+                if !asked.is_json {
+                    if sender.send(data).is_err() {
+                        return;
+                    }
+                    continue;
+                }
+                unread.extend_from_slice(&data);
+                while let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
+                    let line: Vec<u8> = unread.drain(..=end).collect();
+                    let mut event = serde_json::from_slice(&line).expect("an event");
+                    let is_told = lie.event(&asked, &mut event);
+                    // Whoever watched may have gone.
+                    if is_told && sender.send(format!("{event}\n").into()).is_err() {
+                        return;
+                    }
+                }
+            }
+        });
+        let frames = UnboundedReceiverStream::new(receiver);
+        let frames = frames.map(|data| Ok::<_, Infallible>(Frame::data(data)));
+        Response::new(StreamBody::new(frames).boxed())
+    }
+}
+
+fn whole(code: StatusCode, body: Bytes) -> Response<Body> {
+    let mut response = Response::new(Full::new(body).boxed());
+    *response.status_mut() = code;
+    response
+}
+
+/// Whether a line of [`LyingKube::asked`] writes.
+pub(crate) fn writes(line: &str) -> bool {
+    !line.starts_with(Method::GET.as_str())
+}

@@ -1,0 +1,194 @@
+//! `loadgen probe` of a Kubernetes API: every rule is honoured by our own tier, each is found broken
+//! where a server breaks it, and what is somebody's is only read, and little of it.
+
+#[path = "probe/kube_lies.rs"]
+mod kube_lies;
+#[path = "probe/lying_kube.rs"]
+mod lying_kube;
+#[allow(dead_code, reason = "the other tests start other servers")]
+#[path = "support/served.rs"]
+mod served;
+
+use std::sync::Mutex;
+use std::thread;
+
+use assert_cmd::Command;
+use serde_json::{Value, json};
+
+use kube_lies::KubeLie;
+use lying_kube::{LyingKube, writes};
+use served::Served;
+
+/// Probes at once: most of a probe's time is spent waiting for watches to end.
+const AT_ONCE: usize = 8;
+
+/// `loadgen probe TARGET`: exit code, JSON, and what was said on standard error.
+fn probe(target: &str, more: &[&str]) -> (Option<i32>, Value, String) {
+    let output = Command::cargo_bin("loadgen")
+        .expect("it is built for its tests")
+        .args(["probe", target, "--format", "json"])
+        .args(more)
+        .output()
+        .expect("it runs");
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    let document = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    (output.status.code(), document, log)
+}
+
+/// Names of the rules with this verdict.
+fn rules<'d>(document: &'d Value, verdict: &str) -> Vec<&'d str> {
+    let rules = document["rules"].as_array().map_or(&[][..], Vec::as_slice);
+    let rules = rules.iter().filter(|rule| rule["verdict"] == verdict);
+    rules
+        .map(|rule| rule["rule"].as_str().expect("a name"))
+        .collect()
+}
+
+/// Creates ConfigMaps in a namespace.
+fn config_maps(server: &Served, namespace: &str, count: usize) {
+    for i in 0..count {
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": format!("theirs-{i:03}")},
+        });
+        server.post(
+            &format!("/api/v1/namespaces/{namespace}/configmaps"),
+            &object,
+        );
+    }
+}
+
+#[track_caller]
+fn assert_honours_all(target: &str) {
+    let (code, document, log) = probe(target, &["--tier", "kube"]);
+    assert_eq!(code, Some(0), "{document:#} {log}");
+    let rules_of = |verdict| rules(&document, verdict);
+    assert_eq!(rules_of("broken"), Vec::<&str>::new(), "{document:#}");
+    assert_eq!(rules_of("not_tried"), Vec::<&str>::new(), "{document:#}");
+    assert_eq!(rules_of("lacking"), Vec::<&str>::new(), "{document:#}");
+    assert_eq!(
+        document["counts"]["honoured"],
+        KubeLie::ALL.len(),
+        "{document:#}"
+    );
+    assert_eq!(document["api"], "kubernetes");
+}
+
+#[test]
+fn our_own_tier_honours_every_rule() {
+    assert_honours_all("bench");
+}
+
+#[test]
+fn our_tier_in_front_of_etcd_honours_every_rule() {
+    let Ok(program) = std::env::var("ETCD_BIN") else {
+        eprintln!("skipped: ETCD_BIN names no etcd");
+        return;
+    };
+    assert_honours_all(&format!("bench+etcd:{program}"));
+}
+
+#[test]
+fn every_rule_is_found_broken_where_a_server_breaks_it() {
+    let lies = Mutex::new(KubeLie::ALL.iter());
+    let missed = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                loop {
+                    let Some(lie) = lies.lock().expect("no panic holds it").next() else {
+                        return;
+                    };
+                    let server = Served::kube();
+                    let lying = LyingKube::start(&server.url, *lie);
+                    let (code, document, log) = probe(&lying.target(), &["--seed-data"]);
+                    let is_found = rules(&document, "broken").contains(&lie.rule());
+                    if !is_found || code != Some(1) {
+                        let found = &document["rules"];
+                        let rule = found.as_array().and_then(|rules| {
+                            rules.iter().find(|finding| finding["rule"] == lie.rule())
+                        });
+                        let missed_one = format!("{lie:?}: exit {code:?}, {rule:?} {log}");
+                        missed.lock().expect("no panic holds it").push(missed_one);
+                    }
+                }
+            });
+        }
+    });
+    let missed = missed.into_inner().expect("no panic holds it");
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+#[test]
+fn what_is_somebodys_is_only_read_unless_it_is_allowed() {
+    let server = Served::kube();
+    config_maps(&server, "default", 6);
+    let namespaces = server.names("namespaces");
+    let relay = LyingKube::start(&server.url, KubeLie::None);
+    let (code, document, log) = probe(&relay.target(), &[]);
+    assert_eq!(code, Some(0), "{document:#} {log}");
+    assert_eq!(document["wrote"], false);
+    let wrote: Vec<_> = relay
+        .asked()
+        .into_iter()
+        .filter(|line| writes(line))
+        .collect();
+    assert_eq!(wrote, Vec::<String>::new());
+    assert_eq!(
+        rules(&document, "broken"),
+        Vec::<&str>::new(),
+        "{document:#}"
+    );
+    assert!(
+        rules(&document, "honoured").contains(&"watch-list"),
+        "{document:#}"
+    );
+    assert!(
+        rules(&document, "not_tried").contains(&"create"),
+        "{document:#}"
+    );
+
+    let (code, document, log) = probe(&relay.target(), &["--seed-data"]);
+    assert_eq!(code, Some(0), "{document:#} {log}");
+    assert_eq!(document["wrote"], true);
+    assert!(
+        rules(&document, "honoured").contains(&"create"),
+        "{document:#}"
+    );
+    assert!(relay.asked().iter().any(|line| writes(line)));
+    assert_eq!(server.names("namespaces"), namespaces, "ours is gone again");
+    assert_eq!(server.names("configmaps").len(), 6);
+}
+
+/// An apiserver ignores a limit at resourceVersion 0, so what is large must not be asked at all.
+#[test]
+fn a_collection_that_is_large_is_counted_and_not_read() {
+    let server = Served::kube();
+    config_maps(&server, "default", 201);
+    let relay = LyingKube::start(&server.url, KubeLie::None);
+    let (code, document, log) = probe(&relay.target(), &[]);
+    assert_eq!(code, Some(0), "{document:#} {log}");
+    let asked = relay.asked();
+    let large = asked
+        .iter()
+        .filter(|line| line.contains("/default/configmaps"));
+    assert_eq!(
+        large.collect::<Vec<_>>(),
+        ["GET /api/v1/namespaces/default/configmaps?limit=3"],
+        "{asked:#?}"
+    );
+    assert_eq!(rules(&document, "honoured"), ["version"], "{document:#}");
+    let why = &document["rules"][1]["came"];
+    assert!(
+        why.as_str()
+            .is_some_and(|why| why.contains("no small collection")),
+        "{why}"
+    );
+}
+
+#[test]
+fn an_api_that_a_target_has_not_is_refused() {
+    let (code, _, log) = probe("kube:http://127.0.0.1:1", &["--tier", "etcd"]);
+    assert_eq!(code, Some(2), "{log}");
+    assert!(log.contains("does not speak etcd's protocol"), "{log}");
+}
