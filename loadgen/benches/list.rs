@@ -72,6 +72,7 @@ async fn start(
         own_program: env!("CARGO_BIN_EXE_loadgen").into(),
         connect: ClientConfig::new("http://127.0.0.1:1").expect("a URL; it is not connected to"),
         kube_access: KubeAccess::default(),
+        contexts: loadgen::servers::Contexts::default(),
     };
     let mut running = launcher
         .start(&TargetSpec::Bench, strategy)

@@ -335,10 +335,12 @@ impl KubeLie {
             Self::AnyBookmark if asked.is("sendInitialEvents", "true") => {
                 asked.set("allowWatchBookmarks", "true");
             }
-            Self::WatchesAll if asked.is_watch() && asked.has("timeoutSeconds") => {
-                if asked.has_only(&["watch", "resourceVersion", "timeoutSeconds"]) {
-                    asked.set("resourceVersion", "0");
-                }
+            Self::WatchesAll
+                if asked.is_watch()
+                    && asked.has("timeoutSeconds")
+                    && asked.has_only(&["watch", "resourceVersion", "timeoutSeconds"]) =>
+            {
+                asked.set("resourceVersion", "0");
             }
             Self::Endless => asked.remove("timeoutSeconds"),
             Self::AnyInitial if asked.is("sendInitialEvents", "false") => {

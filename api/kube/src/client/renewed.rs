@@ -150,7 +150,7 @@ impl Renewed {
 
     /// Reads the file or runs the plugin, and holds what comes. Blocks.
     fn renew(&self) -> Result<Prepared, KubeError> {
-        let renewal = self.from_source();
+        let renewal = self.read_source();
         let mut held = self.held.lock();
         held.tried = Some(Instant::now());
         let (prepared, ends) = renewal?;
@@ -159,7 +159,7 @@ impl Renewed {
         Ok(prepared)
     }
 
-    fn from_source(&self) -> Result<(Prepared, Option<SystemTime>), KubeError> {
+    fn read_source(&self) -> Result<(Prepared, Option<SystemTime>), KubeError> {
         let fixed = self.fixed.clone();
         match &self.source {
             Source::TokenFile(path) => {

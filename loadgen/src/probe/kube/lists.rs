@@ -64,7 +64,7 @@ async fn shape(probe: &mut Probe) -> Checked {
     let newest = newest.unwrap_or(0);
     let holds = kind.ends_with("List")
         && base.json["apiVersion"].is_string()
-        && version == base.version.to_string()
+        && version.as_str() == Some(base.version.to_string().as_str())
         && base.items.iter().all(|(_, version)| *version > 0)
         && (1..=base.version).contains(&newest);
     Ok(found(
