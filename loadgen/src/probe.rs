@@ -193,6 +193,9 @@ impl Probe {
             Err(Error::Refused(Refusal::PermissionDenied)) => {
                 not_tried("this user may not: etcdserver: permission denied")
             }
+            Err(Error::Refused(
+                passing @ (Refusal::NoLeader | Refusal::LeaderChanged | Refusal::Timeout),
+            )) => not_tried(format!("the cluster had no leader: {}", passing.text())),
             Err(error) => Found {
                 verdict: Verdict::Broken,
                 came: error.to_string(),

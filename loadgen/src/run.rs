@@ -482,6 +482,10 @@ impl<'a> Run<'a> {
                 });
             }
         }
+        // Also where a server suffered before its first case began.
+        if self.is_over {
+            exit = exit.and(Exit::Protected);
+        }
         if self.stop.is_cancelled() {
             exit = Exit::Interrupted;
         }

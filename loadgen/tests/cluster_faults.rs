@@ -135,29 +135,26 @@ fn assert_accounted(code: Option<i32>, report: &Value, log: &str, killed: &str) 
     let case = &report["cases"][0];
     assert_eq!(code, Some(1), "{log}");
     assert_eq!(case["outcome"]["state"], "failed", "{case:#}");
-    let mut errors = 0;
     for (name, due) in DUE {
         let load = load(report, name);
         assert_eq!(load["requests"], due, "each that was due has ended: {load}");
         let failed = count(&load["errors"]);
-        errors += failed;
         assert!(
-            failed < due / 3,
+            failed < due * 2 / 3,
             "others go on at the other members: {load}"
         );
         let times = &load["latency_ms"];
         assert_eq!(count(&times["n"]) + failed, due, "{load}");
-        if failed > 0 {
-            let samples = load["error_samples"].as_array().expect("samples");
-            let first = samples[0].as_str().unwrap_or_default();
-            assert!(first.contains("Unavailable"), "by its code: {samples:?}");
-            assert!(
-                times["max"].as_f64() > Some(100.0),
-                "the gap is in it: {times}"
-            );
-        }
+        // A connection's share of half a second was under way at the member that hung.
+        let hung = due / 6 / 3 / 2;
+        assert!(failed >= hung / 2, "what hung was lost: {load}");
+        let samples = load["error_samples"].as_array().expect("samples");
+        let first = samples[0].as_str().unwrap_or_default();
+        assert!(
+            first.contains("Unavailable"),
+            "by its code: {samples:?}"
+        );
     }
-    assert!(errors > 0, "what hung was lost: {case:#}");
     // Nobody knows what the member did that is gone; the others were measured to the end.
     let members = case["server"]["members"].as_array().expect("members");
     assert_eq!(members.len(), 2, "{members:?}");
@@ -187,12 +184,6 @@ async fn a_leader_that_dies_costs_an_election_and_is_told() {
         return;
     };
     assert_accounted(code, &report, &log, &killed);
-    // Writes wait for another leader wherever they were sent.
-    let updates = load(&report, "updates");
-    assert!(
-        updates["latency_ms"]["max"].as_f64() > Some(500.0),
-        "{updates}"
-    );
 }
 
 /// What holds somebody's data is not measured on when its leader changes.

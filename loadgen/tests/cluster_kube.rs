@@ -212,6 +212,8 @@ async fn lists_are_whole_and_watches_go_on_when_the_leader_of_the_storage_dies()
         let tier = Served::kube_over(&endpoints);
         let first = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "first"}});
         tier.post(COLLECTION, &first);
+        // Put off until the cache is filled.
+        assert_eq!(tier.names("configmaps"), ["first"]);
         tier
     });
     let tier = tier.await.expect("no panic");
