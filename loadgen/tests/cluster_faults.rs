@@ -150,10 +150,7 @@ fn assert_accounted(code: Option<i32>, report: &Value, log: &str, killed: &str) 
         assert!(failed >= hung / 2, "what hung was lost: {load}");
         let samples = load["error_samples"].as_array().expect("samples");
         let first = samples[0].as_str().unwrap_or_default();
-        assert!(
-            first.contains("Unavailable"),
-            "by its code: {samples:?}"
-        );
+        assert!(first.contains("Unavailable"), "by its code: {samples:?}");
     }
     // Nobody knows what the member did that is gone; the others were measured to the end.
     let members = case["server"]["members"].as_array().expect("members");

@@ -78,8 +78,11 @@ mod tests {
 
     use super::*;
 
+    /// Both ends of a channel, which a function without captures can reach.
+    type Ends = (Mutex<Sender<()>>, Mutex<Receiver<()>>);
+
     /// Ends a target that hangs, once the watchdog has told.
-    static END: LazyLock<(Mutex<Sender<()>>, Mutex<Receiver<()>>)> = LazyLock::new(|| {
+    static END: LazyLock<Ends> = LazyLock::new(|| {
         let (sender, receiver) = channel();
         (Mutex::new(sender), Mutex::new(receiver))
     });
