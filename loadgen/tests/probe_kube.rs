@@ -1,5 +1,5 @@
-//! `loadgen probe` of a Kubernetes API: every rule is honoured by our own tier, each is found broken
-//! where a server breaks it, and what is somebody's is only read, and little of it.
+//! `loadgen probe` of a Kubernetes API: every rule is honoured by our own tier, each is found
+//! broken where a server breaks it, and what is somebody's is only read, and little of it.
 
 #[path = "probe/kube_lies.rs"]
 mod kube_lies;
