@@ -14,9 +14,9 @@ use load::endpoint::Reach;
 use load::operation::list::{Asks, ListCase};
 use loadgen::progress::{Counted, Progress};
 use loadgen::seed::{Written, seed};
-use loadgen::servers::Launcher;
 use loadgen::servers::running::Running;
 use loadgen::servers::target_spec::TargetSpec;
+use loadgen::servers::{Contexts, Launcher};
 use tokio::runtime::Runtime;
 use workloads::scenario::Media;
 use workloads::{DataSet, PlainList, Scenario, Strategy, Tier};
@@ -72,7 +72,7 @@ async fn start(
         own_program: env!("CARGO_BIN_EXE_loadgen").into(),
         connect: ClientConfig::new("http://127.0.0.1:1").expect("a URL; it is not connected to"),
         kube_access: KubeAccess::default(),
-        contexts: loadgen::servers::Contexts::default(),
+        contexts: Contexts::default(),
     };
     let mut running = launcher
         .start(&TargetSpec::Bench, strategy)

@@ -15,8 +15,8 @@ use load::operation::list::{Asks, ListCase, ListError, MOST_RESTARTS};
 use load::verify::{Check, Expected};
 use loadgen::progress::{Counted, Progress};
 use loadgen::seed::{Written, seed};
-use loadgen::servers::Launcher;
 use loadgen::servers::target_spec::TargetSpec;
+use loadgen::servers::{Contexts, Launcher};
 use workloads::scenario::Media;
 use workloads::{DataSet, DataSetSpec, Kind, Strategy, Tier};
 
@@ -83,7 +83,7 @@ async fn a_list_that_is_compacted_under_its_reader_begins_again() {
         own_program: env!("CARGO_BIN_EXE_loadgen").into(),
         connect: ClientConfig::new("http://127.0.0.1:1").expect("a URL"),
         kube_access: KubeAccess::default(),
-        contexts: loadgen::servers::Contexts::default(),
+        contexts: Contexts::default(),
     };
     let started = launcher.start(&TargetSpec::Bench, strategy).await;
     let mut running = started.expect("our server starts");

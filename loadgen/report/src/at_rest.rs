@@ -5,7 +5,8 @@
 //! keeps in pools that fill with use (memory, threads, descriptors, tasks) need not be what a fresh
 //! program has, but may not grow from round to round. It *grows* where its rise over the rounds is
 //! above what is allowed and no chance: by the Mann-Kendall test of a trend at 1 %. A rise that is
-//! above what is allowed and may be chance is no answer.
+//! above what is allowed and may be chance is no answer; nor is none, among values that lie farther
+//! apart than what is allowed: a leak would not show.
 
 use crate::quantity::Quantity;
 use crate::result::{AtRest, Held, HeldKind, Verdict};
@@ -40,9 +41,9 @@ impl Held {
                 let chance = chance_of_trend(after);
                 let verdict = match after.len() {
                     0..LEAST_ROUNDS => Verdict::CannotTell,
-                    _ if growth <= allowed => Verdict::Returned,
-                    _ if chance <= SURE => Verdict::NotReturned,
-                    _ => Verdict::CannotTell,
+                    _ if growth > allowed && chance <= SURE => Verdict::NotReturned,
+                    _ if growth > allowed || scatter(after) > allowed => Verdict::CannotTell,
+                    _ => Verdict::Returned,
                 };
                 (allowed, Some(chance), verdict)
             }
@@ -70,9 +71,9 @@ impl Held {
         }
         let [growth, allowed] = [self.growth, self.allowed].map(|held| kind.quantity(held));
         let chance = match self.chance {
-            Some(chance) if self.verdict == Verdict::CannotTell => {
-                format!(", which is chance with a probability of {chance:.2}")
-            }
+            Some(chance) if self.verdict == Verdict::CannotTell => format!(
+                ", and its values lie apart: they rise as steadily by chance with a probability of {chance:.2}"
+            ),
             _ => String::new(),
         };
         format!("{process}: {kind} rises by {growth} over the rounds, {allowed} allowed{chance}")
@@ -158,11 +159,27 @@ fn median_slope(values: &[u64]) -> f64 {
             slopes.push((to as f64 - from as f64) / (j - i) as f64);
         }
     }
-    slopes.sort_by(f64::total_cmp);
-    match slopes.len() {
+    median(slopes)
+}
+
+/// How far values lie from their median, by the median of that.
+fn scatter(values: &[u64]) -> f64 {
+    let middle = median(values.iter().map(|&value| value as f64).collect());
+    median(
+        values
+            .iter()
+            .map(|&value| (value as f64 - middle).abs())
+            .collect(),
+    )
+}
+
+/// The median; 0 of none.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
         0 => 0.0,
-        n if n % 2 == 1 => slopes[n / 2],
-        n => f64::midpoint(slopes[n / 2 - 1], slopes[n / 2]),
+        n if n % 2 == 1 => values[n / 2],
+        n => f64::midpoint(values[n / 2 - 1], values[n / 2]),
     }
 }
 
@@ -236,6 +253,9 @@ mod tests {
     fn memory_that_jumps_about_is_no_answer_and_neither_are_few_rounds() {
         let noise = [40, 40, 90, 50, 45, 95, 70].map(|mib| mib * MIB);
         assert_eq!(verdict(HeldKind::Allocated, &noise), Verdict::CannotTell);
+        // A Go program that collects its garbage when it likes.
+        let garbage = [9, 811, 135, 509, 131, 156, 260].map(|mib| mib * MIB);
+        assert_eq!(verdict(HeldKind::Allocated, &garbage), Verdict::CannotTell);
         let few = [40, 40, 40, 40].map(|mib| mib * MIB);
         assert_eq!(verdict(HeldKind::Allocated, &few), Verdict::CannotTell);
     }

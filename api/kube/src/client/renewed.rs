@@ -150,7 +150,7 @@ impl Renewed {
 
     /// Reads the file or runs the plugin, and holds what comes. Blocks.
     fn renew(&self) -> Result<Prepared, KubeError> {
-        let renewal = self.read_source();
+        let renewal = self.fetched();
         let mut held = self.held.lock();
         held.tried = Some(Instant::now());
         let (prepared, ends) = renewal?;
@@ -159,7 +159,7 @@ impl Renewed {
         Ok(prepared)
     }
 
-    fn read_source(&self) -> Result<(Prepared, Option<SystemTime>), KubeError> {
+    fn fetched(&self) -> Result<(Prepared, Option<SystemTime>), KubeError> {
         let fixed = self.fixed.clone();
         match &self.source {
             Source::TokenFile(path) => {

@@ -29,9 +29,10 @@ use super::{CaseRun, Early, Measured};
 use crate::servers::running::Running;
 use crate::timeouts::in_time;
 
-/// How long a server may take until it has noticed that its clients have gone, and its idle threads
-/// have ended: tokio's do so after 10 s.
-const RETURNED_WITHIN: Duration = Duration::from_secs(30);
+/// How long a server may take until it has noticed that its clients have gone.
+const RETURNED_WITHIN: Duration = Duration::from_secs(10);
+/// Readings that must agree before the first is believed: seconds, since each waits for memory.
+const STILL: usize = 2;
 /// Pause between looks at whether it has.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
@@ -41,13 +42,7 @@ type Reading = BTreeMap<(String, HeldKind), u64>;
 /// What tells how much of a kind a server has: the first of these gauges that its page has.
 const GAUGES: [(HeldKind, &[&str]); 3] = [
     (HeldKind::Connections, &["bench_server_connections_open"]),
-    (
-        HeldKind::Watchers,
-        &[
-            "etcd_debugging_mvcc_watcher_total",
-            "apiserver_longrunning_requests",
-        ],
-    ),
+    (HeldKind::Watchers, &["etcd_debugging_mvcc_watcher_total"]),
     (HeldKind::Tasks, &["bench_server_tasks", "go_goroutines"]),
 ];
 
@@ -99,7 +94,7 @@ impl CaseRun<'_> {
     }
 
     /// Takes back what a round made, waits until the servers are at rest, and reads what they hold.
-    /// Counts that are above those of the `first` reading are waited for.
+    /// What only clients make is waited for where there is more of it than in the `first` reading.
     async fn at_rest(
         &self,
         verifier: &Verifier,
@@ -117,6 +112,7 @@ impl CaseRun<'_> {
             etcd.insert((name, HeldKind::Leases), leases);
         }
         let begun = Instant::now();
+        let mut before: Vec<Reading> = Vec::new();
         loop {
             let mut reading = etcd.clone();
             for child in running.processes() {
@@ -128,22 +124,36 @@ impl CaseRun<'_> {
                 let held = held.into_iter();
                 reading.extend(held.map(|(kind, held)| ((child.name().to_owned(), kind), held)));
             }
-            if begun.elapsed() > RETURNED_WITHIN
-                || first.is_none_or(|it| has_returned(it, &reading))
-            {
+            let is_at_rest = match first {
+                Some(first) => has_returned(first, &reading),
+                // Nobody knows yet what it holds without clients, and those that seeded it may not
+                // be gone.
+                None => stands_still(&before, &reading),
+            };
+            if is_at_rest || begun.elapsed() > RETURNED_WITHIN {
                 return Ok(reading);
             }
+            before.push(reading);
             self.unless_stopped(sleep(LOOK_EVERY)).await?;
         }
     }
 }
 
-/// Whether nothing that is counted is above what it was; memory is not looked at.
+/// Whether nothing that only clients make is above what it was. What lies in pools is not waited
+/// for.
 fn has_returned(first: &Reading, now: &Reading) -> bool {
-    now.iter().all(|(key, held)| {
-        matches!(key.1, HeldKind::Allocated | HeldKind::PrivateMemory)
-            || first.get(key).is_none_or(|first| held <= first)
-    })
+    now.iter()
+        .all(|(key, held)| !key.1.must_equal() || first.get(key).is_none_or(|first| held <= first))
+}
+
+/// Whether what only clients make has been the same in the last [`STILL`] readings and now.
+fn stands_still(before: &[Reading], now: &Reading) -> bool {
+    let Some(last) = before.len().checked_sub(STILL) else {
+        return false;
+    };
+    before[last..]
+        .iter()
+        .all(|reading| has_returned(reading, now) && has_returned(now, reading))
 }
 
 /// Deletes what loads created below a prefix, revokes all leases and compacts; returns how many

@@ -171,8 +171,7 @@ impl CaseRun<'_> {
             return Err(Early::Interrupted);
         }
         self.judge_loads(case, measured)?;
-        self.check_after(case, &loads, reach, &verifier, measured)
-            .await
+        self.check_after(&loads, reach, &verifier, measured).await
     }
 
     /// A load with its clients.
@@ -465,7 +464,6 @@ impl CaseRun<'_> {
     /// What was written is there, and everything else, too.
     async fn check_after(
         &self,
-        case: &CaseSpec,
         loads: &[Load<'_>],
         reach: &Reach,
         verifier: &Verifier,
@@ -484,10 +482,9 @@ impl CaseRun<'_> {
             let late = || format!("writes were not read back within {READ_BACK_WITHIN:?}");
             let read_back = read_back.map_err(|_| Early::Failed(late()))?;
             read_back.map_err(|e| Early::Failed(e.to_string()))?;
-            // A server that was started for the case, and for one round of it, ends with its
-            // objects.
+            // A server that was started for the case ends with its objects.
             if let Worker::SmallThroughApi(_, calls) = &load.worker
-                && (!self.target.spec.is_started() || case.rounds.is_some())
+                && !self.target.spec.is_started()
             {
                 let removed = self.unless_stopped(timeout(REMOVED_WITHIN, calls.remove(reach)));
                 let left = match removed.await? {
