@@ -5,6 +5,8 @@
 mod fake_kube;
 #[path = "kube/faults.rs"]
 mod faults;
+#[path = "support/http1_server.rs"]
+mod http1_server;
 
 use std::fs;
 use std::path::Path;

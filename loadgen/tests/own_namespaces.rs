@@ -1,6 +1,8 @@
 //! `--kube URL --seed-data`: objects are loaded into namespaces of the run's own, listed among
 //! other people's, and removed whatever happens.
 
+#[path = "support/http1_server.rs"]
+mod http1_server;
 #[path = "own_namespaces/scripted.rs"]
 mod scripted;
 #[allow(dead_code, reason = "each test starts another server")]

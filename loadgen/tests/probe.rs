@@ -5,37 +5,17 @@
 mod lying_etcd;
 #[path = "support/maintenance.rs"]
 mod maintenance;
+#[path = "support/probed.rs"]
+mod probed;
 #[allow(dead_code, reason = "the other tests start Kubernetes tiers")]
 #[path = "support/served.rs"]
 mod served;
 
 use assert_cmd::Command;
-use serde_json::Value;
 
 use lying_etcd::{Lie, LyingEtcd};
+use probed::{probe, rules};
 use served::Served;
-
-/// `loadgen probe TARGET`: exit code, JSON, and what was said on standard error.
-fn probe(target: &str, more: &[&str]) -> (Option<i32>, Value, String) {
-    let output = Command::cargo_bin("loadgen")
-        .expect("it is built for its tests")
-        .args(["probe", target, "--format", "json"])
-        .args(more)
-        .output()
-        .expect("it runs");
-    let log = String::from_utf8_lossy(&output.stderr).into_owned();
-    let document = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    (output.status.code(), document, log)
-}
-
-/// Names of the rules with this verdict.
-fn rules<'d>(document: &'d Value, verdict: &str) -> Vec<&'d str> {
-    let rules = document["rules"].as_array().expect("rules");
-    let rules = rules.iter().filter(|rule| rule["verdict"] == verdict);
-    rules
-        .map(|rule| rule["rule"].as_str().expect("a name"))
-        .collect()
-}
 
 #[track_caller]
 fn assert_honours_all(target: &str) {

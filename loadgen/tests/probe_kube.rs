@@ -1,10 +1,14 @@
 //! `loadgen probe` of a Kubernetes API: every rule is honoured by our own tier, each is found
 //! broken where a server breaks it, and what is somebody's is only read, and little of it.
 
+#[path = "support/http1_server.rs"]
+mod http1_server;
 #[path = "probe/kube_lies.rs"]
 mod kube_lies;
 #[path = "probe/lying_kube.rs"]
 mod lying_kube;
+#[path = "support/probed.rs"]
+mod probed;
 #[allow(dead_code, reason = "the other tests start other servers")]
 #[path = "support/served.rs"]
 mod served;
@@ -12,37 +16,15 @@ mod served;
 use std::sync::Mutex;
 use std::thread;
 
-use assert_cmd::Command;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use kube_lies::KubeLie;
 use lying_kube::{LyingKube, writes};
+use probed::{probe, rules};
 use served::Served;
 
 /// Probes at once: most of a probe's time is spent waiting for watches to end.
 const AT_ONCE: usize = 8;
-
-/// `loadgen probe TARGET`: exit code, JSON, and what was said on standard error.
-fn probe(target: &str, more: &[&str]) -> (Option<i32>, Value, String) {
-    let output = Command::cargo_bin("loadgen")
-        .expect("it is built for its tests")
-        .args(["probe", target, "--format", "json"])
-        .args(more)
-        .output()
-        .expect("it runs");
-    let log = String::from_utf8_lossy(&output.stderr).into_owned();
-    let document = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    (output.status.code(), document, log)
-}
-
-/// Names of the rules with this verdict.
-fn rules<'d>(document: &'d Value, verdict: &str) -> Vec<&'d str> {
-    let rules = document["rules"].as_array().map_or(&[][..], Vec::as_slice);
-    let rules = rules.iter().filter(|rule| rule["verdict"] == verdict);
-    rules
-        .map(|rule| rule["rule"].as_str().expect("a name"))
-        .collect()
-}
 
 /// Creates ConfigMaps in a namespace.
 fn config_maps(server: &Served, namespace: &str, count: usize) {

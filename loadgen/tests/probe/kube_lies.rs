@@ -4,6 +4,8 @@ use http::{HeaderValue, Method};
 use kube_api::continue_token::ContinueToken;
 use serde_json::{Value, json};
 
+use crate::probed::lies;
+
 /// A request.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
@@ -73,31 +75,7 @@ impl Asked {
     }
 }
 
-macro_rules! lies {
-    ($($(#[$doc:meta])* $name:ident breaks $rule:literal;)*) => {
-        /// What is wrong with it.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(crate) enum KubeLie {
-            /// Nothing.
-            None,
-            $($(#[$doc])* $name,)*
-        }
-
-        impl KubeLie {
-            pub(crate) const ALL: [Self; [$($rule),*].len()] = [$(Self::$name),*];
-
-            /// The rule that it breaks, others perhaps too.
-            pub(crate) fn rule(self) -> &'static str {
-                match self {
-                    Self::None => "",
-                    $(Self::$name => $rule,)*
-                }
-            }
-        }
-    };
-}
-
-lies! {
+lies! { KubeLie:
     /// Its version is no semantic one.
     Development breaks "version";
     /// Lists are of no list's kind.

@@ -21,32 +21,9 @@ use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::maintenance::{StatusOnly, TellsStatus};
+use crate::probed::lies;
 
-macro_rules! lies {
-    ($($(#[$doc:meta])* $name:ident breaks $rule:literal;)*) => {
-        /// What is wrong with it.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(crate) enum Lie {
-            /// Nothing.
-            None,
-            $($(#[$doc])* $name,)*
-        }
-
-        impl Lie {
-            pub(crate) const ALL: [Self; [$($rule),*].len()] = [$(Self::$name),*];
-
-            /// The rule that it breaks, others perhaps too.
-            pub(crate) fn rule(self) -> &'static str {
-                match self {
-                    Self::None => "",
-                    $(Self::$name => $rule,)*
-                }
-            }
-        }
-    };
-}
-
-lies! {
+lies! { Lie:
     /// Its version is no semantic one.
     Development breaks "version";
     /// Its responses have no term.

@@ -1,86 +1,48 @@
 //! A Kubernetes API in front of another one, which passes on everything but for one lie.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::thread;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, StreamBody, combinators::BoxBody};
 use hyper::body::{Frame, Incoming};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use kube_api::client::{Connection, KubeAccess, Options};
 use serde_json::Value;
-use tokio::net::TcpListener;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
+use crate::http1_server::Http1Server;
 use crate::kube_lies::{Asked, KubeLie};
 
 type Body = BoxBody<Bytes, Infallible>;
 
 /// A running server; dropped, it stops.
 pub(crate) struct LyingKube {
-    address: SocketAddr,
+    server: Http1Server,
     asked: Arc<Mutex<Vec<String>>>,
-    _stop: oneshot::Sender<()>,
 }
 
 impl LyingKube {
     /// Starts one in front of the API at `behind`, on a free port.
     pub(crate) fn start(behind: &str, lie: KubeLie) -> Self {
         let asked: Arc<Mutex<Vec<String>>> = Arc::default();
-        let (stop, mut stopped) = oneshot::channel();
-        let (bound, address) = std::sync::mpsc::channel();
         let relay = Relay {
             behind: behind.to_owned(),
             lie,
             asked: Arc::clone(&asked),
         };
-        thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("a runtime");
-            runtime.block_on(async {
-                let listener = TcpListener::bind(("127.0.0.1", 0)).await;
-                let listener = listener.expect("a free port");
-                let address = listener.local_addr().expect("it is bound");
-                bound.send(address).expect("the test waits for it");
-                loop {
-                    let accepted = tokio::select! {
-                        accepted = listener.accept() => accepted,
-                        _ = &mut stopped => return,
-                    };
-                    let (socket, _) = accepted.expect("a connection");
-                    // Else a response waits for the acknowledgement of its head.
-                    socket.set_nodelay(true).expect("a socket's option");
-                    let relay = relay.clone();
-                    let service = service_fn(move |request| {
-                        let relay = relay.clone();
-                        async move { Ok::<_, Infallible>(relay.pass_on(request).await) }
-                    });
-                    let serving =
-                        http1::Builder::new().serve_connection(TokioIo::new(socket), service);
-                    // A client that hangs up is no matter.
-                    tokio::spawn(async move { serving.await.unwrap_or_default() });
-                }
-            });
+        let server = Http1Server::start(move |request| {
+            let relay = relay.clone();
+            async move { relay.pass_on(request).await }
         });
-        Self {
-            address: address.recv().expect("the server binds"),
-            asked,
-            _stop: stop,
-        }
+        Self { server, asked }
     }
 
     /// As a target.
     pub(crate) fn target(&self) -> String {
-        format!("kube:http://{}", self.address)
+        format!("kube:{}", self.server.url())
     }
 
     /// Method, path and query of each request.

@@ -1,27 +1,21 @@
 //! A small Kubernetes API over a few pods, which can be told to answer wrongly.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::thread;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use kube_api::continue_token::ContinueToken;
 use kube_api::list::{ListMeta, json_head, protobuf_head};
 use kube_api::metadata::{item_object, list_item};
 use kube_api::protobuf::put_bytes;
 use kube_api::schema::POD;
 use kube_api::{ListOptions, envelope, to_json};
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
 use workloads::{DataSet, DataSetSpec, Kind};
+
+use crate::http1_server::Http1Server;
 
 /// Pods that it holds, four pages of three; one more is there to be listed where none was.
 const PODS: u64 = 12;
@@ -72,51 +66,21 @@ pub(crate) enum Fault {
 }
 
 /// A running server; dropped, it stops.
-pub(crate) struct FakeKube {
-    address: SocketAddr,
-    _stop: oneshot::Sender<()>,
-}
+pub(crate) struct FakeKube(Http1Server);
 
 impl FakeKube {
     /// Starts one on a free port.
     pub(crate) fn start(fault: Fault) -> Self {
-        let (stop, mut stopped) = oneshot::channel();
-        let (bound, address) = std::sync::mpsc::channel();
-        thread::spawn(move || {
-            let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-            runtime.block_on(async {
-                let listener = TcpListener::bind(("127.0.0.1", 0)).await;
-                let listener = listener.expect("a free port");
-                let address = listener.local_addr().expect("it is bound");
-                bound.send(address).expect("the test waits for it");
-                let api = Arc::new(Api::new(fault));
-                loop {
-                    let accepted = tokio::select! {
-                        accepted = listener.accept() => accepted,
-                        _ = &mut stopped => return,
-                    };
-                    let (socket, _) = accepted.expect("a connection");
-                    let api = Arc::clone(&api);
-                    let service = service_fn(move |request| {
-                        let answer = api.answer(&request);
-                        async move { Ok::<_, Infallible>(answer) }
-                    });
-                    let serving =
-                        http1::Builder::new().serve_connection(TokioIo::new(socket), service);
-                    // A client that hangs up is no matter.
-                    tokio::spawn(async move { serving.await.unwrap_or_default() });
-                }
-            });
-        });
-        Self {
-            address: address.recv().expect("the server binds"),
-            _stop: stop,
-        }
+        let api = Arc::new(Api::new(fault));
+        Self(Http1Server::start(move |request| {
+            let answer = api.answer(&request);
+            async move { answer }
+        }))
     }
 
     /// Where it listens.
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
+        self.0.url()
     }
 }
 

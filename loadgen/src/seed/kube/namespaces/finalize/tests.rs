@@ -10,6 +10,8 @@ use super::*;
 use crate::progress::{Counted, Progress};
 use scripted::{Answer, Scripted};
 
+#[path = "../../../../../tests/support/http1_server.rs"]
+mod http1_server;
 #[allow(dead_code, reason = "the program's tests use more of it")]
 #[path = "../../../../../tests/own_namespaces/scripted.rs"]
 mod scripted;
