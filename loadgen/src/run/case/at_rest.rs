@@ -15,7 +15,7 @@ use etcd_api::client::config::ClientConfig;
 use etcd_api::error::{Error as EtcdError, Refusal};
 use etcd_api::keys::prefix_end;
 use etcd_api::proto::etcdserverpb::{
-    CompactionRequest, DeleteRangeRequest, LeaseLeasesRequest, LeaseRevokeRequest, RangeRequest,
+    CompactionRequest, DeleteRangeRequest, LeaseLeasesRequest, RangeRequest,
 };
 use load::driver::closed::Verifier;
 use load::endpoint::Reach;
@@ -26,6 +26,7 @@ use workloads::scenario::CaseSpec;
 
 use super::source::created_root;
 use super::{CaseRun, Early, Measured};
+use crate::seed::revoke;
 use crate::servers::running::Running;
 use crate::timeouts::in_time;
 
@@ -166,15 +167,7 @@ async fn take_back(config: &ClientConfig, created: &str) -> Result<[u64; 2], Etc
         ..DeleteRangeRequest::default()
     };
     in_time(client.kv().delete_range(delete)).await?;
-    let mut lease = client.lease();
-    for left in in_time(leases(&client)).await? {
-        let revoked = in_time(lease.lease_revoke(LeaseRevokeRequest { id: left })).await;
-        match revoked {
-            // It has expired meanwhile.
-            Ok(_) | Err(EtcdError::Refused(Refusal::LeaseNotFound)) => {}
-            Err(error) => return Err(error),
-        }
-    }
+    revoke(config, in_time(leases(&client)).await?).await?;
     let everything = RangeRequest {
         key: vec![0].into(),
         range_end: vec![0].into(),
