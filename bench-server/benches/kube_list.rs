@@ -24,7 +24,8 @@ use self::client::{Client, ask, drain};
 const OBJECTS: u64 = 10_000;
 const PODS: &str = "/api/v1/pods";
 
-/// A tier with the pods in its cache, and a connection to it. The runtime must live as long.
+/// Returns a tier with the pods in its cache, and a connection to it. The runtime must live as
+/// long.
 fn tier(runtime: &Runtime) -> (KubeTier, Client) {
     let (store, data) = (kube::store(), pods::pods(OBJECTS));
     for i in 0..OBJECTS {

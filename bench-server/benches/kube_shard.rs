@@ -25,7 +25,8 @@ use self::client::{Client, ask, drain};
 const OBJECTS: u64 = 10_000;
 const PODS: &str = "/api/v1/pods?resourceVersion=0";
 
-/// A tier with the pods in its cache, and a connection to it. The runtime must live as long.
+/// Returns a tier with the pods in its cache, and a connection to it. The runtime must live as
+/// long.
 fn tier(runtime: &Runtime, gates: FeatureGates) -> (KubeTier, Client) {
     let (store, data) = (kube::store(), pods::pods(OBJECTS));
     for i in 0..OBJECTS {
@@ -38,7 +39,7 @@ fn tier(runtime: &Runtime, gates: FeatureGates) -> (KubeTier, Client) {
     })
 }
 
-/// The path of one of so many equal shards.
+/// Returns the path of one of so many equal shards.
 fn shard(key: ShardKey, shards: u32, which: usize) -> String {
     let shards = NonZeroU32::new(shards).expect("some");
     let selector = ShardSelector::equal_shards(key, shards)[which].to_string();

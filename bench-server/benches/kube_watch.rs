@@ -73,7 +73,7 @@ fn serve(runtime: &Runtime) -> Served {
     served
 }
 
-/// The next piece of a watch; its bytes.
+/// Returns the next piece of a watch; its bytes.
 async fn piece(watch: &mut Pin<Box<WatchBody>>) -> usize {
     let frame = std::future::poll_fn(|context| watch.as_mut().poll_frame(context)).await;
     let data = frame.expect("it goes on").expect("infallible").into_data();

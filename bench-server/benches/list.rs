@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 const OBJECTS: u64 = 10_000;
 const PREFIX: &[u8] = b"/registry/pods/";
 
-/// A tier with the pods in it. The runtime that it was started on must live as long.
+/// Returns a tier with the pods in it. The runtime that it was started on must live as long.
 fn tier(runtime: &Runtime, encoding: RangeEncoding) -> EtcdTier {
     let mut flags = Flags::parse_from([
         "bench-server",

@@ -148,7 +148,7 @@ fn fan_out(criterion: &mut Criterion) {
 
 type Work = std::pin::Pin<Box<dyn Future<Output = Option<Client>>>>;
 
-/// A stream with one watcher of each of so many prefixes.
+/// Returns a stream with one watcher of each of so many prefixes.
 fn idle_stream(store: &Store, prefixes: std::ops::Range<usize>) -> WatchStream {
     let stream = store.watch();
     for i in prefixes {

@@ -35,7 +35,7 @@ fn lists(c: &mut Criterion) {
         .sample_size(10)
         .throughput(Throughput::Elements(OBJECTS));
     let rows = [Tier::Etcd, Tier::Kube].into_iter().flat_map(|tier| {
-        let rows = scenario.rows.of(tier).iter();
+        let rows = scenario.cases.of(tier).iter();
         rows.map(move |row| (tier, row.strategy, Media::Protobuf))
     });
     let json = (

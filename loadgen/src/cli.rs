@@ -18,7 +18,7 @@ use crate::servers::baseline;
 /// The environment variable that says what is logged.
 pub const LOG_VARIABLE: &str = "LOADGEN_LOG";
 
-/// What stands below the options: how the program may end, and what it reads besides them.
+/// Returns what stands below the options: how the program may end, and what it reads besides them.
 fn after_help() -> String {
     format!(
         "{}\n\nEnvironment:\n  {LOG_VARIABLE}  what is logged to standard error: off, error, warn (the default), info,\n               debug, trace, or a filter such as h2=debug",
@@ -38,7 +38,7 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// The command that was given, or the default one.
+    /// Returns the command that was given, or the default one.
     #[must_use]
     pub fn into_command(self) -> Command {
         // Parsed again rather than built, so that every argument has the default that its help
@@ -158,7 +158,7 @@ pub struct SaturateArgs {
 }
 
 impl SaturateArgs {
-    /// What each case is searched for.
+    /// Returns what each case is searched for.
     #[must_use]
     pub fn saturate(&self) -> Saturate {
         let defaults = Saturate::for_objective(self.slo);
@@ -273,7 +273,7 @@ pub enum Format {
     Json,
 }
 
-/// The command line as a result may show it: the password is gone.
+/// Returns the command line as a result may show it: the password is gone.
 #[must_use]
 pub fn shown_command(args: impl IntoIterator<Item = String>) -> Vec<String> {
     let hidden = |user: &str| match user.split_once(':') {

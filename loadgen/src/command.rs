@@ -271,7 +271,7 @@ pub fn guard(args: &GuardArgs) -> Result<Exit, Failure> {
     Err(Failure::usage(anyhow::Error::new(error).context(context)))
 }
 
-/// The hidden command that serves what lists are compared with, until it is killed.
+/// Returns the hidden command that serves what lists are compared with, until it is killed.
 ///
 /// # Errors
 /// When it cannot.
@@ -282,7 +282,7 @@ pub fn serve_baseline(bytes: usize) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The hidden command that tries whether a network namespace can be had.
+/// Returns the hidden command that tries whether a network namespace can be had.
 ///
 /// # Errors
 /// Why not.
@@ -342,7 +342,7 @@ pub fn capture(args: &CaptureArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// A file's name as `loadgen run` takes it: with a slash, or ending in `.toml`.
+/// Returns a file's name as `loadgen run` takes it: with a slash, or ending in `.toml`.
 fn run_name(path: &Path) -> String {
     match path.extension().is_some_and(|end| end == "toml") {
         true => path.display().to_string(),
@@ -358,8 +358,8 @@ pub fn probe(args: &ProbeArgs) -> Result<Exit, Failure> {
     probe::run(args)
 }
 
-/// A token that Ctrl-C and SIGTERM cancel. A second one ends the program where it is: an endpoint
-/// that does not answer could else hold it, and its clean-up, for ever.
+/// Returns a token that Ctrl-C and SIGTERM cancel. A second one ends the program where it is: an
+/// endpoint that does not answer could else hold it, and its clean-up, for ever.
 fn stop_on_signals(progress: &Progress) -> Result<CancellationToken, Failure> {
     let failed = |error| Failure::usage(anyhow::Error::new(error).context("signal handler"));
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;

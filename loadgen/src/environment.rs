@@ -34,8 +34,8 @@ pub fn environment(command: Vec<String>) -> Environment {
     }
 }
 
-/// The allocator of this program, and of the servers that it starts from itself, with its settings:
-/// `jemalloc background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0`.
+/// Returns the allocator of this program, and of the servers that it starts from itself, with its
+/// settings: `jemalloc background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0`.
 #[must_use]
 pub fn allocator() -> String {
     Settings::read().map_or_else(|| "jemalloc".to_owned(), |settings| settings.to_string())

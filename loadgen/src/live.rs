@@ -69,13 +69,13 @@ impl Schedule {
 }
 
 impl LiveLoad {
-    /// What sets it apart.
+    /// Returns what sets it apart.
     #[must_use]
     pub fn labels(&self) -> &Labels {
         &self.labels
     }
 
-    /// Where its clients count.
+    /// Returns where its clients count.
     #[must_use]
     pub fn counts(&self) -> &Arc<Live> {
         &self.counts

@@ -87,7 +87,7 @@ fn start_logging() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether a part of a filter is a word by itself.
+/// Returns whether a part of a filter is a word by itself.
 fn is_bare(part: &str) -> bool {
     !part.is_empty() && !part.contains(['=', '[', ':'])
 }

@@ -121,8 +121,8 @@ pub async fn probe(
     Ok(Document::new(Api::Etcd, &version, may_write, findings))
 }
 
-/// A finding for each rule, in the order of the rules: those that there are, and for the others why
-/// they were not tried.
+/// Returns a finding for each rule, in the order of the rules: those that there are, and for the
+/// others why they were not tried.
 fn all_of(
     rules: &[&'static Rule],
     findings: Vec<Finding>,
@@ -240,7 +240,7 @@ impl Probe {
     }
 }
 
-/// Whether nothing else can be asked.
+/// Returns whether nothing else can be asked.
 fn is_lost(error: &Error) -> bool {
     match error {
         Error::Unreachable { .. } => true,

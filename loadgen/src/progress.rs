@@ -75,7 +75,7 @@ impl Progress {
         }
     }
 
-    /// The loads that have begun, for callers that show them while they run.
+    /// Returns the loads that have begun, for callers that show them while they run.
     #[must_use]
     pub fn loads(&self) -> &LiveLoads {
         &self.loads
@@ -127,13 +127,13 @@ impl Phase {
         self.bar.inc(by);
     }
 
-    /// How many are done.
+    /// Returns how many are done.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.bar.position()
     }
 
-    /// How often [`Self::tell`] is worth calling.
+    /// Returns how often [`Self::tell`] is worth calling.
     #[must_use]
     pub fn told_every(&self) -> Duration {
         match self.progress.bars {

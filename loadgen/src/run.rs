@@ -1,10 +1,10 @@
-//! Runs scenarios: data set by data set, row by row, each on all targets that are started for it;
-//! then existing endpoints, one by one, each with all rows.
+//! Runs scenarios: data set by data set, case by case, each on all targets that are started for it;
+//! then existing endpoints, one by one, each with all cases.
 //!
 //! - [`plan`]: what was asked for, checked before anything starts
 //! - [`mod@target`]: what is measured
-//! - [`availability`]: whether a target can have a row, and this machine can hold it
-//! - [`case`]: one row, phase by phase
+//! - [`availability`]: whether a target can have a case, and this machine can hold it
+//! - [`case`]: one case, phase by phase
 //! - [`conformance`]: what endpoints that are there honour of the contract
 //! - [`ab`]: pairs of starts of two targets, until the verdict is sure
 //! - [`foreign`]: existing endpoints: precautions, seeding and cleaning up
@@ -28,7 +28,7 @@ use report::result::{
 };
 use report::{growth, threshold};
 use tokio_util::sync::CancellationToken;
-use workloads::{DataSet, RowSpec, Scenario, Tier};
+use workloads::{CaseSpec, DataSet, Scenario, Tier};
 
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
@@ -56,10 +56,10 @@ pub struct Finished {
 
 /// Runs one scenario on every target of the plan. When `stop` is cancelled or a foreign endpoint
 /// cannot be used, what was measured up to then is answered; marked as interrupted only where it
-/// was stopped. A target that fails while it is measured is a failed row. Servers that were started
-/// are gone when this returns, or when its future is dropped. After each row everything so far is
-/// written to `folder`, marked as interrupted: a run that is killed has lost the row that it was
-/// in.
+/// was stopped. A target that fails while it is measured is a failed case. Servers that were
+/// started are gone when this returns, or when its future is dropped. After each case everything so
+/// far is written to `folder`, marked as interrupted: a run that is killed has lost the case that
+/// it was in.
 pub async fn run(
     plan: &Plan,
     scenario: &Scenario,
@@ -73,8 +73,8 @@ pub async fn run(
     run.finish(failure)
 }
 
-/// What a run would find on endpoints that hold other people's data, and do to them: a line each.
-/// They are asked what they are, counted and sampled; nothing is listed.
+/// Returns what a run would find on endpoints that hold other people's data, and do to them: a line
+/// each. They are asked what they are, counted and sampled; nothing is listed.
 ///
 /// # Errors
 /// [`Failure`] with exit code 2 when one does not answer, or refuses.
@@ -142,7 +142,7 @@ impl<'a> Run<'a> {
             ab: None,
             cases: Vec::new(),
             growth: Vec::new(),
-            bars: Vec::new(),
+            thresholds: Vec::new(),
             conformance: Vec::new(),
         };
         Self {
@@ -181,15 +181,15 @@ impl<'a> Run<'a> {
 
     /// Case by case, each on all servers that are started for it one after the other: what is held
     /// side by side was measured within minutes. An existing endpoint is seeded once, for all
-    /// rows.
+    /// cases.
     async fn data_set(&mut self, data: &Arc<DataSet>) -> Result<(), Failure> {
         let plan = self.plan;
         let (started, there): (Vec<_>, Vec<_>) =
             plan.targets.iter().partition(|t| t.spec.is_started());
-        for (tier, spec) in self.scenario.rows.all() {
+        for (tier, spec) in self.scenario.cases.all() {
             for target in &started {
                 let source = Source::Fresh(Arc::clone(data));
-                self.row(target, tier, spec, source, None).await;
+                self.case(target, tier, spec, source, None).await;
             }
         }
         for target in there {
@@ -201,7 +201,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Rows on an existing endpoint: seeded once, listed by every strategy, cleaned up
+    /// Cases on an existing endpoint: seeded once, listed by every strategy, cleaned up
     /// whatever happens.
     async fn foreign(&mut self, target: &Target, data: &Arc<DataSet>) -> Result<(), Failure> {
         if let TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) = target.spec {
@@ -230,8 +230,8 @@ impl<'a> Run<'a> {
             let listed = Listed::ours(data, &seeded.root);
             self.with_care(target, listed, &source, None).await
         } else {
-            for (tier, spec) in self.scenario.rows.all() {
-                self.row(target, tier, spec, source.clone(), None).await;
+            for (tier, spec) in self.scenario.cases.all() {
+                self.case(target, tier, spec, source.clone(), None).await;
             }
             Ok(())
         };
@@ -240,7 +240,7 @@ impl<'a> Run<'a> {
         both(measured, deleted)
     }
 
-    /// Rows on an existing Kubernetes API, in namespaces that are made for them and removed
+    /// Cases on an existing Kubernetes API, in namespaces that are made for them and removed
     /// whatever happens.
     async fn in_namespaces(&mut self, target: &Target, data: &Arc<DataSet>) -> Result<(), Failure> {
         if let Some(reason) =
@@ -280,8 +280,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// An endpoint that cannot be reached, or that refuses us, is a wrong command line and not a
-    /// failed row. False when stopped meanwhile.
+    /// Returns an endpoint that cannot be reached, or that refuses us, is a wrong command line and
+    /// not a failed case. False when stopped meanwhile.
     async fn reach(&mut self, target: &Target, data_set: &str) -> Result<bool, Failure> {
         let resource = case::resource_there(self.scenario, data_set).trim_end_matches('/');
         let reach = async {
@@ -307,7 +307,7 @@ impl<'a> Run<'a> {
         self.with_care(target, listed, &source, Some(name)).await
     }
 
-    /// Rows on an endpoint that holds other people's data, from the cheapest to the most expensive
+    /// Cases on an endpoint that holds other people's data, from the cheapest to the most expensive
     /// and with all precautions.
     async fn with_care(
         &mut self,
@@ -324,30 +324,30 @@ impl<'a> Run<'a> {
         };
         self.conformance(target, care.stop()).await?;
         for (tier, spec) in care.in_order(scenario) {
-            self.careful_row(target, tier, spec, source.clone(), name, Some(&care))
+            self.careful_case(target, tier, spec, source.clone(), name, Some(&care))
                 .await;
         }
         self.is_over |= care.stopped().is_some();
         Ok(())
     }
 
-    async fn row(
+    async fn case(
         &mut self,
         target: &Target,
         tier: Tier,
-        spec: &RowSpec,
+        spec: &CaseSpec,
         source: Source,
         name: Option<&str>,
     ) {
-        self.careful_row(target, tier, spec, source, name, None)
+        self.careful_case(target, tier, spec, source, name, None)
             .await;
     }
 
-    async fn careful_row(
+    async fn careful_case(
         &mut self,
         target: &Target,
         tier: Tier,
-        spec: &RowSpec,
+        spec: &CaseSpec,
         source: Source,
         name: Option<&str>,
         care: Option<&Precautions>,
@@ -363,7 +363,7 @@ impl<'a> Run<'a> {
         };
         // A case of a tier that the target plainly does not have needs no line.
         if target.spec.lacks(tier).is_some()
-            && self.scenario.rows.all().any(|(other, _)| other != tier)
+            && self.scenario.cases.all().any(|(other, _)| other != tier)
         {
             return;
         }
@@ -385,7 +385,7 @@ impl<'a> Run<'a> {
         self.take(measured);
     }
 
-    /// Keeps what a row came to, and writes everything so far.
+    /// Keeps what a case came to, and writes everything so far.
     fn take(&mut self, measured: Measured) {
         let Measured {
             case,
@@ -425,12 +425,12 @@ impl<'a> Run<'a> {
     fn judge(&mut self) {
         let report = &mut self.result.report;
         report.elapsed_s = self.begun.elapsed().as_secs_f64();
-        report.bars = threshold::judge(self.scenario, report);
+        report.thresholds = threshold::judge(self.scenario, report);
         report.growth = growth::fit(report);
     }
 
     /// Notes what was listed. What is there, and what was never loaded, is a data set, too: its
-    /// rows and their reasons are shown below it.
+    /// cases and their reasons are shown below it.
     fn listed(&mut self, seeded: Option<result::DataSet>, case: &Case) {
         let of = |verified: &result::Verified| (verified.objects, verified.bytes);
         let (objects, bytes) = case.verified.as_ref().map_or((0, 0), of);
@@ -474,7 +474,7 @@ impl<'a> Run<'a> {
             });
         }
         if self.plan.fail_on_threshold {
-            for threshold in &self.result.report.bars {
+            for threshold in &self.result.report.thresholds {
                 exit = exit.and(match threshold.met {
                     Some(true) => Exit::Done,
                     Some(false) => Exit::TargetFailed,
@@ -505,9 +505,9 @@ fn both(measured: Result<(), Failure>, cleaned: Result<(), Failure>) -> Result<(
     }
 }
 
-/// The outcome of a case in one line.
+/// Returns the outcome of a case in one line.
 fn one_line(case: &Case) -> String {
-    let row = case.id();
+    let id = case.id();
     if let Some(reason) = case.outcome.reason() {
         let state = match case.outcome {
             Outcome::NotApplicable { .. } => "N/A",
@@ -516,7 +516,7 @@ fn one_line(case: &Case) -> String {
             Outcome::Stopped { .. } => "STOPPED",
             _ => "stopped",
         };
-        return format!("{row}: {state}: {reason}");
+        return format!("{id}: {state}: {reason}");
     }
     let time = case.latency_ms.as_ref().and_then(|q| {
         let median = q.p50.map(|ms| ("median", ms));
@@ -525,7 +525,7 @@ fn one_line(case: &Case) -> String {
     let above = case.server.as_ref();
     let above = above.map(|s| Quantity::bytes_within(s.peak_above_idle, s.rss_resolution));
     format!(
-        "{row}: {}, server {} above idle",
+        "{id}: {}, server {} above idle",
         time.map_or_else(|| "-".to_owned(), |(what, ms)| format!("{what} {ms:.1} ms")),
         Quantity::or_absent(above),
     )

@@ -1,4 +1,4 @@
-//! Fresh servers for a row, ready to be seeded: ours, an etcd binary, or connections to what is
+//! Fresh servers for a case, ready to be seeded: ours, an etcd binary, or connections to what is
 //! there.
 //!
 //! - [`baseline`]: a server of as many bytes as a list has

@@ -10,7 +10,7 @@ use tonic::Code;
 /// How long a single answer may take that is not a measured one.
 pub const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
-/// What an etcd answers, if it does within [`ANSWERS_WITHIN`].
+/// Returns what an etcd answers, if it does within [`ANSWERS_WITHIN`].
 ///
 /// # Errors
 /// The answer's own, or one that says that there was none.

@@ -21,8 +21,8 @@ pub fn latencies(recorded: &LatencyHistogram) -> Latencies {
     Latencies::new(recorded.histogram_ns().clone(), recorded.clamped())
 }
 
-/// The distribution of recorded latencies in milliseconds, with null for every quantile that so few
-/// values cannot carry.
+/// Returns the distribution of recorded latencies in milliseconds, with null for every quantile
+/// that so few values cannot carry.
 #[must_use]
 pub fn quantiles_ms(recorded: &LatencyHistogram) -> Quantiles {
     quantiles_of_ms(recorded, recorded.n())
@@ -34,7 +34,7 @@ pub fn quantiles_of_ms(recorded: &LatencyHistogram, groups: u64) -> Quantiles {
     latency::quantiles_of_ms(recorded.histogram_ns(), recorded.clamped(), groups)
 }
 
-/// What a probe found of a target.
+/// Returns what a probe found of a target.
 #[must_use]
 pub fn conformance(target: &str, document: &Document) -> Conformance {
     let (honoured, others): (Vec<_>, Vec<_>) = document
@@ -54,7 +54,7 @@ pub fn conformance(target: &str, document: &Document) -> Conformance {
     }
 }
 
-/// A data set whose objects are ours, and what they are.
+/// Returns a data set whose objects are ours, and what they are.
 #[must_use]
 pub fn data_set(data: &DataSet, fingerprint: &Fingerprint) -> result::DataSet {
     result::DataSet {
@@ -66,7 +66,7 @@ pub fn data_set(data: &DataSet, fingerprint: &Fingerprint) -> result::DataSet {
     }
 }
 
-/// What a checked list held.
+/// Returns what a checked list held.
 #[must_use]
 pub fn verified(found: &Found) -> Verified {
     Verified {
@@ -76,7 +76,7 @@ pub fn verified(found: &Found) -> Verified {
     }
 }
 
-/// How many writes reached their worker. What workers did besides is not known here.
+/// Returns how many writes reached their worker. What workers did besides is not known here.
 #[must_use]
 pub fn shard_events(counts: EventCounts) -> ShardEvents {
     ShardEvents {
@@ -88,7 +88,7 @@ pub fn shard_events(counts: EventCounts) -> ShardEvents {
     }
 }
 
-/// The samples of one process during the case of this name.
+/// Returns the samples of one process during the case of this name.
 #[must_use]
 pub fn series(case: &str, measured: measure::Series) -> series::Series {
     let samples = measured.samples.into_iter();
@@ -118,7 +118,7 @@ pub fn round(round: measure::Round) -> Round {
     }
 }
 
-/// What the machine did besides.
+/// Returns what the machine did besides.
 #[must_use]
 pub fn machine_load(load: measure::MachineLoad) -> MachineLoad {
     MachineLoad {
@@ -128,7 +128,7 @@ pub fn machine_load(load: measure::MachineLoad) -> MachineLoad {
     }
 }
 
-/// The disk that data lies on.
+/// Returns the disk that data lies on.
 #[must_use]
 pub fn disk(disk: measure::Disk) -> Disk {
     Disk {

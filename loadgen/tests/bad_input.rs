@@ -139,7 +139,7 @@ fn an_out_folder_that_is_a_file_is_refused() {
     assert!(log.contains("taken"), "{log}");
 }
 
-/// What `loadgen run --dry-run` prints with these arguments. It must do nothing.
+/// Returns what `loadgen run --dry-run` prints with these arguments. It must do nothing.
 fn dry_run(more: &[&str]) -> String {
     let folder = folder();
     let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");

@@ -10,7 +10,7 @@ use etcd_api::proto::etcdserverpb::{CompactionRequest, PutRequest};
 use kube_api::client::{KubeAccess, Options};
 use load::clients::go_clients::GoClients;
 use load::endpoint::Reach;
-use load::operation::list::restart::{Restarts, until_whole};
+use load::operation::list::attempts::{Restarts, until_whole};
 use load::operation::list::{Asks, ListCase, ListError, MOST_RESTARTS};
 use load::verify::{Check, Expected};
 use loadgen::progress::{Counted, Progress};

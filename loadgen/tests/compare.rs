@@ -22,7 +22,7 @@ const MOODS: [f64; 6] = [1.0, 0.99, 1.02, 0.98, 1.01, 1.0];
 /// What is made of a result so that it differs.
 type Change = fn(&mut SavedResult);
 
-/// A run of its own time. `speed` stretches times and sizes of the target `bench`.
+/// Returns a run of its own time. `speed` stretches times and sizes of the target `bench`.
 fn run(nth: usize, speed: f64) -> SavedResult {
     let mut result = synthetic::result(speed);
     result.report.started = format!("2026-01-02T03:{nth:02}:00Z");
@@ -53,7 +53,7 @@ fn only(metric: Metric) -> Options {
     }
 }
 
-/// The line of a case of `bench`.
+/// Returns the line of a case of `bench`.
 #[track_caller]
 fn line(comparison: &Comparison, case: &str, metric: Metric) -> Line {
     let mut lines = comparison.lines.iter();
@@ -65,7 +65,7 @@ fn line(comparison: &Comparison, case: &str, metric: Metric) -> Line {
 
 const STREAM: &str = "pods-150k/etcd/stream";
 
-/// The case `etcd/stream` of `bench`.
+/// Returns the case `etcd/stream` of `bench`.
 fn stream(result: &mut SavedResult) -> &mut Case {
     let mut cases = result.report.cases.iter_mut();
     cases
@@ -693,7 +693,7 @@ name = "synthetic"
 summary = "to compare"
 repeats = 3
 warmup = {warmup}
-[rows]
+[cases]
 etcd = ["stream"]
 [[data_set]]
 name = "pods-150k"

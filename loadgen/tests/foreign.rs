@@ -20,7 +20,7 @@ use support::{FakeEtcd, Fault, loadgen};
 
 const EVERY_WAY: &str = "unary,stream,paged:40";
 
-/// A small run against `etcd`; its exit code and what it printed on standard error.
+/// Returns a small run against `etcd`; its exit code and what it printed on standard error.
 fn run(etcd: &FakeEtcd, strategies: &str, more: &[&str]) -> (Option<i32>, String, String) {
     let out = tempfile::tempdir().expect("a temporary folder");
     let output = loadgen(out.path())

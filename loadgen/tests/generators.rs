@@ -69,7 +69,7 @@ const GENERATORS: u32 = 4;
 /// machine this is.
 const BEGINNINGS: [u64; 3] = [8, 30, 90];
 
-/// A folder with the scenario.
+/// Returns a folder with the scenario.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("shared.toml"), SCENARIO).expect("a file");
@@ -100,7 +100,7 @@ fn run_to_end(folder: &Path, args: &[&str]) -> End {
     ended(&loadgen(folder, args).output().expect("it starts"))
 }
 
-/// The arguments of a run of one case.
+/// Returns the arguments of a run of one case.
 fn of_case<'a>(case: &'a str, server: &'a Served) -> [&'a str; 6] {
     ["run", "shared.toml", "--cases", case, "--etcd", &server.url]
 }
@@ -183,7 +183,7 @@ fn put(server: &Served, key: &'static str) {
     });
 }
 
-/// How often every key of the server was written, by its key below the data set's root.
+/// Returns how often every key of the server was written, by its key below the data set's root.
 fn writes(server: &Served) -> BTreeMap<String, i64> {
     asked(server, async |client| {
         let all = RangeRequest {
@@ -219,7 +219,7 @@ fn count(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
 }
 
-/// A load of a report's only case.
+/// Returns a load of a report's only case.
 fn load<'a>(report: &'a Value, name: &str) -> &'a Value {
     let loads = report["cases"][0]["loads"].as_array().expect("loads");
     let mut loads = loads.iter();

@@ -14,10 +14,10 @@ use std::process::Output;
 use serde_json::Value;
 use support::{FakeEtcd, Fault, loadgen};
 
-const ETCD_ROWS: &str = r#"[rows]
+const ETCD_ROWS: &str = r#"[cases]
 etcd = ["clientv3:unary", "clientv3:stream", "clientv3:paged:25", { strategy = "clientv3:stream", clients = 2 }]
 "#;
-const KUBE_ROWS: &str = r#"[rows]
+const KUBE_ROWS: &str = r#"[cases]
 kube = [
     "client-go:list",
     { strategy = "client-go:list", media = "json" },
@@ -43,7 +43,8 @@ nodes = 4
 seed = 1
 "#;
 
-/// A program that `scripts/oracle` provides; `None`, and a line that says so, where it is missing.
+/// Returns a program that `scripts/oracle` provides; `None`, and a line that says so, where it is
+/// missing.
 fn peer(variable: &str, name: &str) -> Option<PathBuf> {
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.tools/bin");
     let named = std::env::var_os(variable).map(PathBuf::from);
@@ -66,7 +67,7 @@ fn log_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The cases of a run, all of which were measured and verified.
+/// Returns the cases of a run, all of which were measured and verified.
 fn measured(rows: &str, target: &str, variable: &str, program: &Path) -> Vec<Value> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let scenario = format!("{HEAD}{rows}{DATA}");
@@ -184,7 +185,7 @@ fn what_a_go_client_was_answered_wrongly_is_an_error() {
     }
 }
 
-/// A run of two rows with the programs of `folder`; exit code and standard output.
+/// Returns a run of two rows with the programs of `folder`; exit code and standard output.
 fn with_programs(folder: &Path) -> (Option<i32>, Value) {
     let out = tempfile::tempdir().expect("a temporary folder");
     let output = loadgen(out.path())

@@ -19,7 +19,7 @@ summary = "both versions of HTTP"
 repeats = 2
 first_chunk_streams = 3
 
-[rows]
+[cases]
 kube = [
     "consistent",
     "paged:7",

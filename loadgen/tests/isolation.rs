@@ -11,7 +11,7 @@ name = "tiny"
 summary = "one list"
 repeats = 1
 
-[rows]
+[cases]
 etcd = ["stream"]
 
 [[data_set]]
@@ -44,7 +44,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The only file of this name in the result.
+/// Returns the only file of this name in the result.
 fn saved(folder: &TempDir, name: &str) -> String {
     let results = std::fs::read_dir(folder.path().join("scratch")).expect("a result");
     let paths: Vec<_> = results.flatten().map(|entry| entry.path()).collect();
@@ -57,7 +57,7 @@ fn environment(folder: &TempDir) -> Value {
     report["environment"].clone()
 }
 
-/// What the host's connections have.
+/// Returns what the host's connections have.
 fn host_control() -> String {
     let setting = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
     setting.expect("Linux tells it").trim().to_owned()
@@ -130,7 +130,7 @@ fn servers_and_generator_stay_on_their_cpus() {
     );
 }
 
-/// The tiny scenario with CPUs of its own.
+/// Returns the tiny scenario with CPUs of its own.
 fn on_cpus(servers: &str, generator: &str) -> String {
     let keys = format!("repeats = 1\nserver_cpus = \"{servers}\"\nclient_cpus = \"{generator}\"");
     TINY.replace("repeats = 1", &keys)

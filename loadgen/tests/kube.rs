@@ -23,7 +23,7 @@ summary = "every way"
 repeats = 2
 first_chunk_streams = 3
 
-[rows]
+[cases]
 kube = [
     "cached",
     "consistent",
@@ -34,10 +34,10 @@ kube = [
     "selector:spec.nodeName={node}",
     "read-your-write",
     "no-lists",
-    { strategy = "consistent", media = "json", yardstick = "checked" },
+    { strategy = "consistent", media = "json", baseline = "checked" },
     { strategy = "paged:7", media = "json", http = "h2" },
     { strategy = "watch-list", media = "json" },
-    { strategy = "watch-list", http = "h2", gzip = true, yardstick = "checked" },
+    { strategy = "watch-list", http = "h2", gzip = true, baseline = "checked" },
     { strategy = "consistent", http = "h2", clients = 3 },
     { strategy = "consistent", gzip = true },
     { strategy = "consistent", read_per_s = "100MiB" },
@@ -135,7 +135,7 @@ repeats = 1
 first_chunk_streams = 400
 first_chunk_within = "2m"
 
-[rows]
+[cases]
 kube = [{ strategy = "cached", http = "h2" }]
 
 [[data_set]]

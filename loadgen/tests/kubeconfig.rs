@@ -19,7 +19,7 @@ name = "few"
 summary = "a few pods"
 repeats = 1
 
-[rows]
+[cases]
 kube = ["consistent", "paged:7"]
 
 [[data_set]]
@@ -58,7 +58,7 @@ impl Files {
         }
     }
 
-    /// A server with the certificate of this name.
+    /// Returns a server with the certificate of this name.
     fn served(&self, file: &str, clients_ca: Option<&str>) -> Served {
         let [cert, key] = ["crt", "key"].map(|end| self.path(&format!("{file}.{end}")));
         let clients_ca = clients_ca.map(|name| self.path(name));

@@ -153,9 +153,9 @@ fn a_threshold_may_be_about_one_load() {
 [[case]]
 name = "reads"
 load = [{ name = "gets", operation = "get", clients = 3 }]
-[[bar]]
+[[threshold]]
 name = "gets that failed"
-row = "etcd/reads"
+case = "etcd/reads"
 metric = "loads.gets.errors"
 at_most = 0
 "#);
@@ -494,7 +494,7 @@ fn a_case_of_loads_that_is_interrupted_keeps_what_was_measured() {
     assert!(count(&load(&report, "lists")["requests"]) > 0);
 }
 
-/// What is served at a URL without a path of its own.
+/// Returns what is served at a URL without a path of its own.
 fn get(url: &str) -> String {
     let rest = url.strip_prefix("http://").expect("a URL");
     let (address, path) = rest.split_once('/').expect("a path");

@@ -26,7 +26,7 @@ summary = "every way"
 repeats = 2
 first_chunk_streams = 3
 
-[rows]
+[cases]
 kube = [
     "no-lists",
     "cached",
@@ -172,7 +172,7 @@ fn an_interrupted_load_removes_what_it_has_made() {
     assert_eq!(server.names("pods"), Vec::<String>::new(), "{log:?}");
 }
 
-/// A Status as an apiserver answers it.
+/// Returns a Status as an apiserver answers it.
 fn status(code: u16, message: &str) -> (u16, Value) {
     (
         code,

@@ -18,7 +18,7 @@ mod tls;
 mod peer {
     use std::path::{Path, PathBuf};
 
-    /// The program that this variable names, or the one of this name in `.tools/bin`.
+    /// Returns the program that this variable names, or the one of this name in `.tools/bin`.
     pub(crate) fn tool(variable: &str, name: &str) -> Result<PathBuf, String> {
         if let Some(path) = std::env::var_os(variable) {
             return Ok(path.into());
@@ -46,7 +46,7 @@ summary = "the ways that a real one has"
 repeats = 2
 first_chunk_streams = 3
 
-[rows]
+[cases]
 kube = [
     "no-lists",
     "cached",

@@ -28,7 +28,7 @@ fn started(folder: &Path) -> (Child, BufReader<ChildStderr>, String) {
     (child, stderr, server)
 }
 
-/// A run that has come to what it calls `phase`.
+/// Returns a run that has come to what it calls `phase`.
 fn caught(folder: &Path, arguments: &[&str], phase: &str) -> (Child, BufReader<ChildStderr>) {
     let mut child = Command::new(assert_cmd::cargo::cargo_bin("loadgen"))
         .arg("run")
@@ -48,7 +48,7 @@ fn caught(folder: &Path, arguments: &[&str], phase: &str) -> (Child, BufReader<C
     (child, stderr)
 }
 
-/// The only result in a folder, finished or not.
+/// Returns the only result in a folder, finished or not.
 fn only_result(folder: &Path) -> PathBuf {
     let results = fs::read_dir(folder.join("scratch")).expect("a result was saved");
     let results: Vec<_> = results.flatten().map(|entry| entry.path()).collect();
@@ -106,7 +106,7 @@ summary = "a row that ends and one that does not"
 repeats = 2
 duration = "600s"
 
-[rows]
+[cases]
 etcd = ["stream", "put"]
 
 [[data_set]]

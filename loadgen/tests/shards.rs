@@ -22,7 +22,7 @@ repeats = 2
 duration = "500ms"
 rate = 300
 
-[rows]
+[cases]
 kube = [
     "sharded:1",
     "sharded:3",

@@ -50,7 +50,7 @@ load = [
 ]
 "#;
 
-/// What the server held of a kind in a case.
+/// Returns what the server held of a kind in a case.
 #[track_caller]
 fn held<'a>(case: &'a Value, kind: &str) -> &'a Value {
     let held = case["at_rest"]["held"].as_array().expect("what was held");
@@ -127,7 +127,7 @@ fn few_rounds_and_rounds_of_the_kubernetes_tier_are_refused() {
     }
 }
 
-/// A loopback URL whose port was free a moment ago.
+/// Returns a loopback URL whose port was free a moment ago.
 fn free_url() -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     let port = listener.local_addr().expect("it is bound").port();

@@ -9,18 +9,18 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A scenario of one list of few keys whose median must be below a limit, in milliseconds.
+/// Returns a scenario of one list of few keys whose median must be below a limit, in milliseconds.
 fn scenario(name: &str, limit: &str, repeats: u32) -> String {
     format!(
         "name = \"{name}\"\nsummary = \"few keys\"\nrepeats = {repeats}\n\
-         [rows]\netcd = [\"stream\"]\n\
-         [[bar]]\nname = \"median of {name}\"\nrow = \"etcd/stream\"\n\
+         [cases]\netcd = [\"stream\"]\n\
+         [[threshold]]\nname = \"median of {name}\"\ncase = \"etcd/stream\"\n\
          metric = \"latency_ms.p50\"\nat_most = {limit}\n\
          [[data_set]]\nname = \"raw\"\nkind = \"raw\"\nobjects = 50\nobject_size = 100\nseed = 1\n"
     )
 }
 
-/// A folder with two scenarios, the second of which misses its limit, and a suite of both.
+/// Returns a folder with two scenarios, the second of which misses its limit, and a suite of both.
 fn suite(repeats_of_second: u32) -> TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let write =
@@ -52,7 +52,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The result folder of a scenario or a suite.
+/// Returns the result folder of a scenario or a suite.
 fn result(folder: &Path, name: &str) -> PathBuf {
     let entries = fs::read_dir(folder.join("out")).expect("results");
     let mut paths = entries.map(|entry| entry.expect("an entry").path());

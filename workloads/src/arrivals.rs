@@ -255,11 +255,11 @@ fn rate_error(field: &'static str, value: f64, bound: &'static str) -> ProfileEr
     }
 }
 
-/// The intended starts of one lane of a load, in order, relative to the start of the load.
+/// The intended starts of one connection of a load, in order, relative to the start of the load.
 ///
-/// The lanes of one seed make up the profile together: random ones are independent, each with its
-/// share of the rate; even ones alternate. Nothing is stored ahead: the size does not depend on the
-/// duration.
+/// The connections of one seed make up the profile together: random ones are independent, each with
+/// its share of the rate; even ones alternate. Nothing is stored ahead: the size does not depend on
+/// the duration.
 #[derive(Debug, Clone)]
 pub struct Arrivals {
     profile: Profile,
@@ -268,29 +268,32 @@ pub struct Arrivals {
 
 #[derive(Debug, Clone)]
 enum Source {
-    /// The number of the next operation among all lanes, and the number of lanes.
-    Even { next: u64, lanes: u64 },
-    /// The current value of Λ, in operations of all lanes.
+    /// The number of the next operation among all connections, and the number of connections.
+    Even { next: u64, connections: u64 },
+    /// The current value of Λ, in operations of all connections.
     Random {
         random: Xoshiro256PlusPlus,
         reached: f64,
-        lanes: f64,
+        connections: f64,
     },
 }
 
 impl Arrivals {
-    /// Returns the arrivals of lane `lane` of `lanes`. `part` is the phase of the load: each phase
-    /// has its own arrivals.
+    /// Returns the arrivals of connection `connection` of `connections`. `part` is the phase of the
+    /// load: each phase has its own arrivals.
     #[must_use]
-    pub fn new(profile: &Profile, seed: u64, part: u64, lane: u64, lanes: u64) -> Self {
-        let number = part.wrapping_mul(lanes).wrapping_add(lane);
+    pub fn new(profile: &Profile, seed: u64, part: u64, connection: u64, connections: u64) -> Self {
+        let number = part.wrapping_mul(connections).wrapping_add(connection);
         let source = match profile.is_random() {
             true => Source::Random {
                 random: generator(seed, Stream::Arrivals, number),
                 reached: 0.0,
-                lanes: lanes as f64,
+                connections: connections as f64,
             },
-            false => Source::Even { next: lane, lanes },
+            false => Source::Even {
+                next: connection,
+                connections,
+            },
         };
         let profile = profile.ordered(seed);
         Self { profile, source }
@@ -303,19 +306,19 @@ impl Iterator for Arrivals {
     /// Returns the next intended start; `None` when the rate stays 0.
     fn next(&mut self) -> Option<Duration> {
         let seconds = match &mut self.source {
-            Source::Even { next, lanes } => {
+            Source::Even { next, connections } => {
                 let number = *next;
-                *next += *lanes;
+                *next += *connections;
                 return Some(inverse::even_start(&self.profile, number));
             }
             Source::Random {
                 random,
                 reached,
-                lanes,
+                connections,
             } => {
                 // 53 random bits as a number in (0, 1], whose logarithm is finite. libm gives the
                 // same result on every machine.
-                *reached -= libm::log(uniform(random)) * *lanes;
+                *reached -= libm::log(uniform(random)) * *connections;
                 inverse::start(&self.profile, *reached)?
             }
         };

@@ -42,7 +42,9 @@ pub use go_client::GoClient;
 pub use keys::Distribution;
 pub use mix::{Mix, SmallRequest};
 pub use random::coin;
-pub use scenario::{DataSetSpec, Kind, Overrides, RowSpec, Scenario, ScenarioError, ThresholdSpec};
+pub use scenario::{
+    CaseSpec, DataSetSpec, Kind, Overrides, Scenario, ScenarioError, ThresholdSpec,
+};
 pub use selector::Selector;
 pub use strategy::{Driver, EtcdResponse, PlainList, Strategy, Tier};
 pub use suite::{Suite, SuiteError, SuiteRun};

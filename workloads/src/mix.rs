@@ -118,7 +118,7 @@ impl SmallRequest {
         matches!(self, Self::Put | Self::Update)
     }
 
-    /// Whether it is about keys or leases that are no part of the data set.
+    /// Returns whether it is about keys or leases that are no part of the data set.
     #[must_use]
     pub fn is_of_own_keys(self) -> bool {
         match self {
@@ -138,7 +138,8 @@ impl SmallRequest {
         }
     }
 
-    /// Whether it does what nobody takes back: compacts the history of all who use the store.
+    /// Returns whether it does what nobody takes back: compacts the history of all who use the
+    /// store.
     #[must_use]
     pub fn needs_own_server(self) -> bool {
         self == Self::Compact

@@ -1,10 +1,10 @@
-//! Scenarios: the data sets to load, the rows to measure on them, and how often.
+//! Scenarios: the data sets to load, the cases to measure on them, and how often.
 //!
 //! A scenario is a TOML file. The built-in ones are part of the program, so that the binary alone
 //! can run them, and are examples for users' own files.
 //!
 //! - [`data`]: data sets
-//! - [`rows`]: rows, each one strategy; [`case`]: cases of several loads
+//! - [`case`]: cases, each one strategy; [`loads`]: cases of several loads
 //! - [`background`]: loads in the background of a case
 //! - [`threshold`]: limits of figures
 //! - [`overrides`]: what the command line changes
@@ -13,9 +13,9 @@
 mod background;
 mod case;
 mod data;
+mod loads;
 mod network;
 mod overrides;
-mod rows;
 mod saturate;
 mod threshold;
 mod units;
@@ -31,11 +31,11 @@ use crate::cpu_list::CpuList;
 use crate::did_you_mean::did_you_mean;
 
 pub use background::{Background, Keys};
-pub use case::{CaseSpec, LoadSpec, Operation, OperationError, Stall, Start, Streams};
+pub use case::{BaselineMode, CaseSpec, Cases, Http, Media, Reshard, ShardKey, ShardPlan, Writes};
 pub use data::{DataSetSpec, Kind};
+pub use loads::{LoadSpec, LoadsSpec, Operation, OperationError, Stall, Start, Streams};
 pub use network::{Bandwidth, BandwidthError, Network};
 pub use overrides::Overrides;
-pub use rows::{BaselineMode, Http, Media, Reshard, RowSpec, Rows, ShardKey, ShardPlan, Writes};
 pub use saturate::{Objective, ObjectiveError, Saturate};
 pub use threshold::ThresholdSpec;
 pub(crate) use units::duration_text;
@@ -126,7 +126,7 @@ const BUILT_IN: [(&str, &str); 34] = [
     ("soak", include_str!("../scenarios/soak.toml")),
 ];
 
-/// The data sets to load, the rows to measure on them, and how often.
+/// The data sets to load, the cases to measure on them, and how often.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Scenario {
     /// Name on the command line.
@@ -135,7 +135,7 @@ pub struct Scenario {
     pub summary: String,
     /// What its report shows.
     pub description: String,
-    /// Measured whole lists per row and client.
+    /// Measured whole lists per case and client.
     pub repeats: u32,
     /// Concurrent lists.
     pub clients: u32,
@@ -150,7 +150,7 @@ pub struct Scenario {
         skip_serializing_if = "Option::is_none"
     )]
     pub first_chunk_within: Option<Duration>,
-    /// Duration of a row of small requests.
+    /// Duration of a case of small requests.
     #[serde(with = "duration_text")]
     pub duration: Duration,
     /// Small requests per second (open loop); without it each client waits for its response (closed
@@ -163,16 +163,16 @@ pub struct Scenario {
     /// CPUs of the generator; all by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_cpus: Option<CpuList>,
-    /// The rows to measure, which include [`Self::cases`].
-    pub rows: Rows,
+    /// The cases to measure, which include [`Self::loads`].
+    pub cases: Cases,
     /// Cases of several loads.
     #[serde(rename = "case", skip_serializing_if = "Vec::is_empty")]
-    pub cases: Vec<CaseSpec>,
+    pub loads: Vec<LoadsSpec>,
     /// Loads that run in the background of the cases that name them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<Background>,
     /// Limits of figures.
-    #[serde(rename = "bar", skip_serializing_if = "Vec::is_empty")]
+    #[serde(rename = "threshold", skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<ThresholdSpec>,
     /// Data sets, which are loaded and measured one by one in this order; never empty.
     #[serde(rename = "data_set")]
@@ -246,14 +246,14 @@ struct File {
     server_cpus: Option<CpuList>,
     #[serde(default)]
     client_cpus: Option<CpuList>,
+    #[serde(default, alias = "rows")]
+    cases: Option<Spanned<Cases>>,
     #[serde(default)]
-    rows: Option<Spanned<Rows>>,
-    #[serde(default)]
-    case: Vec<Spanned<CaseSpec>>,
+    case: Vec<Spanned<LoadsSpec>>,
     #[serde(default)]
     background: Vec<Spanned<Background>>,
-    #[serde(default)]
-    bar: Vec<Spanned<ThresholdSpec>>,
+    #[serde(default, alias = "bar")]
+    threshold: Vec<Spanned<ThresholdSpec>>,
     data_set: Vec<Spanned<DataSetSpec>>,
 }
 
@@ -307,19 +307,20 @@ impl Scenario {
         let name = file.name.into_inner();
         check_name(&name).map_err(|message| invalid(name_start, message))?;
 
-        let rows_start = file.rows.as_ref().map_or(0, |rows| rows.span().start);
-        let mut rows = file.rows.map(Spanned::into_inner).unwrap_or_default();
-        let mut cases: Vec<CaseSpec> = Vec::with_capacity(file.case.len());
+        let cases_start = file.cases.as_ref().map_or(0, |cases| cases.span().start);
+        let mut cases = file.cases.map(Spanned::into_inner).unwrap_or_default();
+        let mut loads: Vec<LoadsSpec> = Vec::with_capacity(file.case.len());
         for case in file.case {
             let start = case.span().start;
             let case = case.into_inner();
             case.check(file.duration)
                 .map_err(|message| invalid(start, message))?;
-            cases.push(case);
+            loads.push(case);
         }
-        rows.set_cases(&cases);
-        rows.check()
-            .map_err(|message| invalid(rows_start, message))?;
+        cases.set_loads(&loads);
+        cases
+            .check()
+            .map_err(|message| invalid(cases_start, message))?;
 
         let mut data_sets: Vec<DataSetSpec> = Vec::with_capacity(file.data_set.len());
         for spec in file.data_set {
@@ -336,7 +337,7 @@ impl Scenario {
             return Err(invalid(0, "at least one [[data_set]] is needed".to_owned()));
         }
 
-        rows::check_rate(file.rate).map_err(|message| invalid(0, message))?;
+        case::check_rate(file.rate).map_err(|message| invalid(0, message))?;
         let mut background: Vec<Background> = Vec::with_capacity(file.background.len());
         for load in file.background {
             let start = load.span().start;
@@ -348,13 +349,13 @@ impl Scenario {
             }
             background.push(load);
         }
-        let named = rows.all().flat_map(|(_, row)| &row.beside);
+        let named = cases.all().flat_map(|(_, case)| &case.background);
         if let Some(name) = named
             .into_iter()
             .find(|name| !background.iter().any(|load| load.name == **name))
         {
             let message = format!("there is no [[background]] named `{name}`");
-            return Err(invalid(rows_start, message));
+            return Err(invalid(cases_start, message));
         }
 
         let mut scenario = Self {
@@ -370,13 +371,13 @@ impl Scenario {
             rate: file.rate,
             server_cpus: file.server_cpus,
             client_cpus: file.client_cpus,
-            rows,
             cases,
+            loads,
             background,
-            thresholds: Vec::with_capacity(file.bar.len()),
+            thresholds: Vec::with_capacity(file.threshold.len()),
             data_sets,
         };
-        for threshold in file.bar {
+        for threshold in file.threshold {
             let start = threshold.span().start;
             let threshold = threshold.into_inner();
             threshold

@@ -1,4 +1,4 @@
-//! Selectors of a row, and the objects of a data set that they select: computed from the data set
+//! Selectors of a case, and the objects of a data set that they select: computed from the data set
 //! alone, so that a server's responses are checked independently of it.
 
 use std::collections::HashMap;
@@ -80,7 +80,7 @@ impl Selector {
         Ok(selector)
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.text[..usize::from(self.len)]).unwrap_or_default()

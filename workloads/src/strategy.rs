@@ -61,7 +61,7 @@ pub enum Driver {
     Idle,
 }
 
-/// A way to list a whole data set, or another operation of a row.
+/// A way to list a whole data set, or another operation of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Strategy {
@@ -97,9 +97,9 @@ pub enum Strategy {
     /// Kubernetes: this number of watches of everything, each keeping its shard
     /// (`watch-client-filtered:N`).
     WatchClientFiltered(NonZeroU32),
-    /// Kubernetes: writes without watches, to compare rows with watches with (`no-watches`).
+    /// Kubernetes: writes without watches, to compare cases with watches with (`no-watches`).
     NoWatches,
-    /// Both tiers: no requests, to compare rows with periodic lists with (`no-lists`).
+    /// Both tiers: no requests, to compare cases with periodic lists with (`no-lists`).
     NoLists,
     /// Both tiers: the loads of a `[[case]]` (`loads`).
     Loads,

@@ -1,8 +1,8 @@
 //! Sequences of writes that change, delete and recreate objects, with the event that a watcher must
 //! see.
 //!
-//! Each lane writes its own objects, one after the other, so that the order of the writes to an
-//! object is that of this sequence for any number of lanes.
+//! Each writer writes its own objects, one after the other, so that the order of the writes to an
+//! object is that of this sequence for any number of writers.
 
 use std::collections::HashMap;
 
@@ -10,8 +10,8 @@ use crate::data_set::Version;
 use crate::random::{Stream, below, generator};
 use crate::scenario::Writes;
 
-/// Objects of a lane that are deleted and created again: few, so that this happens to each several
-/// times.
+/// Objects of a writer that are deleted and created again: few, so that this happens to each
+/// several times.
 const CHURNED_OBJECTS: u64 = 64;
 
 /// The effect of a write: the type of a watcher's event.
@@ -36,13 +36,13 @@ pub struct Write {
     pub effect: Effect,
 }
 
-/// The writes of one lane, in order. Never ends.
+/// The writes of one writer, in order. Never ends.
 #[derive(Debug)]
-pub struct Lane {
+pub struct WriterSequence {
     seed: u64,
-    lane: u64,
-    lanes: u64,
-    /// Number of objects of this lane.
+    writer: u64,
+    writers: u64,
+    /// Number of objects of this writer.
     objects: u64,
     writes: Writes,
     number: u64,
@@ -50,22 +50,22 @@ pub struct Lane {
     states: HashMap<u64, (Version, bool)>,
 }
 
-impl Lane {
-    /// Returns the writes of lane `lane` of `lanes` to a data set of `objects`.
+impl WriterSequence {
+    /// Returns the writes of writer `writer` of `writers` to a data set of `objects`.
     ///
     /// # Panics
-    /// `lane` is not below `lanes`, or has no object.
+    /// `writer` is not below `writers`, or has no object.
     #[must_use]
-    pub fn new(seed: u64, objects: u64, lane: u64, lanes: u64, writes: Writes) -> Self {
+    pub fn new(seed: u64, objects: u64, writer: u64, writers: u64, writes: Writes) -> Self {
         assert!(
-            lane < lanes && lane < objects,
-            "lane {lane} of {lanes} over {objects} objects"
+            writer < writers && writer < objects,
+            "writer {writer} of {writers} over {objects} objects"
         );
         Self {
             seed,
-            lane,
-            lanes,
-            objects: (objects - lane).div_ceil(lanes),
+            writer,
+            writers,
+            objects: (objects - writer).div_ceil(writers),
             writes,
             number: 0,
             states: HashMap::new(),
@@ -81,20 +81,20 @@ impl Lane {
     }
 }
 
-impl Iterator for Lane {
+impl Iterator for WriterSequence {
     type Item = Write;
 
     fn next(&mut self) -> Option<Write> {
-        let sequence = self.number * self.lanes + self.lane;
+        let sequence = self.number * self.writers + self.writer;
         let mut random = generator(self.seed, Stream::Writes, sequence);
         self.number += 1;
         let among = match self.writes {
             Writes::Changes | Writes::Patches => self.objects,
             Writes::Churn => self.objects.min(CHURNED_OBJECTS),
         };
-        // Spread over the whole lane.
+        // Spread over the whole writer.
         let place = below(&mut random, among) * (self.objects / among);
-        let object = place * self.lanes + self.lane;
+        let object = place * self.writers + self.writer;
         let before = self.states.get(&object).copied();
         let (mut version, is_there) = before.unwrap_or((Version::default(), true));
         let effect = self.effect(is_there, below(&mut random, 3));
@@ -119,11 +119,11 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn lanes_write_disjoint_objects_and_all_of_them() {
+    fn writers_write_disjoint_objects_and_all_of_them() {
         let mut seen = HashMap::new();
-        for lane in 0..3 {
-            for write in Lane::new(1, 10, lane, 3, Writes::Changes).take(200) {
-                assert_eq!(write.object % 3, lane);
+        for writer in 0..3 {
+            for write in WriterSequence::new(1, 10, writer, 3, Writes::Changes).take(200) {
+                assert_eq!(write.object % 3, writer);
                 *seen.entry(write.object).or_insert(0) += 1;
             }
         }
@@ -135,7 +135,7 @@ mod tests {
         fn an_object_is_created_only_when_it_is_gone(seed: u64, objects in 4..2_000_u64) {
             let mut states: HashMap<u64, (Version, bool)> = HashMap::new();
             let mut effects = [0; 3];
-            for write in Lane::new(seed, objects, 3, 4, Writes::Churn).take(600) {
+            for write in WriterSequence::new(seed, objects, 3, 4, Writes::Churn).take(600) {
                 let state = states.entry(write.object).or_insert((Version::default(), true));
                 prop_assert!(write.object < objects);
                 prop_assert_eq!(write.effect == Effect::Created, !state.1);

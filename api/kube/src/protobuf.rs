@@ -26,7 +26,7 @@ pub enum WireValue<'a> {
 }
 
 impl<'a> WireValue<'a> {
-    /// The bytes of a length-delimited field, `None` for any other wire type.
+    /// Returns the bytes of a length-delimited field, `None` for any other wire type.
     pub fn bytes(self) -> Option<&'a [u8]> {
         match self {
             Self::Bytes(bytes) => Some(bytes),

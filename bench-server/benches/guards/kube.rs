@@ -97,7 +97,7 @@ fn without_index() -> Served {
     Served::new("CacheIndex=false".parse().expect("a gate"))
 }
 
-/// A hundred watches that have caught up, and what they wait for.
+/// Returns a hundred watches that have caught up, and what they wait for.
 fn watched() -> Watched {
     let served = cached();
     let data = pods::pods(PODS);
@@ -125,7 +125,7 @@ fn watched() -> Watched {
     (served, change, watches)
 }
 
-/// A pod without its envelope, and room for its JSON.
+/// Returns a pod without its envelope, and room for its JSON.
 fn pod() -> (Vec<u8>, Vec<u8>) {
     let value = pods::pods(PODS).value(7);
     let pod = envelope::open(&value).expect("a pod").to_vec();

@@ -27,7 +27,7 @@ use kube::served;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// The most instructions that a guard lets its function take.
+/// Returns the most instructions that a guard lets its function take.
 pub(crate) fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
     let mut callgrind = Callgrind::default();
     callgrind.hard_limits([(EventKind::Ir, instructions)]);
@@ -41,7 +41,7 @@ pub(crate) fn key(i: u64) -> Vec<u8> {
     format!("/registry/pods/namespace-{:03}/{:08}", i / 3000, i).into_bytes()
 }
 
-/// A change of one key.
+/// Returns a change of one key.
 pub(crate) fn put_of(i: u64, value_bytes: usize) -> PutRequest {
     PutRequest {
         key: key(i).into(),
@@ -50,7 +50,7 @@ pub(crate) fn put_of(i: u64, value_bytes: usize) -> PutRequest {
     }
 }
 
-/// A store with so many keys.
+/// Returns a store with so many keys.
 pub(crate) fn store_of(keys: u64, value_bytes: usize) -> Store {
     let store = Store::new(Config::default());
     for i in 0..keys {

@@ -25,7 +25,7 @@ fn with_key() -> (Store, Vec<u8>) {
     (seeded(), key(MIDDLE))
 }
 
-/// A change of one key.
+/// Returns a change of one key.
 fn with_put() -> (Store, PutRequest) {
     let (store, request) = (seeded(), put_of(MIDDLE, 1024));
     free_what_a_put_takes();

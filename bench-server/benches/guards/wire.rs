@@ -29,14 +29,14 @@ const FRAME_BYTES: usize = 256 * 1024;
 /// Slices that h2 shows to one vectored write.
 const SLICES: usize = 16;
 
-/// A node with so many keys.
+/// Returns a node with so many keys.
 fn node(keys: u64, value_bytes: usize) -> Node {
     let flags = Flags::parse_from(["bench-server"]);
     let store = store_of(keys, value_bytes);
     Node::new(store, &flags.etcd, &flags.common, Vec::new())
 }
 
-/// A request's body as a client sends it.
+/// Returns a request's body as a client sends it.
 fn body(request: &impl Message) -> Full<Bytes> {
     let mut framed = Vec::with_capacity(PREFIX_BYTES + request.encoded_len());
     framed.put_u8(0);
@@ -72,7 +72,7 @@ fn with_list(method: Method, keys: u64, value_bytes: usize) -> Call {
     (node(keys, value_bytes), method, body(&every_key))
 }
 
-/// The body that answers a call. Nothing here waits for anything.
+/// Returns the body that answers a call. Nothing here waits for anything.
 fn answer(node: &Node, method: Method, body: Full<Bytes>) -> ResponseBody {
     let answered = kv::serve(node, method, body).now_or_never();
     answered.expect("nothing to wait for").into_body()
@@ -96,7 +96,7 @@ fn drain(mut body: ResponseBody, mut write: impl FnMut(&[IoSlice<'_>])) {
     }
 }
 
-/// A streamed list as a client receives it, frame by frame.
+/// Returns a streamed list as a client receives it, frame by frame.
 fn received(keys: u64, value_bytes: usize) -> Vec<Vec<u8>> {
     let (node, method, body) = with_list(Method::RangeStream, keys, value_bytes);
     let mut bytes = Vec::new();

@@ -9,7 +9,7 @@ use bench_server::kube::server::{FeatureGates, KubeTier};
 use bench_server::store::{Config, Store};
 use clap::Parser;
 
-/// An empty store without a quota.
+/// Returns an empty store without a quota.
 pub(crate) fn store() -> Store {
     Store::new(Config {
         quota_backend_bytes: -1,
@@ -17,8 +17,8 @@ pub(crate) fn store() -> Store {
     })
 }
 
-/// A tier whose caches of `resources` are filled. The runtime that it was started on must live as
-/// long.
+/// Returns a tier whose caches of `resources` are filled. The runtime that it was started on must
+/// live as long.
 pub(crate) async fn serve(store: Store, resources: &[&str], gates: FeatureGates) -> KubeTier {
     let mut flags = Flags::parse_from([
         "bench-server",

@@ -4,7 +4,7 @@ use bench_server::store::Store;
 use etcd_api::proto::etcdserverpb::PutRequest;
 use workloads::{DataSet, Scenario};
 
-/// The first pods of `pods-150k`.
+/// Returns the first pods of `pods-150k`.
 pub(crate) fn pods(objects: u64) -> DataSet {
     let mut scenario = Scenario::named("pods-150k").expect("a built-in scenario");
     let mut spec = scenario.data_sets.remove(0);

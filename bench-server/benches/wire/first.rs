@@ -51,8 +51,8 @@ async fn table() {
     }
 }
 
-/// The server's own histogram so far: upper bounds in ms, and how many first writes came within
-/// them.
+/// Returns the server's own histogram so far: upper bounds in ms, and how many first writes came
+/// within them.
 async fn first_writes(server: &Server) -> Vec<(f64, u64)> {
     let metrics = server.metrics().await;
     let buckets = metrics

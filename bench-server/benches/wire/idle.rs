@@ -40,7 +40,8 @@ async fn table() {
 }
 
 impl Server {
-    /// How often threads have gone to sleep so far, by their names without a number at the end.
+    /// Returns how often threads have gone to sleep so far, by their names without a number at the
+    /// end.
     fn wake_ups(&self) -> BTreeMap<String, u64> {
         let mut by_name = BTreeMap::new();
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).expect("it runs");

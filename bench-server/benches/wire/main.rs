@@ -54,8 +54,8 @@ const WITH_VALUE: [&str; 18] = [
     "--output-format",
 ];
 
-/// The arguments that are neither an option nor an option's value: names of tables, or filters
-/// meant for other benches.
+/// Returns the arguments that are neither an option nor an option's value: names of tables, or
+/// filters meant for other benches.
 fn names(arguments: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut names = Vec::new();
     let mut arguments = arguments.into_iter();
@@ -97,13 +97,13 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The middle one.
+/// Returns the middle one.
 fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
 
-/// A number from the environment, for runs of another size.
+/// Returns a number from the environment, for runs of another size.
 fn setting(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
         Ok(text) => text

@@ -224,7 +224,7 @@ impl Drop for Server {
     }
 }
 
-/// A key of [`Server::seed`].
+/// Returns a key of [`Server::seed`].
 pub(crate) fn key(i: u64) -> Vec<u8> {
     format!("/registry/pods/ns-{:03}/pod-{i:010}", i / 1000).into_bytes()
 }
@@ -239,7 +239,7 @@ fn clock(id: ClockId) -> Duration {
     time.into()
 }
 
-/// The runtime that clients run on: one thread, so that the server has the rest.
+/// Returns the runtime that clients run on: one thread, so that the server has the rest.
 pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

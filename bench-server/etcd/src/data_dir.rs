@@ -42,7 +42,7 @@ pub enum FsyncMode {
 }
 
 impl DataFlags {
-    /// What writes wait for.
+    /// Returns what writes wait for.
     pub fn fsync(&self) -> Fsync {
         match self.fsync {
             _ if self.unsafe_no_fsync => Fsync::Never,

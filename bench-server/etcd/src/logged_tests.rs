@@ -29,7 +29,7 @@ use crate::maintenance::MaintenanceService;
 /// Times that a call is polled once the disk has its write.
 const POLLS: usize = 200;
 
-/// A node whose log is on this disk.
+/// Returns a node whose log is on this disk.
 fn node(disk: &SimulatedDisk) -> Arc<Node> {
     let options = LogOptions::new(Fsync::Always);
     let options = LogOptions {

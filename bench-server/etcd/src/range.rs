@@ -211,7 +211,7 @@ impl UnaryResponse {
         self.header.len() as u64 + self.keys_bytes + self.tail.len() as u64
     }
 
-    /// The whole message in one exact allocation.
+    /// Returns the whole message in one exact allocation.
     fn into_message(mut self) -> Result<Bytes, Status> {
         let prefix = grpc::message_prefix(self.message_bytes())?;
         let total = prefix.len() + self.message_bytes() as usize;

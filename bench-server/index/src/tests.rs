@@ -144,7 +144,7 @@ fn apply(tree: &mut Tree<Pair>, model: &mut Model, step: Step) {
     }
 }
 
-/// What a cursor shows beside its tags, of which half is passed at a time.
+/// Returns what a cursor shows beside its tags, of which half is passed at a time.
 fn by_tags(mut cursor: Cursor<Pair>) -> Vec<Pair> {
     let mut passed = Vec::new();
     loop {

@@ -10,7 +10,7 @@ pub use directory::Directory;
 
 /// One directory. Names are those of files in it, without a path.
 pub trait Disk: Send + Sync {
-    /// How messages name a file: the path, where there is one.
+    /// Returns how messages name a file: the path, where there is one.
     fn path(&self, name: &str) -> String;
 
     /// Returns the names of all files.

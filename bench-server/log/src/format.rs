@@ -83,7 +83,7 @@ impl FileHeader {
         })
     }
 
-    /// Where the chain of checksums begins: the header's own checksum.
+    /// Returns where the chain of checksums begins: the header's own checksum.
     pub(crate) fn chain(self) -> u32 {
         u32_at(&self.to_bytes(), 60)
     }
@@ -139,7 +139,7 @@ impl RecordHeader {
         (believed && crc32c_append(salted.0, &bytes[..16]) == header.chain).then_some(header)
     }
 
-    /// Whether these bytes are the payload that was written.
+    /// Returns whether these bytes are the payload that was written.
     pub(crate) fn verifies(&self, payload: &[u8], salted: Salted) -> bool {
         crc32c_append(salted.0, payload) == self.payload
     }
@@ -156,7 +156,7 @@ pub(crate) fn record_bytes(payload: usize) -> u64 {
     (RECORD_HEADER_BYTES + payload).next_multiple_of(ALIGNMENT) as u64
 }
 
-/// The offset at which a record may begin, at or after `at`.
+/// Returns the offset at which a record may begin, at or after `at`.
 pub(crate) fn aligned(at: u64) -> u64 {
     at.next_multiple_of(ALIGNMENT as u64)
 }

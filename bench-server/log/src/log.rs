@@ -63,7 +63,7 @@ impl Log {
         self.earlier_bytes + self.segment.end()
     }
 
-    /// The number of the segment that is being written.
+    /// Returns the number of the segment that is being written.
     pub fn segment(&self) -> u64 {
         self.number
     }
@@ -171,7 +171,8 @@ fn create(
     Ok(segment)
 }
 
-/// A number that no other file has, as good as surely: the standard library's hash keys are random.
+/// Returns a number that no other file has, as good as surely: the standard library's hash keys are
+/// random.
 pub(crate) fn fresh_salt() -> u64 {
     RandomState::new().hash_one(())
 }
@@ -196,12 +197,12 @@ pub(crate) fn is_temporary(name: &str) -> bool {
     name.ends_with(TEMPORARY)
 }
 
-/// The number in a segment's name; `None` for other names.
+/// Returns the number in a segment's name; `None` for other names.
 pub(crate) fn segment_number(name: &str) -> Option<u64> {
     name.strip_suffix(SEGMENT)?.parse().ok()
 }
 
-/// The number in a snapshot's name; `None` for other names.
+/// Returns the number in a snapshot's name; `None` for other names.
 pub(crate) fn snapshot_number(name: &str) -> Option<u64> {
     name.strip_suffix(SNAPSHOT)?.parse().ok()
 }

@@ -85,7 +85,7 @@ impl<'a> FileReader<'a> {
         &self.name
     }
 
-    /// Where the next record begins.
+    /// Returns where the next record begins.
     pub(crate) fn at(&self) -> u64 {
         self.at
     }
@@ -94,7 +94,7 @@ impl<'a> FileReader<'a> {
         &*self.file
     }
 
-    /// The error that names an offset of this file.
+    /// Returns the error that names an offset of this file.
     pub(crate) fn corrupt(&self, offset: u64, reason: impl Into<String>) -> LogError {
         LogError::Corrupt {
             file: self.disk.path(&self.name),
@@ -108,7 +108,7 @@ impl<'a> FileReader<'a> {
         read(self.disk, &*self.file, &self.name, at, bytes)
     }
 
-    /// The payloads of the next block, each with the offset of its record; none at the end.
+    /// Returns the payloads of the next block, each with the offset of its record; none at the end.
     pub(crate) fn next_block(&mut self) -> Result<Vec<(u64, Bytes)>, LogError> {
         let begin = self.at;
         let mut bytes = BLOCK_BYTES;
@@ -149,8 +149,8 @@ impl<'a> FileReader<'a> {
         }
     }
 
-    /// What follows the records, once [`FileReader::next_block`] has returned none. Reads the rest
-    /// of the file.
+    /// Returns what follows the records, once [`FileReader::next_block`] has returned none. Reads
+    /// the rest of the file.
     pub(crate) fn end(&self) -> Result<End, LogError> {
         let left = usize::try_from(self.size.saturating_sub(self.at)).unwrap_or(0);
         let rest = self.read(self.at, left)?;

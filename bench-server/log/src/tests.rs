@@ -17,7 +17,7 @@ const SMALL: Config = Config {
     sync: true,
 };
 
-/// A payload that no other record has.
+/// Returns a payload that no other record has.
 fn payload(number: usize, bytes: usize) -> Vec<u8> {
     let mut payload = format!("record {number:08} ").into_bytes();
     payload.resize(payload.len().max(bytes), b'x');

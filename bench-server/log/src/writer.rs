@@ -68,12 +68,12 @@ impl FileWriter {
         self.chain
     }
 
-    /// Where the next record will begin.
+    /// Returns where the next record will begin.
     pub(crate) fn end(&self) -> u64 {
         self.written + self.buffer.len() as u64
     }
 
-    /// Whether a payload fits into the first `bytes` of the file.
+    /// Returns whether a payload fits into the first `bytes` of the file.
     pub(crate) fn has_room(&self, payload: usize, bytes: u64) -> bool {
         self.end() + record_bytes(payload) <= bytes
     }

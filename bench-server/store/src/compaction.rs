@@ -55,7 +55,7 @@ impl AutoCompaction {
         }
     }
 
-    /// The revision to compact now, if there is a new one.
+    /// Returns the revision to compact now, if there is a new one.
     pub fn tick(&mut self, now: Instant, revision: i64) -> Option<i64> {
         let target = match self.retention {
             Retention::Revisions(kept) => revision - kept,

@@ -71,7 +71,8 @@ pub(super) enum Edits {
 }
 
 impl Edits {
-    /// The events, without the index that they may have been applied to; `None` when there is none.
+    /// Returns the events, without the index that they may have been applied to; `None` when there
+    /// is none.
     pub(super) fn into_commit(self) -> Option<Commit> {
         match self {
             Self::One(event) => Some(Arc::new([event])),
@@ -222,8 +223,8 @@ impl State {
         self.log.dropped
     }
 
-    /// The first revision at or after `from` that is in the log, and commits from there on, at most
-    /// `limit`.
+    /// Returns the first revision at or after `from` that is in the log, and commits from there on,
+    /// at most `limit`.
     pub(super) fn commits(&self, from: i64, limit: usize) -> (i64, Vec<Commit>) {
         let from = from.max(self.log.first);
         (from, self.log.slice(from, limit))
@@ -295,15 +296,16 @@ impl State {
         state
     }
 
-    /// The oldest revision that can be read (1 at least), the commit that made it, if it is still
-    /// watched, and the commits since.
+    /// Returns the oldest revision that can be read (1 at least), the commit that made it, if it is
+    /// still watched, and the commits since.
     pub(super) fn since_compaction(&self) -> (i64, Option<Commit>, Vec<Commit>) {
         let oldest = self.compacted.max(1);
         let commits = self.log.slice(oldest + 1, usize::MAX);
         (oldest, self.log.get(oldest).cloned(), commits)
     }
 
-    /// The commits after revision `after` up to `upto`; `None` when one of them is compacted away.
+    /// Returns the commits after revision `after` up to `upto`; `None` when one of them is
+    /// compacted away.
     pub(super) fn commits_between(&self, after: i64, upto: i64) -> Option<Vec<Commit>> {
         let kept = after + 1 >= self.log.first;
         let count = usize::try_from(upto - after).unwrap_or(0);
@@ -395,7 +397,7 @@ mod tests {
         })
     }
 
-    /// A state with one key written so many times.
+    /// Returns a state with one key written so many times.
     fn overwritten(times: i64) -> State {
         let mut state = State::default();
         for revision in 2..2 + times {

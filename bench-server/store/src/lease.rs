@@ -122,9 +122,9 @@ impl Leases {
         self.by_id.iter().map(|(id, lease)| (*id, lease.ttl_s))
     }
 
-    /// A positive id that is not taken: SplitMix64 over a counter, so that ids are scattered. It
-    /// begins with the time of the start: who keeps a lease over a restart must not find another's
-    /// under its id.
+    /// Returns a positive id that is not taken: SplitMix64 over a counter, so that ids are
+    /// scattered. It begins with the time of the start: who keeps a lease over a restart must not
+    /// find another's under its id.
     fn fresh_id(&mut self) -> i64 {
         loop {
             self.sequence = self.sequence.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -138,7 +138,7 @@ impl Leases {
         }
     }
 
-    /// The lease, unless it is due.
+    /// Returns the lease, unless it is due.
     fn alive(&self, id: i64, now: Instant) -> Option<&Lease> {
         self.by_id.get(&id).filter(|lease| now < lease.due)
     }
@@ -248,7 +248,7 @@ impl Store {
         self.inner.writer.lock().leases.keep_alive(id, now)
     }
 
-    /// What is left of a lease, `None` when there is no such lease (any more).
+    /// Returns what is left of a lease, `None` when there is no such lease (any more).
     pub fn lease_time_to_live(&self, id: i64, keys: bool, now: Instant) -> Option<TimeToLive> {
         let writer = self.inner.writer.lock();
         let lease = writer.leases.alive(id, now)?;

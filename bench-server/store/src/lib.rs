@@ -137,31 +137,31 @@ impl Store {
         }
     }
 
-    /// The limits that it was made with.
+    /// Returns the limits that it was made with.
     pub fn config(&self) -> Config {
         self.inner.config
     }
 
-    /// The latest revision. A fresh store is at 1; the first write makes 2.
+    /// Returns the latest revision. A fresh store is at 1; the first write makes 2.
     pub fn revision(&self) -> i64 {
         self.inner.state.read().revision()
     }
 
-    /// The last compacted revision, −1 when none ever was.
+    /// Returns the last compacted revision, −1 when none ever was.
     pub fn compact_revision(&self) -> i64 {
         self.inner.compacted.load(Ordering::Acquire)
     }
 
-    /// The latest state, in constant time.
+    /// Returns the latest state, in constant time.
     pub fn snapshot(&self) -> Snapshot {
         let state = self.inner.state.read();
         let revision = state.revision();
         Snapshot::new(self.clone(), state.tree().clone(), revision, revision)
     }
 
-    /// The state at a revision; `rev <= 0` is the latest. Constant time for the latest revision
-    /// and those that are held, otherwise O(changes since) in a copy of the index, which is then
-    /// held for the next call.
+    /// Returns the state at a revision; `rev <= 0` is the latest. Constant time for the latest
+    /// revision and those that are held, otherwise O(changes since) in a copy of the index, which
+    /// is then held for the next call.
     ///
     /// # Errors
     /// [`Refusal::FutureRevision`], [`Refusal::Compacted`].
@@ -198,7 +198,7 @@ impl Store {
         self.inner.hub.lock().watchers()
     }
 
-    /// What lists that are being sent keep in memory in addition to the revision history.
+    /// Returns what lists that are being sent keep in memory in addition to the revision history.
     pub fn pinned(&self) -> Pinned {
         let forgotten = self.inner.state.read().forgotten_bytes();
         self.inner.open_lists.pinned(forgotten)
@@ -330,7 +330,7 @@ impl Store {
     }
 }
 
-/// A header with nothing but the revision; the service knows the rest.
+/// Returns a header with nothing but the revision; the service knows the rest.
 pub(crate) fn header(revision: i64) -> ResponseHeader {
     ResponseHeader {
         revision,

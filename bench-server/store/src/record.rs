@@ -130,7 +130,7 @@ impl Record {
         message[1 + at..].split_at(len as usize)
     }
 
-    /// The key.
+    /// Returns the key.
     #[inline]
     pub fn key(&self) -> &[u8] {
         self.key_and_rest().0

@@ -67,7 +67,7 @@ impl<'a> Draft<'a> {
         self.edits
     }
 
-    /// A key with this draft's writes in effect.
+    /// Returns a key with this draft's writes in effect.
     pub(super) fn get(&self, key: &[u8]) -> Option<Record> {
         match &self.edits {
             Edits::One(event) if event.record.key() == key => {
@@ -78,7 +78,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// A key without this draft's writes.
+    /// Returns a key without this draft's writes.
     fn before(&self, key: &[u8]) -> Option<Record> {
         if let Some(pending) = self.pending
             && let Some(record) = pending.get(key)
@@ -88,7 +88,7 @@ impl<'a> Draft<'a> {
         self.state.read().tree().get(key).cloned()
     }
 
-    /// The index without this draft's writes.
+    /// Returns the index without this draft's writes.
     fn tree_before(&self) -> Tree<Record> {
         let mut tree = self.state.read().tree().clone();
         if let Some(pending) = self.pending {
@@ -97,7 +97,7 @@ impl<'a> Draft<'a> {
         tree
     }
 
-    /// The index with this draft's writes in effect.
+    /// Returns the index with this draft's writes in effect.
     pub(super) fn tree(&mut self) -> Tree<Record> {
         if let Edits::None = self.edits {
             return self.tree_before();

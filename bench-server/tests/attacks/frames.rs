@@ -31,7 +31,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// The error code of a RST_STREAM.
+    /// Returns the error code of a RST_STREAM.
     pub(crate) fn code(&self) -> u32 {
         u32::from_be_bytes(self.payload[..4].try_into().expect("four bytes"))
     }
@@ -92,7 +92,7 @@ impl Attacker {
         stream
     }
 
-    /// A GET, whole.
+    /// Returns a GET, whole.
     pub(crate) fn get(&mut self, path: &str) -> u32 {
         let fields = [
             (":method", "GET"),
@@ -103,7 +103,7 @@ impl Attacker {
         self.head(END_STREAM, &fields)
     }
 
-    /// A gRPC call; `None` is one whose message never comes.
+    /// Returns a gRPC call; `None` is one whose message never comes.
     pub(crate) fn call(&mut self, path: &str, message: Option<&[u8]>) -> u32 {
         let fields = [
             (":method", "POST"),
@@ -133,7 +133,7 @@ impl Attacker {
         self.socket.write_all(&out)
     }
 
-    /// The next frame; `None` when the server has closed.
+    /// Returns the next frame; `None` when the server has closed.
     pub(crate) fn receive(&mut self) -> Option<Frame> {
         let mut head = [0; 9];
         self.socket.read_exact(&mut head).ok()?;

@@ -4,7 +4,7 @@
 use crate::frames::Attacker;
 use crate::victim::{BOTH, Port, Victim};
 
-/// A request that would take long.
+/// Returns a request that would take long.
 fn ask(attacker: &mut Attacker, port: Port) -> u32 {
     // Everything, sorted by value: key 1, range_end 2, sort order 5, sort target 6.
     const EVERYTHING_SORTED: &[u8] = b"\x0a\x01\0\x12\x01\0\x28\x02\x30\x04";

@@ -134,7 +134,7 @@ impl Victim {
         number.and_then(|n| n.parse::<u64>().ok()).expect("a size") * 1024
     }
 
-    /// The most that it has held since it was at rest, above that.
+    /// Returns the most that it has held since it was at rest, above that.
     pub(crate) fn growth(&self) -> u64 {
         self.memory("VmHWM:").saturating_sub(self.idle_bytes)
     }
@@ -188,7 +188,7 @@ impl Victim {
         http(self.authority(port), method, path, body)
     }
 
-    /// A metric without labels, as `port` shows it.
+    /// Returns a metric without labels, as `port` shows it.
     #[track_caller]
     pub(crate) fn metric(&self, port: Port, name: &str) -> f64 {
         metric(self.authority(port), name)

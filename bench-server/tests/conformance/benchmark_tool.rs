@@ -32,7 +32,7 @@ async fn run(t: &Target, arguments: &str) -> u64 {
     results(&printed)
 }
 
-/// The numbers in brackets of the lines of its histograms, `  0.0014 [32]\t|∎∎`, added up.
+/// Returns the numbers in brackets of the lines of its histograms, `  0.0014 [32]\t|∎∎`, added up.
 fn results(printed: &str) -> u64 {
     let of_line = |line: &str| {
         let (_, rest) = line.strip_prefix("  ")?.split_once(" [")?;

@@ -211,7 +211,7 @@ impl Both {
         }
     }
 
-    /// A revision that was, will be, is gone, or never can be.
+    /// Returns a revision that was, will be, is gone, or never can be.
     fn some_revision(&mut self) -> i64 {
         match self.rng.below(8) {
             0 => -1,
@@ -282,7 +282,7 @@ impl Both {
         range
     }
 
-    /// What a RangeStream takes.
+    /// Returns what a RangeStream takes.
     fn stream(&mut self) -> RangeRequest {
         let (key, range_end) = self.interval();
         RangeRequest {

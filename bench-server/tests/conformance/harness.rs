@@ -67,8 +67,8 @@ macro_rules! cases {
 }
 pub(crate) use cases;
 
-/// The test that runs `case` on `peer`. A missing peer or tool costs its tests, by name; in CI that
-/// is a failure.
+/// Returns the test that runs `case` on `peer`. A missing peer or tool costs its tests, by name; in
+/// CI that is a failure.
 pub(crate) fn trial(peer: Peer, case: Case) -> Trial {
     let missing = peer.missing().or_else(|| {
         case.needs
@@ -178,7 +178,7 @@ impl Target {
             .revision
     }
 
-    /// The keys of everything that is stored, in the order that the server gives.
+    /// Returns the keys of everything that is stored, in the order that the server gives.
     pub(crate) async fn all_keys(&self) -> Vec<String> {
         let response = self
             .range(request::range("\0", "\0"))
@@ -187,7 +187,7 @@ impl Target {
         keys(&response)
     }
 
-    /// The store's revision.
+    /// Returns the store's revision.
     pub(crate) async fn revision(&self) -> i64 {
         let response = self
             .range(request::range("\0", ""))
@@ -200,7 +200,7 @@ impl Target {
     }
 }
 
-/// The keys of a response, as text.
+/// Returns the keys of a response, as text.
 pub(crate) fn keys(response: &RangeResponse) -> Vec<String> {
     response
         .kvs

@@ -200,7 +200,7 @@ async fn leases_are_listed(t: Target) {
     assert_eq!(list().await, [-2, 3]);
 }
 
-/// A keep-alive stream that has sent its first request.
+/// Returns a keep-alive stream that has sent its first request.
 async fn keep_alive(
     t: &Target,
     id: i64,

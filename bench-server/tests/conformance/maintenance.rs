@@ -495,7 +495,7 @@ async fn get(t: &Target, path: &str) -> (String, String) {
     )
 }
 
-/// What `/metrics` has under a name without labels.
+/// Returns what `/metrics` has under a name without labels.
 async fn figure(t: &Target, name: &str) -> Option<f64> {
     let (_, body) = get(t, "/metrics").await;
     // etcd sends it in chunks, each behind a line with its size.

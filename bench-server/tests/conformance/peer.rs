@@ -45,7 +45,7 @@ impl Peer {
         matches!(self, Self::Bench | Self::BenchBuffered)
     }
 
-    /// Why this peer cannot run here; `None` when it can.
+    /// Returns why this peer cannot run here; `None` when it can.
     pub(crate) fn missing(self) -> Option<String> {
         self.binary().err()
     }
@@ -59,7 +59,8 @@ impl Peer {
     }
 }
 
-/// A program that `scripts/oracle` provides: named by `variable`, or lying where it is installed.
+/// Returns a program that `scripts/oracle` provides: named by `variable`, or lying where it is
+/// installed.
 pub(crate) fn tool(variable: &str, name: &str) -> Result<PathBuf, String> {
     if let Some(path) = std::env::var_os(variable) {
         let path = PathBuf::from(path);
@@ -132,7 +133,7 @@ impl Server {
         Ok(())
     }
 
-    /// The last lines that the server wrote.
+    /// Returns the last lines that the server wrote.
     pub(crate) fn log_tail(&self) -> String {
         tail(&self.log)
     }

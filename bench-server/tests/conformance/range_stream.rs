@@ -51,7 +51,7 @@ fn merge(chunks: &[RangeResponse]) -> RangeResponse {
     merged
 }
 
-/// A stream as the one response that it merges to.
+/// Returns a stream as the one response that it merges to.
 pub(crate) async fn merged(t: &Target, request: RangeRequest) -> Result<RangeResponse, Status> {
     Ok(merge(&collect(t, request).await?))
 }

@@ -36,7 +36,7 @@ pub(crate) fn delete(key: impl Into<Bytes>, range_end: impl Into<Bytes>) -> Dele
     }
 }
 
-/// A transaction without compares: the first branch is taken.
+/// Returns a transaction without compares: the first branch is taken.
 pub(crate) fn txn(success: Vec<RequestOp>) -> TxnRequest {
     TxnRequest {
         success,
@@ -86,7 +86,7 @@ pub(crate) fn compare(
     }
 }
 
-/// A compare that is true of a key that does not exist.
+/// Returns a compare that is true of a key that does not exist.
 pub(crate) fn absent(key: impl Into<Bytes>) -> Compare {
     compare(key, CompareResult::Equal, TargetUnion::CreateRevision(0))
 }

@@ -12,7 +12,7 @@ cases![on ONE_ENCODING;
     a_pair_that_does_not_match, a_ca_that_changes,
 ];
 
-/// A server of the same kind that shows `identity`, with these further flags.
+/// Returns a server of the same kind that shows `identity`, with these further flags.
 fn secure(t: &Target, identity: &Identity, more: &[String]) -> Server {
     let cert = format!("--cert-file={}", identity.cert().display());
     let key = format!("--key-file={}", identity.key().display());

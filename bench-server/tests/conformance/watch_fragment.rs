@@ -28,7 +28,7 @@ async fn history(t: &Target) {
     t.delete(delete("k", "l")).await.expect("delete");
 }
 
-/// What a watcher from `start_revision` gets, up to its `n`th event.
+/// Returns what a watcher from `start_revision` gets, up to its `n`th event.
 async fn replay(t: &Target, start_revision: i64, fragment: bool, n: usize) -> Vec<WatchResponse> {
     let request = WatchCreateRequest {
         start_revision,

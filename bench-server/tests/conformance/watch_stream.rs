@@ -78,7 +78,7 @@ impl WatchStream {
             .await;
     }
 
-    /// The next response; a case fails where none comes.
+    /// Returns the next response; a case fails where none comes.
     pub(crate) async fn next(&mut self) -> WatchResponse {
         match tokio::time::timeout(RESPONSE_LIMIT, self.responses.message()).await {
             Ok(response) => response.expect("no error").expect("the stream goes on"),
@@ -86,7 +86,7 @@ impl WatchStream {
         }
     }
 
-    /// What the stream ends with; a case fails where it goes on.
+    /// Returns what the stream ends with; a case fails where it goes on.
     pub(crate) async fn end(&mut self) -> Status {
         match tokio::time::timeout(RESPONSE_LIMIT, self.responses.message()).await {
             Ok(response) => response.expect_err("the end of the stream"),
@@ -94,7 +94,7 @@ impl WatchStream {
         }
     }
 
-    /// The next response within `limit`, if any comes.
+    /// Returns the next response within `limit`, if any comes.
     pub(crate) async fn next_within(&mut self, limit: Duration) -> Option<WatchResponse> {
         let response = tokio::time::timeout(limit, self.responses.message())
             .await

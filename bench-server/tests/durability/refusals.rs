@@ -21,7 +21,7 @@ fn first_segment(directory: &Path) -> PathBuf {
     directory.join("0000000000000001.log")
 }
 
-/// Where a key stands in a file.
+/// Returns where a key stands in a file.
 fn position(file: &Path, key: &str) -> u64 {
     let contents = fs::read(file).expect("a segment");
     let found = contents

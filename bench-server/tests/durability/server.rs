@@ -23,7 +23,7 @@ pub(crate) struct Ended {
     pub(crate) told: String,
 }
 
-/// A command for a server over a directory; `limits` are shell words before it.
+/// Returns a command for a server over a directory; `limits` are shell words before it.
 fn command(directory: &Path, limits: &str, flags: &[&str]) -> Command {
     let mut command = Command::new("/bin/sh");
     command

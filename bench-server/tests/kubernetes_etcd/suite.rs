@@ -70,7 +70,7 @@ fn refusal<T>(result: Result<T, Error>) -> Option<Refusal> {
     result.err().and_then(|error| error.refusal())
 }
 
-/// A streamed list put together: objects, and the end's revision, count and more.
+/// Returns a streamed list put together: objects, and the end's revision, count and more.
 async fn stream(
     storage: &Storage,
     options: ListOptions,

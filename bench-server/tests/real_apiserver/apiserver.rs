@@ -15,7 +15,7 @@ use crate::http::{Reply, send};
 use crate::peer::tool;
 use crate::tls::{self, Relay};
 
-/// Where the program is, or why it cannot run here.
+/// Returns where the program is, or why it cannot run here.
 pub(crate) fn program() -> Result<PathBuf, String> {
     tool("KUBE_APISERVER_BIN", "kube-apiserver")
 }
@@ -116,7 +116,7 @@ impl Apiserver {
         ))
     }
 
-    /// The folder with its identity and an administrator's: see [`tls::write_identities`].
+    /// Returns the folder with its identity and an administrator's: see [`tls::write_identities`].
     #[allow(dead_code, reason = "for tests of clients that speak TLS themselves")]
     pub(crate) fn identities(&self) -> &Path {
         self.folder.path()
@@ -135,7 +135,7 @@ impl Drop for Apiserver {
     }
 }
 
-/// The server cannot choose a port itself.
+/// Returns the server cannot choose a port itself.
 fn free_address() -> SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("bound")

@@ -47,7 +47,7 @@ impl std::fmt::Display for Question<'_> {
 }
 
 impl Question<'_> {
-    /// The value of a header; empty without.
+    /// Returns the value of a header; empty without.
     pub(crate) fn header(&self, wanted: &str) -> &str {
         let mut headers = self.headers.iter();
         headers
@@ -92,12 +92,12 @@ impl Answer {
         }
     }
 
-    /// The value of a header; empty without.
+    /// Returns the value of a header; empty without.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
 
-    /// Whether it is a Status with these words in its message.
+    /// Returns whether it is a Status with these words in its message.
     pub(crate) fn says(&self, words: &str) -> bool {
         let message = match &self.body {
             Body::Json(documents) => documents
@@ -108,7 +108,8 @@ impl Answer {
         message.is_some_and(|message| message.contains(words))
     }
 
-    /// What it holds in JSON: one document, or the events of a watch. Empty for anything else.
+    /// Returns what it holds in JSON: one document, or the events of a watch. Empty for anything
+    /// else.
     pub(crate) fn documents(&mut self) -> &mut [Value] {
         match &mut self.body {
             Body::Json(documents) => documents,
@@ -117,7 +118,7 @@ impl Answer {
     }
 }
 
-/// The body without compression.
+/// Returns the body without compression.
 pub(crate) fn plain(reply: &Reply) -> Vec<u8> {
     let mut bytes = Vec::new();
     match reply.headers.get("content-encoding") {
@@ -132,7 +133,7 @@ pub(crate) fn plain(reply: &Reply) -> Vec<u8> {
     bytes
 }
 
-/// Where two answers differ, a line each; empty when they do not.
+/// Returns where two answers differ, a line each; empty when they do not.
 pub(crate) fn differences(real: &Answer, ours: &Answer) -> Vec<String> {
     let mut found = Vec::new();
     if real.code != ours.code {
@@ -207,7 +208,7 @@ fn values(place: &str, real: &Value, ours: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// The first place where bytes differ.
+/// Returns the first place where bytes differ.
 pub(crate) fn bytes(real: &[u8], ours: &[u8]) -> String {
     let same = real.iter().zip(ours).take_while(|(a, b)| a == b).count();
     let around = |bytes: &[u8]| {

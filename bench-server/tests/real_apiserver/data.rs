@@ -179,12 +179,12 @@ fn node(i: usize) -> (Value, Value) {
     (node, status)
 }
 
-/// Whether a pod is on no node.
+/// Returns whether a pod is on no node.
 fn is_unbound(i: usize) -> bool {
     i % 14 == 7
 }
 
-/// A pod with about everything that a client may say; every second one says little.
+/// Returns a pod with about everything that a client may say; every second one says little.
 fn pod(i: usize) -> Value {
     let mut pod = json!({
         "metadata": {

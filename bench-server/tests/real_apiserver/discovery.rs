@@ -13,7 +13,7 @@ cases! {
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// What `real` says of the same as `ours`: entries of lists are found by name.
+/// Returns what `real` says of the same as `ours`: entries of lists are found by name.
 fn within(real: &Value, ours: &Value) -> Value {
     match (real, ours) {
         (Value::Array(theirs), Value::Array(our)) if our.iter().all(Value::is_object) => {

@@ -177,7 +177,7 @@ fn strip(value: &mut Value) {
     }
 }
 
-/// A pod with every field that a server would fill in.
+/// Returns a pod with every field that a server would fill in.
 pub(crate) fn pod(name: &str) -> Value {
     json!({
         "kind": "Pod", "apiVersion": "v1",

@@ -13,7 +13,7 @@ use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest};
 
 use crate::identity::Identity;
 
-/// A tier that shows `identity`, and the settings of a client that trusts it.
+/// Returns a tier that shows `identity`, and the settings of a client that trusts it.
 async fn serving(identity: &Identity, more: &[String]) -> (EtcdTier, ClientConfig) {
     let flags = [
         "bench-server".to_owned(),

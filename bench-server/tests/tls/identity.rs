@@ -30,7 +30,7 @@ impl Identity {
         this
     }
 
-    /// Where the files lie.
+    /// Returns where the files lie.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -67,7 +67,7 @@ impl Ca {
         self.folder.path().join("ca.pem")
     }
 
-    /// A certificate of it that serves and asks, for 127.0.0.1 and with this name.
+    /// Returns a certificate of it that serves and asks, for 127.0.0.1 and with this name.
     pub(crate) fn sign(&self, name: &str) -> Identity {
         let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).expect("an address");
         params.distinguished_name.push(DnType::CommonName, name);

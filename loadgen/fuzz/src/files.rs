@@ -33,7 +33,7 @@ pub fn scenario(bytes: &[u8]) {
     }
 }
 
-/// The built-in scenarios.
+/// Returns the built-in scenarios.
 pub fn scenarios() -> Vec<Vec<u8>> {
     let all = scenario::built_in().into_iter();
     let texts = all.filter_map(|scenario| scenario::text_of(&scenario.name).ok());

@@ -56,7 +56,7 @@ pub fn segment(bytes: &[u8]) {
     assert_eq!(again, replayed);
 }
 
-/// A segment with three records.
+/// Returns a segment with three records.
 pub fn segments() -> Vec<Vec<u8>> {
     let disk = written(&[b"a", &[7; 300], b""]);
     let names = disk.names().expect("a simulated disk works");
@@ -76,7 +76,7 @@ pub fn records(payload: &[u8]) {
     refusal(Store::open(store::Config::default(), disk, options));
 }
 
-/// The records of a few writes of each kind.
+/// Returns the records of a few writes of each kind.
 pub fn payloads() -> Vec<Vec<u8>> {
     let disk = Arc::new(SimulatedDisk::new(1));
     let options = LogOptions::new(Fsync::Never);

@@ -36,7 +36,7 @@ fn every_target_holds_on_its_corpus_and_its_mutations() {
     assert!(failed.is_empty(), "broken by the inputs in {failed:#?}");
 }
 
-/// What the target begins with; a target without anything would try noise only.
+/// Returns what the target begins with; a target without anything would try noise only.
 fn corpus(target: &Target) -> Vec<Vec<u8>> {
     let mut corpus = (target.seeds)();
     let files = std::fs::read_dir(folder(target.name)).into_iter().flatten();

@@ -156,7 +156,7 @@ impl ChildServer {
         })
     }
 
-    /// How it is called in results: `etcd` or `kube`.
+    /// Returns how it is called in results: `etcd` or `kube`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -195,7 +195,7 @@ impl ChildServer {
         }
     }
 
-    /// The error for a server that does not get ready.
+    /// Returns the error for a server that does not get ready.
     #[must_use]
     pub fn slow(&self, within: Duration) -> ChildError {
         ChildError::Slow {
@@ -205,7 +205,7 @@ impl ChildServer {
         }
     }
 
-    /// How it died, if it did.
+    /// Returns how it died, if it did.
     pub async fn died(&mut self) -> Option<Death> {
         let status = match self.child.try_wait() {
             Ok(None) => return None,
@@ -215,14 +215,15 @@ impl ChildServer {
         Some(self.death(status).await)
     }
 
-    /// How it died, once its standard output is closed: it is ending, or has no more to say.
+    /// Returns how it died, once its standard output is closed: it is ending, or has no more to
+    /// say.
     pub async fn ends(&mut self) -> Death {
         let status = timeout(END_WITHIN, self.child.wait()).await;
         let status = status.map_or_else(|_| "closed its output".into(), describe);
         self.death(status).await
     }
 
-    /// How it dies, waited for.
+    /// Returns how it dies, waited for.
     pub async fn death_comes(&mut self) -> Death {
         let status = self.child.wait().await;
         self.death(describe(status)).await
@@ -244,7 +245,8 @@ impl ChildServer {
         }
     }
 
-    /// What it died of and said last. Its output may still be on its way to us when it is gone.
+    /// Returns what it died of and said last. Its output may still be on its way to us when it is
+    /// gone.
     async fn death(&mut self, status: String) -> Death {
         for reader in self.readers.drain(..) {
             // A child of its own may hold the pipe open; then what came until now must do.
@@ -257,7 +259,7 @@ impl ChildServer {
         }
     }
 
-    /// The last lines of its log, or `none`.
+    /// Returns the last lines of its log, or `none`.
     #[must_use]
     pub fn last_lines(&self) -> String {
         let log = self.log.lock();

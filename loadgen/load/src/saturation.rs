@@ -157,7 +157,7 @@ impl Search {
         }
     }
 
-    /// A rate whose full trials do not agree yet.
+    /// Returns a rate whose full trials do not agree yet.
     fn undecided(&self) -> Option<f64> {
         let full = |trial: &&Trial| trial.length == Length::Full;
         let mut rates = self.trials.iter().filter(full).map(|trial| trial.rate);
@@ -178,7 +178,8 @@ impl Search {
         rates.filter(move |rate| self.verdict(*rate).is_some_and(&is))
     }
 
-    /// Whether a rate is kept: by its full trials where there are any, else by its short ones.
+    /// Returns whether a rate is kept: by its full trials where there are any, else by its short
+    /// ones.
     fn verdict(&self, rate: f64) -> Option<bool> {
         match self.of(rate, Length::Full).next() {
             Some(_) => self.full_verdict(rate),

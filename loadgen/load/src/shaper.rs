@@ -110,7 +110,7 @@ impl Shaper {
         Ok(Self { address, _end: end })
     }
 
-    /// Where clients connect instead of to the server.
+    /// Returns where clients connect instead of to the server.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

@@ -181,8 +181,8 @@ pub struct History {
 }
 
 impl History {
-    /// Whether it may be: an object of version 1 was created by its last write, and one of a higher
-    /// version before it.
+    /// Returns whether it may be: an object of version 1 was created by its last write, and one of
+    /// a higher version before it.
     fn is_possible(&self) -> bool {
         let Self {
             created, modified, ..
@@ -315,7 +315,7 @@ impl Found {
         self.revisions = self.revisions.wrapping_add(other.revisions);
     }
 
-    /// What it has other than an earlier list of the same revision, in words.
+    /// Returns what it has other than an earlier list of the same revision, in words.
     #[must_use]
     pub fn difference(&self, before: &Self) -> String {
         let (found, earlier) = (&self.fingerprint, &before.fingerprint);

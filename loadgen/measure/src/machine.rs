@@ -115,8 +115,8 @@ impl MachineClocks {
         }
     }
 
-    /// What the machine did from then to now; `ours` is the CPU time of generator and servers,
-    /// where that is known. `None` of less than half a second.
+    /// Returns what the machine did from then to now; `ours` is the CPU time of generator and
+    /// servers, where that is known. `None` of less than half a second.
     #[must_use]
     pub fn load_until(&self, now: &Self, ours: Option<Duration>) -> Option<MachineLoad> {
         let elapsed = now.at.saturating_duration_since(self.at);
@@ -163,14 +163,14 @@ pub fn machine() -> Machine {
     }
 }
 
-/// What a setting of the system is, where it says.
+/// Returns what a setting of the system is, where it says.
 fn setting(path: impl AsRef<Path>) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     Some(text.trim().to_owned())
 }
 
-/// Whether the host of this virtual machine is told which pages are free and takes them back.
-/// `None` where `devices` cannot be read: another system, or no virtio at all.
+/// Returns whether the host of this virtual machine is told which pages are free and takes them
+/// back. `None` where `devices` cannot be read: another system, or no virtio at all.
 fn free_page_reporting(devices: &Path) -> Option<bool> {
     let balloons = std::fs::read_dir(devices).ok()?.filter_map(|device| {
         let device = device.ok()?.path();
@@ -203,7 +203,7 @@ pub fn free_disk_bytes(path: &Path) -> Result<u64, MachineError> {
     Ok(of.blocks_available() * of.fragment_size())
 }
 
-/// The disk under `path`: its file system, device and free space.
+/// Returns the disk under `path`: its file system, device and free space.
 ///
 /// # Errors
 /// When the path does not exist or cannot be asked.

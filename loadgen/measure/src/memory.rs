@@ -36,7 +36,8 @@ impl Highest {
         self.allocated = self.allocated.max(allocated);
     }
 
-    /// The peak of private memory of a stretch at whose end the kernel's high-water mark is `mark`.
+    /// Returns the peak of private memory of a stretch at whose end the kernel's high-water mark is
+    /// `mark`.
     ///
     /// The kernel marks the whole resident size only: anonymous memory, files and shared memory
     /// together. When the mark was set there were at most as many pages of files as the most that
@@ -49,7 +50,7 @@ impl Highest {
     }
 }
 
-/// How far the growth of a process's resident size may be from the truth, in bytes.
+/// Returns how far the growth of a process's resident size may be from the truth, in bytes.
 ///
 /// The kernel counts resident pages on each core by itself and adds a core's count to the sum once
 /// it is a batch. The high-water mark is taken from that sum: on two cores it was seen to miss up
@@ -67,8 +68,8 @@ fn rss_resolution_of(cores: u64, page: u64, is_exact: bool) -> u64 {
     if is_exact { mark } else { 2 * mark }
 }
 
-/// How far the memory of sockets may be from the truth, in bytes: each core counts up to a megabyte
-/// for itself.
+/// Returns how far the memory of sockets may be from the truth, in bytes: each core counts up to a
+/// megabyte for itself.
 #[must_use]
 pub fn socket_resolution() -> u64 {
     let batch = std::fs::read_to_string(SOCKET_BATCH).ok();
@@ -81,7 +82,7 @@ fn cores() -> u64 {
     CpuInfo::current().map_or(1, |cpus| cpus.num_cores() as u64)
 }
 
-/// What TCP sockets of this machine hold in the kernel, in bytes: what was sent and not yet
+/// Returns what TCP sockets of this machine hold in the kernel, in bytes: what was sent and not yet
 /// acknowledged, what was received and not yet read, of all processes and network namespaces.
 /// `None` where the kernel does not tell.
 #[must_use]

@@ -82,7 +82,7 @@ impl MetricsClient {
         })
     }
 
-    /// The server's figures as of now.
+    /// Returns the server's figures as of now.
     ///
     /// # Errors
     /// When the page cannot be had.
@@ -154,7 +154,7 @@ impl MetricsText {
         Self(page)
     }
 
-    /// The sum of a metric over all its labels; `None` when the page does not have it.
+    /// Returns the sum of a metric over all its labels; `None` when the page does not have it.
     #[must_use]
     pub fn sum(&self, name: &str) -> Option<f64> {
         self.samples()
@@ -252,7 +252,7 @@ impl AllocatedWatch {
         Some(Self { latest, task })
     }
 
-    /// The latest answer, in bytes.
+    /// Returns the latest answer, in bytes.
     #[must_use]
     pub fn latest(&self) -> u64 {
         self.latest.load(Ordering::Relaxed)

@@ -104,7 +104,7 @@ impl RemoteServer {
         }
     }
 
-    /// What it cost since [`Self::begin`]; `None` when the server has ceased to tell.
+    /// Returns what it cost since [`Self::begin`]; `None` when the server has ceased to tell.
     pub async fn end(&mut self) -> Option<RemoteCost> {
         let end = self.look().await?;
         Some(RemoteCost {

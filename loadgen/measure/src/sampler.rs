@@ -91,7 +91,7 @@ impl Sampler {
         })
     }
 
-    /// The highest sizes of each process, in the order given, since this was last called.
+    /// Returns the highest sizes of each process, in the order given, since this was last called.
     #[must_use]
     pub fn take_highest(&self) -> Vec<Highest> {
         let mut peaks = self.peaks.lock();

@@ -59,7 +59,7 @@ impl Held {
         }
     }
 
-    /// What it is, and what it came to, in words.
+    /// Returns what it is, and what it came to, in words.
     #[must_use]
     pub fn text(&self) -> String {
         let (first, last) = (self.at_rest.first(), self.at_rest.last());
@@ -90,7 +90,8 @@ impl From<bool> for Verdict {
 }
 
 impl AtRest {
-    /// What does not return to where it was, or may not, in words; `None` where all of it does.
+    /// Returns what does not return to where it was, or may not, in words; `None` where all of it
+    /// does.
     #[must_use]
     pub fn wrong(&self) -> Option<(Verdict, String)> {
         [Verdict::NotReturned, Verdict::CannotTell]
@@ -113,7 +114,7 @@ impl HeldKind {
         )
     }
 
-    /// What it may grow by, where it was `held` after the first round.
+    /// Returns what it may grow by, where it was `held` after the first round.
     fn allowed(self, held: u64) -> f64 {
         let held = held as f64;
         match self {
@@ -150,8 +151,8 @@ impl std::fmt::Display for HeldKind {
     }
 }
 
-/// The median of the slopes between any two values (Theil and Sen), for each step from one to the
-/// next; 0 for fewer than two. A few outliers do not move it.
+/// Returns the median of the slopes between any two values (Theil and Sen), for each step from one
+/// to the next; 0 for fewer than two. A few outliers do not move it.
 fn median_slope(values: &[u64]) -> f64 {
     let mut slopes = Vec::new();
     for (i, &from) in values.iter().enumerate() {
@@ -162,7 +163,7 @@ fn median_slope(values: &[u64]) -> f64 {
     median(slopes)
 }
 
-/// How far values lie from their median, by the median of that.
+/// Returns how far values lie from their median, by the median of that.
 fn scatter(values: &[u64]) -> f64 {
     let middle = median(values.iter().map(|&value| value as f64).collect());
     median(
@@ -173,7 +174,7 @@ fn scatter(values: &[u64]) -> f64 {
     )
 }
 
-/// The median; 0 of none.
+/// Returns the median; 0 of none.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     match values.len() {
@@ -183,8 +184,9 @@ fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// The probability that values in random order have as many pairs that rise, less those that fall
-/// (Mann and Kendall, one-sided, exact; equal pairs count as neither, which makes it larger).
+/// Returns the probability that values in random order have as many pairs that rise, less those
+/// that fall (Mann and Kendall, one-sided, exact; equal pairs count as neither, which makes it
+/// larger).
 fn chance_of_trend(values: &[u64]) -> f64 {
     let n = values.len();
     let pairs = n * n.saturating_sub(1) / 2;

@@ -24,7 +24,7 @@ const SHOWN: usize = 6;
 /// The cells of one row, in the order of [`TITLES`].
 pub type Row = [String; TITLES.len()];
 
-/// What all these cases held; empty where none repeats its loads on the same servers.
+/// Returns what all these cases held; empty where none repeats its loads on the same servers.
 pub fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<Row> {
     let mut rows = Vec::new();
     for case in cases {

@@ -79,8 +79,8 @@ impl Row {
     }
 }
 
-/// The strategy as rows show it: with its clients where there are several at once, and what else
-/// sets it apart.
+/// Returns the strategy as rows show it: with its clients where there are several at once, and what
+/// else sets it apart.
 #[must_use]
 pub fn strategy(case: &Case) -> String {
     let mut text = vec![strategy_and_clients(case)];
@@ -88,7 +88,7 @@ pub fn strategy(case: &Case) -> String {
     text.join(", ")
 }
 
-/// The strategy with its clients only, where there is little room.
+/// Returns the strategy with its clients only, where there is little room.
 pub(super) fn strategy_and_clients(case: &Case) -> String {
     match case.clients {
         0 | 1 => case.strategy.clone(),
@@ -136,7 +136,7 @@ fn cost(case: &Case, cpu_s: f64) -> String {
     }
 }
 
-/// What the first list took, and its peak.
+/// Returns what the first list took, and its peak.
 fn first_list(case: &Case, cold: &Cold) -> String {
     let time = Quantity::Milliseconds(cold.ms);
     let resolution = case.server.as_ref().and_then(|s| s.rss_resolution);
@@ -188,8 +188,8 @@ pub fn notes(case: &Case) -> Vec<String> {
                 .to_owned(),
         );
     }
-    notes.extend(case.yardstick.as_ref().map(beside_its_bytes));
-    for load in &case.beside {
+    notes.extend(case.baseline.as_ref().map(beside_its_bytes));
+    for load in &case.background {
         notes.push(format!(
             "the server's figures include {}: {} by {} clients, {} requests",
             load.name,
@@ -239,7 +239,7 @@ fn saturation(found: &Saturation) -> String {
     text
 }
 
-/// What a list cost a client that is a program of its own.
+/// Returns what a list cost a client that is a program of its own.
 fn program(client: &ClientFigures) -> Option<String> {
     let name = client.program.as_ref()?;
     let cpu = Quantity::seconds(client.cpu_s_per_request?);
@@ -247,7 +247,8 @@ fn program(client: &ClientFigures) -> Option<String> {
     Some(format!("{name} took {cpu} of CPU and up to {peak}"))
 }
 
-/// What a reader must know before comparing the row: why it was not measured, what limits it.
+/// Returns what a reader must know before comparing the row: why it was not measured, what limits
+/// it.
 #[must_use]
 pub fn warnings(case: &Case) -> Vec<String> {
     let mut notes = Vec::new();
@@ -319,7 +320,7 @@ pub fn warnings(case: &Case) -> Vec<String> {
     notes
 }
 
-/// How the objects were shared, and what came of it.
+/// Returns how the objects were shared, and what came of it.
 fn shared(case: &Case, shards: &Sharding) -> Vec<String> {
     let cpu = |seconds: Option<f64>| Quantity::or_absent(seconds.map(Quantity::seconds));
     let mut notes = vec![format!(
@@ -387,7 +388,7 @@ fn shared(case: &Case, shards: &Sharding) -> Vec<String> {
     notes
 }
 
-/// What a row of small requests has besides its latency, or of events.
+/// Returns what a row of small requests has besides its latency, or of events.
 fn pace(case: &Case) -> Option<String> {
     let client = case.client.as_ref();
     let own = client.and_then(|client| client.cpu_s_per_request);
@@ -410,7 +411,7 @@ fn pace(case: &Case) -> Option<String> {
     ))
 }
 
-/// The time of a list over that of its baseline, interleaved.
+/// Returns the time of a list over that of its baseline, interleaved.
 fn beside_its_bytes(of: &Baseline) -> String {
     let Spread { min, p50, max, .. } = of.time_ratio;
     let how = if of.checked { "checked" } else { "unchecked" };

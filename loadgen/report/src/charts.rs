@@ -51,7 +51,7 @@ pub(crate) enum Figure {
 }
 
 impl Chart {
-    /// The picture as an SVG document.
+    /// Returns the picture as an SVG document.
     ///
     /// # Errors
     /// When plotters fails, which no input is known to cause.

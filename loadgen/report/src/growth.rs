@@ -52,8 +52,8 @@ pub fn fit(report: &Report) -> Vec<Growth> {
     all
 }
 
-/// The numbers of objects and what they cost, for data sets whose objects are as large as the
-/// first's.
+/// Returns the numbers of objects and what they cost, for data sets whose objects are as large as
+/// the first's.
 fn points(
     report: &Report,
     target: &str,

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::result::{Bar, Report};
+use crate::result::{Report, Threshold};
 use crate::threshold_table::ThresholdTable;
 
 /// Name of the file, in the folder that holds the results.
@@ -86,7 +86,10 @@ impl History {
     /// Adds a column that says in how many of the last runs each threshold held, where there is any
     /// history of them.
     pub(super) fn add_to(&self, table: &mut ThresholdTable, report: &Report) {
-        let held = report.bars.iter().map(|bar| self.held(bar, report));
+        let held = report
+            .thresholds
+            .iter()
+            .map(|threshold| self.held(threshold, report));
         let held: Vec<Option<Held>> = held.collect();
         if held.iter().all(Option::is_none) {
             return;
@@ -100,11 +103,11 @@ impl History {
 
     /// Returns how often a threshold was met in the last runs up to this report that had the same
     /// limit; `None` where there are none.
-    pub(super) fn held(&self, bar: &Bar, report: &Report) -> Option<Held> {
+    pub(super) fn held(&self, threshold: &Threshold, report: &Report) -> Option<Held> {
         let mut runs: Vec<&Line> = self
             .0
             .iter()
-            .filter(|line| line.is_of(bar, report) && line.date <= report.started)
+            .filter(|line| line.is_of(threshold, report) && line.date <= report.started)
             .collect();
         runs.sort_by(|a, b| b.date.cmp(&a.date));
         runs.truncate(LAST_RUNS);
@@ -115,13 +118,13 @@ impl History {
 }
 
 impl Line {
-    fn is_of(&self, bar: &Bar, report: &Report) -> bool {
+    fn is_of(&self, threshold: &Threshold, report: &Report) -> bool {
         let (sign, number) = self.limit.split_once(' ').unwrap_or_default();
         self.scenario == report.scenario
-            && self.target == bar.target
-            && self.threshold == bar.name
-            && self.case == format!("{} {}", bar.data_set, bar.row)
-            && (sign == ">=") == bar.at_least
-            && number.parse() == Ok(bar.limit)
+            && self.target == threshold.target
+            && self.threshold == threshold.name
+            && self.case == format!("{} {}", threshold.data_set, threshold.row)
+            && (sign == ">=") == threshold.at_least
+            && number.parse() == Ok(threshold.limit)
     }
 }

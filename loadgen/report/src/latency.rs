@@ -36,8 +36,8 @@ impl Latencies {
         self.histogram_ns.len()
     }
 
-    /// The distribution in milliseconds, with null for every quantile that so few values cannot
-    /// carry.
+    /// Returns the distribution in milliseconds, with null for every quantile that so few values
+    /// cannot carry.
     #[must_use]
     pub fn quantiles_ms(&self) -> Quantiles {
         self.quantiles_of_ms(self.n())
@@ -49,7 +49,7 @@ impl Latencies {
         quantiles_of_ms(&self.histogram_ns, self.clamped, groups)
     }
 
-    /// The distinct recorded values in milliseconds, ascending, each with its count.
+    /// Returns the distinct recorded values in milliseconds, ascending, each with its count.
     pub fn counted_ms(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
         self.histogram_ns.iter_recorded().map(|step| {
             (
@@ -80,7 +80,7 @@ impl Latencies {
         Ok(Self::new(histogram_ns, self.clamped + other.clamped))
     }
 
-    /// The values, in nanoseconds.
+    /// Returns the values, in nanoseconds.
     #[must_use]
     pub fn histogram_ns(&self) -> &Histogram<u64> {
         &self.histogram_ns
@@ -99,8 +99,8 @@ impl FromIterator<Duration> for Latencies {
     }
 }
 
-/// The distribution of values in nanoseconds, in milliseconds, with null for every quantile that so
-/// few of them cannot carry. `clamped` of them were above the highest that is told apart.
+/// Returns the distribution of values in nanoseconds, in milliseconds, with null for every quantile
+/// that so few of them cannot carry. `clamped` of them were above the highest that is told apart.
 ///
 /// Values may come in groups, as the events of one put at all its watchers do: a quantile needs as
 /// many groups as it would need values, since what holds one value of a group up holds the others
@@ -126,8 +126,8 @@ pub fn quantiles_of_ms(histogram_ns: &Histogram<u64>, clamped: u64, groups: u64)
     }
 }
 
-/// How many values a quantile needs before it says anything: 3 for the median (it is given with
-/// with minimum and maximum), 10/(1−q) above, so that about ten values lie beyond it.
+/// Returns how many values a quantile needs before it says anything: 3 for the median (it is given
+/// with with minimum and maximum), 10/(1−q) above, so that about ten values lie beyond it.
 #[must_use]
 pub fn quantile_needs(q: f64) -> u64 {
     if q <= 0.5 {

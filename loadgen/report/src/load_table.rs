@@ -30,7 +30,7 @@ pub struct LoadRow {
     pub counts: bool,
 }
 
-/// The loads of all these cases; empty where none has several.
+/// Returns the loads of all these cases; empty where none has several.
 pub fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<LoadRow> {
     let cases = cases.into_iter();
     let loads = cases.flat_map(|case| case.loads.iter().map(move |load| (case, load)));
@@ -73,7 +73,7 @@ fn of_load(case: &Case, load: &Load) -> Vec<LoadRow> {
     rows
 }
 
-/// When its requests come, and who sends them.
+/// Returns when its requests come, and who sends them.
 fn arrivals(load: &Load) -> String {
     let mut text = vec![load.arrivals.clone()];
     if load.clients > 1 {
@@ -88,7 +88,7 @@ fn arrivals(load: &Load) -> String {
     text.join(", ")
 }
 
-/// A median, and what is above it; a quantile that so few samples do not support is absent.
+/// Returns a median, and what is above it; a quantile that so few samples do not support is absent.
 fn times(quantiles: Option<&Quantiles>) -> String {
     let Some(quantiles) = quantiles else {
         return ABSENT.to_owned();
@@ -181,7 +181,7 @@ fn notes(load: &Load) -> Vec<String> {
     notes
 }
 
-/// How far watchers lie apart, and which was the slowest; of several generators' only that.
+/// Returns how far watchers lie apart, and which was the slowest; of several generators' only that.
 fn watchers(spread: &WatcherSpread) -> Option<String> {
     let slowest = spread.slowest.first()?;
     let mut reached = format!("the slowest event reached number {}", slowest.number);

@@ -5,7 +5,8 @@ use crate::result::{Case, MachineLoad};
 /// A part of the machine's CPU from which on a case counts as disturbed.
 pub(crate) const DISTURBED: f64 = 0.05;
 
-/// How quiet the machine was while these cases were measured; `None` where nothing is known of any.
+/// Returns how quiet the machine was while these cases were measured; `None` where nothing is known
+/// of any.
 #[must_use]
 pub fn line<'a>(cases: impl Iterator<Item = &'a Case>) -> Option<String> {
     let cases: Vec<MachineLoad> = cases.filter_map(|case| case.machine).collect();
@@ -51,7 +52,7 @@ impl Parts {
         (!all.is_empty()).then_some(Self { all })
     }
 
-    /// The middle one, the upper of two.
+    /// Returns the middle one, the upper of two.
     fn median(&self) -> f64 {
         self.all[self.all.len() / 2]
     }

@@ -140,7 +140,7 @@ pub fn merge(parts: Vec<Part>, command: Vec<String>) -> Result<SavedResult, Merg
             report.started.clone_from(&of_part.started);
         }
     }
-    report.bars = threshold::judge(&scenario, &report);
+    report.thresholds = threshold::judge(&scenario, &report);
     let mut series = first.result.series.clone();
     for one in &mut series {
         one.case.clone_from(&id);
@@ -153,7 +153,7 @@ pub fn merge(parts: Vec<Part>, command: Vec<String>) -> Result<SavedResult, Merg
     })
 }
 
-/// What one generator had.
+/// Returns what one generator had.
 fn generator(part: &Part) -> Option<Generator> {
     let report = &part.result.report;
     let case = report.cases.first()?;

@@ -83,7 +83,7 @@ pub(super) fn readme(
     render(README, &Readme::of(report, answer, &pictures, history))
 }
 
-/// The charts that the README shows, in the order of the page.
+/// Returns the charts that the README shows, in the order of the page.
 fn readme_pictures(pictures: &[Picture]) -> Vec<Picture> {
     let rank = |picture: &Picture| {
         README_ORDER

@@ -53,7 +53,7 @@ impl fmt::Display for Quantity {
 }
 
 impl Quantity {
-    /// The value in words, or [`ABSENT`].
+    /// Returns the value in words, or [`ABSENT`].
     #[must_use]
     pub fn or_absent(quantity: Option<Self>) -> String {
         quantity.map_or_else(|| ABSENT.to_owned(), |quantity| quantity.to_string())
@@ -81,7 +81,7 @@ impl Quantity {
     }
 }
 
-/// A size to the digit that it has: `< 1 MiB`, `3 MiB`, `2.68 GiB`.
+/// Returns a size to the digit that it has: `< 1 MiB`, `3 MiB`, `2.68 GiB`.
 fn within(bytes: f64, resolution: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let step = step_of(resolution);
     if bytes < step {
@@ -104,8 +104,8 @@ fn within(bytes: f64, resolution: u64, f: &mut fmt::Formatter<'_>) -> fmt::Resul
     write!(f, "{:.decimals$} {}", rounded / unit.size, unit.name)
 }
 
-/// The smallest round number of a unit that is not below the resolution: what the last digit of a
-/// size is worth at least.
+/// Returns the smallest round number of a unit that is not below the resolution: what the last
+/// digit of a size is worth at least.
 #[must_use]
 pub fn step_of(resolution: u64) -> f64 {
     let resolution = resolution as f64;

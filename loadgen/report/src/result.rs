@@ -27,7 +27,7 @@ mod warm_up;
 
 pub use at_rest::{AtRest, Held, HeldKind, LoadRound, Verdict};
 pub use baseline::{Baseline, BaselineRound, Spread, Transfer};
-pub use case::{Beside, Case, ClientFigures, LEAST_ROUNDS, Outcome, ServedFrom, Verified};
+pub use case::{BackgroundLoad, Case, ClientFigures, LEAST_ROUNDS, Outcome, ServedFrom, Verified};
 pub use conformance::{Conformance, RuleFinding};
 pub use environment::{ClientSettings, Disk, Environment, ServerSetup};
 pub use folder::{FolderError, REPORT_FILE, ResultFolder, SavedResult, folder_name};
@@ -41,7 +41,7 @@ pub use saturation::{RateSearch, RateTrial, Saturation, TrialVerdict};
 pub use server::{MemberFigures, ServerFigures, TierFigures};
 pub use server_start::ServerStart;
 pub use shards::{Resharding, ShardEvents, ShardFigures, Sharding};
-pub use threshold::{Bar, OtherTarget};
+pub use threshold::{OtherTarget, Threshold};
 pub use warm_up::{Cold, WarmUp};
 
 #[cfg(test)]

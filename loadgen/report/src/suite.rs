@@ -11,7 +11,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::history::History;
-use crate::result::{Bar, Report};
+use crate::result::{Report, Threshold};
 
 pub use crate::history::Held;
 pub use folder::{SUITE_FILE, SuiteError, draw_again, is_suite, save};
@@ -65,7 +65,8 @@ pub struct SuiteLine {
     pub folder: String,
     /// The threshold, as `report.json` has it.
     #[serde(flatten)]
-    pub bar: Bar,
+    #[serde(rename = "bar")]
+    pub threshold: Threshold,
     /// In how many of the last runs that were kept it was met; null where there are none.
     pub held: Option<Held>,
 }
@@ -92,12 +93,12 @@ impl SuiteResult {
             // What cannot be read is no reason to judge nothing.
             let history = History::beside(folder).unwrap_or_default();
             let name = folder.file_name().unwrap_or_default();
-            for bar in &report.bars {
+            for threshold in &report.thresholds {
                 let line = SuiteLine {
                     scenario: report.scenario.clone(),
                     folder: name.to_string_lossy().into_owned(),
-                    held: history.held(bar, report),
-                    bar: bar.clone(),
+                    held: history.held(threshold, report),
+                    threshold: threshold.clone(),
                 };
                 let mut known = self.thresholds.iter_mut();
                 match known.find(|known| known.is_same(&line)) {
@@ -136,7 +137,7 @@ enum Judged {
 
 impl SuiteLine {
     fn judged(&self) -> Judged {
-        match (self.bar.met, self.bar.value) {
+        match (self.threshold.met, self.threshold.value) {
             (Some(true), _) => Judged::Met,
             (Some(false), _) => Judged::Missed,
             (None, Some(_)) => Judged::Undecided,
@@ -144,11 +145,11 @@ impl SuiteLine {
         }
     }
 
-    /// Whether another run's line of the same threshold has more to object to: its verdict, or
-    /// where that is the same, its figure.
+    /// Returns whether another run's line of the same threshold has more to object to: its verdict,
+    /// or where that is the same, its figure.
     fn is_worse_than(&self, other: &Self) -> bool {
-        let farther = match (self.bar.value, other.bar.value) {
-            (Some(one), Some(two)) if self.bar.at_least => one < two,
+        let farther = match (self.threshold.value, other.threshold.value) {
+            (Some(one), Some(two)) if self.threshold.at_least => one < two,
             (Some(one), Some(two)) => one > two,
             _ => false,
         };
@@ -157,7 +158,7 @@ impl SuiteLine {
     }
 
     fn is_same(&self, other: &Self) -> bool {
-        let (one, two) = (&self.bar, &other.bar);
+        let (one, two) = (&self.threshold, &other.threshold);
         self.scenario == other.scenario
             && (&one.name, &one.data_set, &one.row) == (&two.name, &two.data_set, &two.row)
     }

@@ -27,7 +27,8 @@ const FIRST_NUMBER: usize = 4;
 const NEEDS_ROOM: [&str; 2] = [FIRST_LIST, SOCKETS];
 const ROOM_FOR_ALL: u16 = 150;
 
-/// The report as text. Tables are folded to `width` columns where one is given, as a terminal has.
+/// Returns the report as text. Tables are folded to `width` columns where one is given, as a
+/// terminal has.
 #[must_use]
 pub fn text(report: &Report, width: Option<u16>) -> String {
     let mut text = report
@@ -187,7 +188,7 @@ fn at_rest_text(rows: &[at_rest_table::Row], width: Option<u16>, text: &mut Stri
     ));
 }
 
-/// The nth mark of a note, from 1: a, b, … z, aa, …, since numbers mark the notes of cases.
+/// Returns the nth mark of a note, from 1: a, b, … z, aa, …, since numbers mark the notes of cases.
 fn letters(mut n: usize) -> String {
     let mut mark = Vec::new();
     while n > 0 {
@@ -200,18 +201,18 @@ fn letters(mut n: usize) -> String {
 
 /// Its cells are sentences rather than numbers, so it is folded in a terminal only.
 fn bars_text(report: &Report, width: Option<u16>, text: &mut String) {
-    let bars = ThresholdTable::of(report);
-    if bars.rows.is_empty() {
+    let thresholds = ThresholdTable::of(report);
+    if thresholds.rows.is_empty() {
         return;
     }
     let mut table = Table::new();
-    table.load_style(STYLE).set_header(&bars.titles);
+    table.load_style(STYLE).set_header(&thresholds.titles);
     if let Some(width) = width {
         table
             .set_content_arrangement(ContentArrangement::Dynamic)
             .set_width(width);
     }
-    for row in bars.rows {
+    for row in thresholds.rows {
         table.add_row(row.cells);
     }
     for (at, column) in table.column_iter_mut().enumerate() {
@@ -223,7 +224,7 @@ fn bars_text(report: &Report, width: Option<u16>, text: &mut String) {
     text.push_str(&format!("\n{}\n", table.trim_fmt()));
 }
 
-/// The terminal's width, when standard output is one.
+/// Returns the terminal's width, when standard output is one.
 #[must_use]
 pub fn width() -> Option<u16> {
     terminal_size::terminal_size_of(std::io::stdout()).map(|(terminal_size::Width(width), _)| width)

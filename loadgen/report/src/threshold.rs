@@ -1,14 +1,14 @@
-//! From a scenario's bars and a run's cases to what the report shows: figure, limit, met or not,
-//! and the others' figures.
+//! From a scenario's thresholds and a run's cases to what the report shows: figure, limit, met or
+//! not, and the others' figures.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use workloads::{Scenario, ThresholdSpec};
 
 use crate::quantity::Quantity;
-use crate::result::{Bar, Case, OtherTarget, Outcome, Report};
+use crate::result::{Case, OtherTarget, Outcome, Report, Threshold};
 
-/// The published schema: what a case has, and so what a bar may name.
+/// The published schema: what a case has, and so what a threshold may name.
 const SCHEMA: &str = include_str!("../schema/report.schema.json");
 
 /// How the path of a median ends; beside it are the smallest and the largest value.
@@ -28,14 +28,14 @@ const PEAKS: [&str; 3] = [
 const ABOVE_IDLE: &str = "peak_above_idle";
 const RESOLUTION: &str = "server.rss_resolution";
 
-/// Figures of the generator, which hold for rows that do not count, too.
+/// Figures of the generator, which hold for cases that do not count, too.
 const OWN_FIGURES: &str = "client.";
 
-/// Holds every bar of a scenario against the first target that has a case; the others' figures
-/// is shown next to it. A bar is about the scenario's own objects: what somebody has is compared
-/// with none.
+/// Holds every threshold of a scenario against the first target that has a case; the others'
+/// figures is shown next to it. A threshold is about the scenario's own objects: what somebody has
+/// is compared with none.
 #[must_use]
-pub fn judge(scenario: &Scenario, report: &Report) -> Vec<Bar> {
+pub fn judge(scenario: &Scenario, report: &Report) -> Vec<Threshold> {
     let is_ours = |name: &str| {
         let mut named = report.data_sets.iter().filter(|set| set.name == name);
         named.any(|set| set.seed.is_some())
@@ -48,21 +48,21 @@ pub fn judge(scenario: &Scenario, report: &Report) -> Vec<Bar> {
         .collect()
 }
 
-fn judged(spec: &ThresholdSpec, data_set: &str, cases: &[Case]) -> Bar {
+fn judged(spec: &ThresholdSpec, data_set: &str, cases: &[Case]) -> Threshold {
     let figures = Figures::new(spec, cases);
     let target = figures.targets.first().copied().unwrap_or_default();
-    let own = figures.of(target, data_set, &spec.row);
+    let own = figures.of(target, data_set, &spec.case);
     let (basis, base) = figures.basis(target, data_set);
     let value = if spec.has_basis() {
         own.zip(base).and_then(|(own, base)| ratio(own, base))
     } else {
         own
     };
-    Bar {
+    Threshold {
         name: spec.name.clone(),
         source: spec.source.clone(),
         data_set: data_set.to_owned(),
-        row: spec.row.clone(),
+        row: spec.case.clone(),
         metric: spec.metric.clone(),
         target: target.to_owned(),
         limit: limit_of(spec),
@@ -99,7 +99,7 @@ fn is_met(spec: &ThresholdSpec, value: f64, likely: Option<[f64; 2]>) -> Option<
     }
 }
 
-/// Where the figures of one bar are found.
+/// Where the figures of one threshold are found.
 struct Figures<'a> {
     spec: &'a ThresholdSpec,
     cases: &'a [Case],
@@ -130,7 +130,7 @@ impl<'a> Figures<'a> {
         })
     }
 
-    /// The bar's figure of a row.
+    /// Returns the threshold's figure of a case.
     fn of(&self, target: &str, data_set: &str, row: &str) -> Option<f64> {
         self.metric(&self.spec.metric, target, data_set, row)
     }
@@ -148,53 +148,53 @@ impl<'a> Figures<'a> {
         (case.counts() || is_own && late).then(|| figure_of(case, metric))?
     }
 
-    /// The smallest and the largest value, where the figure is a median.
+    /// Returns the smallest and the largest value, where the figure is a median.
     fn range(&self, target: &str, data_set: &str) -> Option<[f64; 2]> {
         let group = self.spec.metric.strip_suffix(MEDIAN)?;
         let end = |name| {
             let path = format!("{group}.{name}");
-            self.metric(&path, target, data_set, &self.spec.row)
+            self.metric(&path, target, data_set, &self.spec.case)
         };
         Some([end("min")?, end("max")?])
     }
 
-    /// How far the figure may be from the truth, where it is growth of a server's memory.
+    /// Returns how far the figure may be from the truth, where it is growth of a server's memory.
     fn resolution(&self, target: &str, data_set: &str) -> Option<f64> {
         if !self.spec.metric.ends_with(ABOVE_IDLE) {
             return None;
         }
-        self.metric(RESOLUTION, target, data_set, &self.spec.row)
+        self.metric(RESOLUTION, target, data_set, &self.spec.case)
     }
 
-    /// The interval in which the figure lies: where it is a median and that is known, and where it
-    /// is growth of memory.
+    /// Returns the interval in which the figure lies: where it is a median and that is known, and
+    /// where it is growth of memory.
     fn likely(&self, target: &str, data_set: &str) -> Option<[f64; 2]> {
         if let Some(resolution) = self.resolution(target, data_set) {
-            let figure = self.of(target, data_set, &self.spec.row)?;
+            let figure = self.of(target, data_set, &self.spec.case)?;
             return Some([figure - resolution, figure + resolution]);
         }
         let group = self.spec.metric.strip_suffix(MEDIAN)?;
-        let case = self.case(target, data_set, &self.spec.row)?;
+        let case = self.case(target, data_set, &self.spec.case)?;
         value_at(case, &format!("{group}.{LIKELY}"))
     }
 
-    /// What the figure is divided by: another row's, another data set's or another target's name,
-    /// and its figure.
+    /// Returns what the figure is divided by: another case's, another data set's or another
+    /// target's name, and its figure.
     fn basis(&self, target: &str, data_set: &str) -> (Option<&str>, Option<f64>) {
         let spec = self.spec;
-        if let Some(row) = &spec.of_row {
+        if let Some(row) = &spec.of_case {
             return (Some(row), self.of(target, data_set, row));
         }
         if let Some(data_set) = &spec.of_data_set {
-            return (Some(data_set), self.of(target, data_set, &spec.row));
+            return (Some(data_set), self.of(target, data_set, &spec.case));
         }
         let Some(other) = self.basis_target(target) else {
             return (None, None);
         };
-        (Some(other), self.of(other, data_set, &spec.row))
+        (Some(other), self.of(other, data_set, &spec.case))
     }
 
-    /// The target that the figure is compared with, where it is one.
+    /// Returns the target that the figure is compared with, where it is one.
     fn basis_target(&self, target: &str) -> Option<&str> {
         let start = self.spec.of_target.as_deref()?;
         let mut others = self.targets.iter().copied().filter(|name| *name != target);
@@ -205,7 +205,7 @@ impl<'a> Figures<'a> {
     fn others(&self, own: Option<f64>, data_set: &str) -> Vec<OtherTarget> {
         let others = self.targets.iter().skip(1);
         let beside_own = |&other: &&str| {
-            let its = self.of(other, data_set, &self.spec.row);
+            let its = self.of(other, data_set, &self.spec.case);
             OtherTarget {
                 target: other.to_owned(),
                 figure: its,
@@ -220,14 +220,14 @@ fn ratio(a: f64, b: f64) -> Option<f64> {
     (b > 0.0).then(|| a / b)
 }
 
-/// The number at a path of a case, as `report.json` has it: `latency_ms.p50`, or
+/// Returns the number at a path of a case, as `report.json` has it: `latency_ms.p50`, or
 /// `loads.puts.latency_ms.p99` of a load.
 #[must_use]
 pub fn figure_of(case: &Case, metric: &str) -> Option<f64> {
     value_at(case, metric)
 }
 
-/// What `report.json` has at a path of a case.
+/// Returns what `report.json` has at a path of a case.
 fn value_at<T: DeserializeOwned>(case: &Case, path: &str) -> Option<T> {
     let json = serde_json::to_value(case).ok()?;
     let value = path.split('.').try_fold(&json, |at, name| match at {
@@ -238,7 +238,7 @@ fn value_at<T: DeserializeOwned>(case: &Case, path: &str) -> Option<T> {
     serde_json::from_value(value.clone()).ok()
 }
 
-/// Whether cases have a number at this path, by the published schema.
+/// Returns whether cases have a number at this path, by the published schema.
 #[must_use]
 pub fn is_metric(metric: &str) -> bool {
     let Ok(schema) = serde_json::from_str::<Value>(SCHEMA) else {
@@ -272,7 +272,7 @@ fn resolved<'a>(schema: &'a Value, at: &'a Value) -> &'a Value {
     }
 }
 
-/// A figure of this metric in words: the path says its unit.
+/// Returns a figure of this metric in words: the path says its unit.
 #[must_use]
 pub fn quantity(metric: &str, value: f64) -> Quantity {
     let (group, last) = metric.rsplit_once('.').unwrap_or(("", metric));
@@ -315,22 +315,22 @@ mod tests {
 name = "bars"
 summary = "two bars"
 repeats = 3
-[rows]
+[cases]
 etcd = ["stream", "unary"]
-[[bar]]
+[[threshold]]
 name = "absolute"
-row = "etcd/stream"
+case = "etcd/stream"
 metric = "latency_ms.p50"
 at_most = 600
-[[bar]]
+[[threshold]]
 name = "against another row"
-row = "etcd/stream"
+case = "etcd/stream"
 metric = "latency_ms.p50"
 at_most = 1.2
-of_row = "etcd/unary"
-[[bar]]
+of_case = "etcd/unary"
+[[threshold]]
 name = "against another target"
-row = "etcd/unary"
+case = "etcd/unary"
 metric = "latency_ms.p50"
 at_most = 1
 of_target = "etcd"
@@ -354,7 +354,7 @@ seed = 1
     }
 
     #[test]
-    fn a_bar_is_held_against_the_first_target_with_the_others_beside_it() {
+    fn a_threshold_is_held_against_the_first_target_with_the_others_beside_it() {
         let scenario = Scenario::parse(SCENARIO, "bars").expect("a scenario");
         let cases = [
             case("bench", "stream", Some(500.0)),
@@ -362,20 +362,29 @@ seed = 1
             case("etcd-3.7.1", "stream", None),
             case("etcd-3.7.1", "unary", Some(800.0)),
         ];
-        let bars: Vec<Bar> = scenario
+        let thresholds: Vec<Threshold> = scenario
             .thresholds
             .iter()
-            .map(|bar| judged(bar, "raw", &cases))
+            .map(|threshold| judged(threshold, "raw", &cases))
             .collect();
-        assert_eq!((bars[0].value, bars[0].met), (Some(500.0), Some(true)));
-        assert_eq!((bars[1].value, bars[1].met), (Some(1.25), Some(false)));
-        assert_eq!((bars[2].value, bars[2].met), (Some(0.5), Some(true)));
-        assert_eq!(bars[2].basis.as_deref(), Some("etcd-3.7.1"));
         assert_eq!(
-            bars[0].others[0].figure, None,
+            (thresholds[0].value, thresholds[0].met),
+            (Some(500.0), Some(true))
+        );
+        assert_eq!(
+            (thresholds[1].value, thresholds[1].met),
+            (Some(1.25), Some(false))
+        );
+        assert_eq!(
+            (thresholds[2].value, thresholds[2].met),
+            (Some(0.5), Some(true))
+        );
+        assert_eq!(thresholds[2].basis.as_deref(), Some("etcd-3.7.1"));
+        assert_eq!(
+            thresholds[0].others[0].figure, None,
             "a row that does not count has no figure"
         );
-        assert_eq!(bars[2].others[0].ratio, Some(2.0));
+        assert_eq!(thresholds[2].others[0].ratio, Some(2.0));
     }
 
     #[test]
@@ -426,14 +435,14 @@ seed = 1
     }
 
     #[test]
-    fn a_bar_without_its_row_is_neither_met_nor_missed() {
+    fn a_threshold_without_its_row_is_neither_met_nor_missed() {
         let scenario = Scenario::parse(SCENARIO, "bars").expect("a scenario");
-        let bar = judged(
+        let threshold = judged(
             &scenario.thresholds[1],
             "raw",
             &[case("bench", "stream", Some(1.0))],
         );
-        assert_eq!((bar.figure, bar.met), (Some(1.0), None));
+        assert_eq!((threshold.figure, threshold.met), (Some(1.0), None));
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! The table of bars: what was promised, what came out, and what the others have.
+//! The table of thresholds: what was promised, what came out, and what the others have.
 
 use serde::Serialize;
 
 use crate::quantity::{ABSENT, Quantity, three_digits};
-use crate::result::{Bar, OtherTarget, Report};
+use crate::result::{OtherTarget, Report, Threshold};
 use crate::threshold::quantity;
 
 /// The table in words; the same for the terminal, the page and the README.
@@ -11,13 +11,13 @@ use crate::threshold::quantity;
 pub struct ThresholdTable {
     /// Titles of the cells: after the fifth, one for each other target.
     pub titles: Vec<String>,
-    /// A line for each bar.
-    pub rows: Vec<BarRow>,
+    /// A line for each threshold.
+    pub rows: Vec<ThresholdRow>,
 }
 
-/// One bar in words.
+/// One threshold in words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct BarRow {
+pub struct ThresholdRow {
     /// As many as there are titles.
     pub cells: Vec<String>,
     /// False when the limit is passed; null when there is nothing to hold against it.
@@ -31,10 +31,10 @@ const UNDECIDED: &str = "undecided";
 pub const FIRST_NUMBER: usize = 2;
 
 impl ThresholdTable {
-    /// The bars of a report; no rows when it has none.
+    /// The thresholds of a report; no rows when it has none.
     #[must_use]
     pub fn of(report: &Report) -> Self {
-        let Some(first) = report.bars.first() else {
+        let Some(first) = report.thresholds.first() else {
             return Self::default();
         };
         let mut titles: Vec<String> = ["threshold", "case", &first.target, "limit", "met"]
@@ -43,81 +43,89 @@ impl ThresholdTable {
         titles.extend(first.others.iter().map(|other| other.target.clone()));
         Self {
             titles,
-            rows: report.bars.iter().map(row).collect(),
+            rows: report.thresholds.iter().map(row).collect(),
         }
     }
 }
 
-/// The figure, of what range it is the median, and what it is of its basis.
-pub(super) fn figure_text(bar: &Bar) -> String {
-    let mut figure = shown(bar, bar.figure);
-    let resolution = bar.resolution.zip(bar.figure);
+/// Returns the figure, of what range it is the median, and what it is of its basis.
+pub(super) fn figure_text(threshold: &Threshold) -> String {
+    let mut figure = shown(threshold, threshold.figure);
+    let resolution = threshold.resolution.zip(threshold.figure);
     if let Some((resolution, _)) = resolution.filter(|(within, of)| *within > of / 200.0) {
         figure.push_str(&format!(" ± {}", Quantity::Bytes(resolution)));
     }
-    if let (Some(_), Some([least, most])) = (bar.figure, bar.range) {
-        let [least, most] = [least, most].map(|end| shown(bar, Some(end)));
+    if let (Some(_), Some([least, most])) = (threshold.figure, threshold.range) {
+        let [least, most] = [least, most].map(|end| shown(threshold, Some(end)));
         figure.push_str(&format!(" ({least} … {most})"));
     }
-    match (&bar.basis, bar.value) {
+    match (&threshold.basis, threshold.value) {
         (Some(_), Some(value)) => format!("{figure} = {} ×", three_digits(value)),
         _ => figure,
     }
 }
 
-/// The limit, and what it is a factor of.
-pub(super) fn limit_text(bar: &Bar) -> String {
-    let sign = if bar.at_least { '≥' } else { '≤' };
-    match &bar.basis {
-        None => format!("{sign} {}", quantity(&bar.metric, bar.limit)),
+/// Returns the limit, and what it is a factor of.
+pub(super) fn limit_text(threshold: &Threshold) -> String {
+    let sign = if threshold.at_least { '≥' } else { '≤' };
+    match &threshold.basis {
+        None => format!("{sign} {}", quantity(&threshold.metric, threshold.limit)),
         Some(basis) => {
-            let factor = three_digits(bar.limit);
-            format!("{sign} {factor} × {basis} ({})", shown(bar, bar.base))
+            let factor = three_digits(threshold.limit);
+            format!(
+                "{sign} {factor} × {basis} ({})",
+                shown(threshold, threshold.base)
+            )
         }
     }
 }
 
-/// Whether the limit is kept.
-pub(super) fn met_text(bar: &Bar) -> &'static str {
-    match bar.met {
+/// Returns whether the limit is kept.
+pub(super) fn met_text(threshold: &Threshold) -> &'static str {
+    match threshold.met {
         Some(true) => "yes",
         Some(false) => "NO",
-        None if bar.value.is_some() => UNDECIDED,
+        None if threshold.value.is_some() => UNDECIDED,
         None => ABSENT,
     }
 }
 
 /// Another target's figure, and what it is of ours.
-pub(super) fn other_text(bar: &Bar, other: &OtherTarget) -> String {
-    let figure = shown(bar, other.figure);
+pub(super) fn other_text(threshold: &Threshold, other: &OtherTarget) -> String {
+    let figure = shown(threshold, other.figure);
     match other.ratio {
         Some(ratio) => format!("{figure} ({} ×)", three_digits(ratio)),
         None => figure,
     }
 }
 
-fn shown(bar: &Bar, figure: Option<f64>) -> String {
+fn shown(threshold: &Threshold, figure: Option<f64>) -> String {
     match figure {
-        Some(figure) => quantity(&bar.metric, figure).to_string(),
+        Some(figure) => quantity(&threshold.metric, figure).to_string(),
         None => ABSENT.to_owned(),
     }
 }
 
-fn row(bar: &Bar) -> BarRow {
+fn row(threshold: &Threshold) -> ThresholdRow {
     let mut cells = vec![
-        match &bar.source {
-            Some(source) => format!("{} (published: {source})", bar.name),
-            None => bar.name.clone(),
+        match &threshold.source {
+            Some(source) => format!("{} (published: {source})", threshold.name),
+            None => threshold.name.clone(),
         },
-        format!("{} {}", bar.data_set, bar.row),
-        figure_text(bar),
-        limit_text(bar),
-        met_text(bar).to_owned(),
+        format!("{} {}", threshold.data_set, threshold.row),
+        figure_text(threshold),
+        limit_text(threshold),
+        met_text(threshold).to_owned(),
     ];
-    cells.extend(bar.others.iter().map(|other| other_text(bar, other)));
-    BarRow {
+    cells.extend(
+        threshold
+            .others
+            .iter()
+            .map(|other| other_text(threshold, other)),
+    );
+    ThresholdRow {
         cells,
-        met: bar.met,
+        met: threshold.met,
     }
 }
 
@@ -126,8 +134,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bar_says_figure_limit_basis_and_what_the_others_have() {
-        let mut bar = Bar {
+    fn a_threshold_says_figure_limit_basis_and_what_the_others_have() {
+        let mut threshold = Threshold {
             name: "against the unary list".into(),
             source: None,
             data_set: "pods".into(),
@@ -157,27 +165,30 @@ mod tests {
             "NO",
             "1.25 s (2.50 ×)",
         ];
-        assert_eq!(row(&bar).cells, expected);
-        bar.range = Some([450.0, 610.0]);
-        assert_eq!(row(&bar).cells[2], "500 ms (450 ms … 610 ms) = 1.25 ×");
-        bar.range = None;
-        bar.basis = None;
-        bar.limit = 600.0;
-        bar.met = None;
-        bar.others[0] = OtherTarget {
+        assert_eq!(row(&threshold).cells, expected);
+        threshold.range = Some([450.0, 610.0]);
+        assert_eq!(
+            row(&threshold).cells[2],
+            "500 ms (450 ms … 610 ms) = 1.25 ×"
+        );
+        threshold.range = None;
+        threshold.basis = None;
+        threshold.limit = 600.0;
+        threshold.met = None;
+        threshold.others[0] = OtherTarget {
             target: "etcd-3.7.1".into(),
             figure: None,
             ratio: None,
         };
-        let cells = row(&bar).cells;
+        let cells = row(&threshold).cells;
         assert_eq!(&cells[2..], ["500 ms", "≤ 600 ms", "undecided", "–"]);
-        bar.value = None;
-        assert_eq!(row(&bar).cells[4], "–");
-        bar.metric = "server.peak_above_idle".into();
-        bar.resolution = Some(262_144.0);
-        bar.figure = Some(1_310_720.0);
-        assert_eq!(row(&bar).cells[2], "1.25 MiB ± 256 KiB");
-        bar.figure = Some(262_144_000.0);
-        assert_eq!(row(&bar).cells[2], "250 MiB", "to its last digit");
+        threshold.value = None;
+        assert_eq!(row(&threshold).cells[4], "–");
+        threshold.metric = "server.peak_above_idle".into();
+        threshold.resolution = Some(262_144.0);
+        threshold.figure = Some(1_310_720.0);
+        assert_eq!(row(&threshold).cells[2], "1.25 MiB ± 256 KiB");
+        threshold.figure = Some(262_144_000.0);
+        assert_eq!(row(&threshold).cells[2], "250 MiB", "to its last digit");
     }
 }

@@ -6,8 +6,8 @@ use crate::result::Case;
 /// Cases that the line names; of more it gives the number alone.
 const NAMED: usize = 4;
 
-/// How many lists it took until time and memory stood still, and where they did not; `None` where
-/// none was warmed up so.
+/// Returns how many lists it took until time and memory stood still, and where they did not; `None`
+/// where none was warmed up so.
 #[must_use]
 pub fn line<'a>(cases: impl Iterator<Item = &'a Case>) -> Option<String> {
     let warmed = cases.filter_map(|case| {

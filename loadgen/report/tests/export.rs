@@ -16,7 +16,7 @@ use report::export::perfdash::perfdash;
 use report::result::{SavedResult, ServerStart};
 use serde_json::{Value, json};
 
-/// A result of which one case was measured on three starts.
+/// Returns a result of which one case was measured on three starts.
 fn result() -> SavedResult {
     let mut result = synthetic::result(1.0);
     let case = &mut result.report.cases[2];
@@ -125,7 +125,7 @@ fn results() -> Vec<SavedResult> {
     vec![result(), second]
 }
 
-/// How many values there are: metrics of cases that count, on both targets.
+/// Returns how many values there are: metrics of cases that count, on both targets.
 fn values(results: &[SavedResult], is_wanted: fn(Metric) -> bool) -> usize {
     let mut found: Vec<(String, Metric)> = Vec::new();
     for case in results.iter().flat_map(|result| &result.report.cases) {

@@ -20,7 +20,7 @@ const SCHEMES: [Scheme; 2] = [Scheme::Light, Scheme::Dark];
 /// What is there, and what is wrong with it.
 const CHECKS: &str = include_str!("page/checks.js");
 
-/// The program, or nothing where it may be missing.
+/// Returns the program, or nothing where it may be missing.
 fn chromium() -> Option<PathBuf> {
     let program = std::env::var_os("CHROMIUM_BIN").map(PathBuf::from);
     let program = program.filter(|program| program.is_file());
@@ -35,7 +35,7 @@ fn chromium() -> Option<PathBuf> {
     program
 }
 
-/// A page of a made-up result in `folder`.
+/// Returns a page of a made-up result in `folder`.
 fn page(folder: &Path) -> String {
     let failures = draw::draw(&synthetic::result(1.0), folder);
     assert_eq!(failures, Vec::<String>::new());

@@ -27,7 +27,7 @@ fn runs(first: usize, speed: f64) -> Vec<SavedResult> {
     runs.collect()
 }
 
-/// The program, or nothing where it may be missing.
+/// Returns the program, or nothing where it may be missing.
 fn program(variable: &str) -> Option<PathBuf> {
     let program = std::env::var_os(variable).map(PathBuf::from);
     let program = program.filter(|program| program.is_file());

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use report::{charts, draw, terminal};
 
-/// Where pictures go: a folder to look into when `LOADGEN_TEST_PICTURES` names one, else one that
-/// goes away.
+/// Returns where pictures go: a folder to look into when `LOADGEN_TEST_PICTURES` names one, else
+/// one that goes away.
 fn pictures() -> (PathBuf, Option<tempfile::TempDir>) {
     match std::env::var_os("LOADGEN_TEST_PICTURES") {
         Some(folder) => (folder.into(), None),
@@ -122,13 +122,13 @@ fn the_page_holds_everything_and_needs_nothing() {
         readme.contains("etcd took longer than bench in all 3 cases that both measured, 3.64 × (`stream`: 2.33 s against 640 ms)"),
         "the answer: {readme}"
     );
-    let (bars, cases) = readme
+    let (thresholds, cases) = readme
         .split_once("## pods-150k")
         .expect("a section of each");
     assert!(
-        bars.contains("| 640 ms (576 ms … 768 ms) = 1.05 × | ≤ 1.20 × etcd/unary-incremental (610 ms) | yes | – |")
-            && bars.contains("| 640 ms (576 ms … 768 ms) | ≤ 600 ms | NO | 1.25 s (1.95 ×) |"),
-        "{bars}"
+        thresholds.contains("| 640 ms (576 ms … 768 ms) = 1.05 × | ≤ 1.20 × etcd/unary-incremental (610 ms) | yes | – |")
+            && thresholds.contains("| 640 ms (576 ms … 768 ms) | ≤ 600 ms | NO | 1.25 s (1.95 ×) |"),
+        "{thresholds}"
     );
     let table: Vec<&str> = cases.lines().filter(|line| line.starts_with('|')).collect();
     assert_eq!(
@@ -164,10 +164,13 @@ fn each_threshold_says_in_how_many_of_the_last_runs_it_held() {
     assert_eq!(failures, Vec::<String>::new());
     assert!(!readme.contains("| held |"), "nothing was kept: {readme}");
 
-    let bar = |at_most| format!("bench,pods-150k etcd/stream,at most 600,<= {at_most},640.0");
+    let threshold = |at_most| format!("bench,pods-150k etcd/stream,at most 600,<= {at_most},640.0");
     let scenario = &result.report.scenario;
     let line = |date: &str, at_most, met: &str| {
-        format!("2026-01-{date},abc,{scenario},{},{met}\n", bar(at_most))
+        format!(
+            "2026-01-{date},abc,{scenario},{},{met}\n",
+            threshold(at_most)
+        )
     };
     let mut history = "date,commit,scenario,target,case,threshold,limit,value,met\n".to_owned();
     for (date, met) in [
@@ -204,7 +207,7 @@ fn each_threshold_says_in_how_many_of_the_last_runs_it_held() {
 fn a_result_without_a_measured_row_still_says_why() {
     let mut result = synthetic::result(1.0);
     result.report.cases.retain(|case| case.latency_ms.is_none());
-    result.report.bars.clear();
+    result.report.thresholds.clear();
     result.report.interrupted = true;
     assert!(charts::charts(&result).is_empty(), "no empty axes");
     let folder = tempfile::tempdir().expect("a temporary folder");

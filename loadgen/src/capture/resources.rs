@@ -114,7 +114,7 @@ pub(super) async fn find(
     Ok(found)
 }
 
-/// The first key of a range, without its value.
+/// Returns the first key of a range, without its value.
 async fn first_key(client: &Client, from: &[u8], end: &[u8]) -> Result<Option<Bytes>, Error> {
     let request = RangeRequest {
         key: Bytes::copy_from_slice(from),
@@ -127,8 +127,8 @@ async fn first_key(client: &Client, from: &[u8], end: &[u8]) -> Result<Option<By
     Ok(answer.kvs.into_iter().next().map(|kv| kv.key))
 }
 
-/// What all keys of a key's resource begin with: the part behind the prefix, or two where the first
-/// is a group's name, as `acme.io/widgets/`. Of a key without parts all of it.
+/// Returns what all keys of a key's resource begin with: the part behind the prefix, or two where
+/// the first is a group's name, as `acme.io/widgets/`. Of a key without parts all of it.
 fn resource_of(key: &[u8], prefix: usize) -> Vec<u8> {
     let rest = &key[prefix..];
     let mut slashes = (0..rest.len()).filter(|&at| rest[at] == b'/');
@@ -144,7 +144,7 @@ fn resource_of(key: &[u8], prefix: usize) -> Vec<u8> {
     }
 }
 
-/// A name that says nothing of whose cluster it is.
+/// Returns a name that says nothing of whose cluster it is.
 fn shown(resource: &[u8], customs: &mut u32) -> String {
     let name = resource.strip_suffix(b"/").unwrap_or(resource);
     let known = KNOWN.iter().find(|known| known.as_bytes() == name);
@@ -157,8 +157,8 @@ fn shown(resource: &[u8], customs: &mut u32) -> String {
     }
 }
 
-/// How many namespaces a resource's keys are in, by jumping from one to the next; as many as were
-/// counted where there are more than [`MOST_NAMESPACES`].
+/// Returns how many namespaces a resource's keys are in, by jumping from one to the next; as many
+/// as were counted where there are more than [`MOST_NAMESPACES`].
 async fn namespaces(client: &Client, resource: &[u8]) -> Result<u64, Error> {
     let end = prefix_end(resource);
     let mut from = resource.to_vec();

@@ -13,8 +13,8 @@ const LEAST_BYTES: u64 = 700;
 const MOST_BYTES: u64 = 1_500_000;
 
 impl Captured {
-    /// A scenario with as many objects of about that size, in as many namespaces, for `loadgen
-    /// run`.
+    /// Returns a scenario with as many objects of about that size, in as many namespaces, for
+    /// `loadgen run`.
     #[must_use]
     pub fn scenario(&self) -> String {
         let mut file = String::from(
@@ -24,7 +24,7 @@ impl Captured {
              repeats = 5\n\
              warmup = 1\n\
              first_chunk_streams = 100\n\n\
-             [rows]\n\
+             [cases]\n\
              etcd = [\"unary\", \"unary-incremental\", \"stream\", \"paged:10000\", \"paged:500\"]\n\
              kube = [\"cached\", \"consistent\", \"paged:500\", \"sharded:4\"]\n",
         );

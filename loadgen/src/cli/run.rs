@@ -184,7 +184,7 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
-    /// The network that is to be imitated, where any is.
+    /// Returns the network that is to be imitated, where any is.
     #[must_use]
     pub fn network(&self) -> Option<Network> {
         let network = Network {

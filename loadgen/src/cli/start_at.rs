@@ -41,7 +41,7 @@ impl FromStr for StartAt {
     }
 }
 
-/// Whether it is before the year 10,000, which RFC 3339 cannot say.
+/// Returns whether it is before the year 10,000, which RFC 3339 cannot say.
 fn humantime_can_say(at: SystemTime) -> bool {
     at.duration_since(UNIX_EPOCH)
         .is_ok_and(|since| since.as_secs() < 253_402_300_800)

@@ -65,7 +65,7 @@ pub(super) fn run(args: &AbArgs) -> Result<Exit, Failure> {
         let stop = stop_on_signals(&progress)?;
         serve_metrics(metrics, &progress);
         plan.notes.iter().for_each(|note| progress.say(note));
-        if run.repeats.is_none() && scenario.cases.is_empty() && scenario.repeats < REPEATS {
+        if run.repeats.is_none() && scenario.loads.is_empty() && scenario.repeats < REPEATS {
             progress.say(&format!(
                 "{} lists of a start, as {} has it: with --repeats {REPEATS} starts differ less, and fewer pairs tell",
                 scenario.repeats, scenario.name
@@ -157,7 +157,7 @@ pub(super) fn run(args: &AbArgs) -> Result<Exit, Failure> {
     })
 }
 
-/// The metrics that are worse in both comparisons, each with its case.
+/// Returns the metrics that are worse in both comparisons, each with its case.
 fn confirmed(first: &Comparison, second: &Comparison) -> Vec<String> {
     let again: HashSet<_> = second
         .worse()
@@ -170,7 +170,7 @@ fn confirmed(first: &Comparison, second: &Comparison) -> Vec<String> {
         .collect()
 }
 
-/// A metric and its case.
+/// Returns a metric and its case.
 fn named(line: &Line) -> String {
     format!("{} of {}", line.metric, line.case)
 }

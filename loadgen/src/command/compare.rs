@@ -34,7 +34,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(String, Exit), Failure> {
     Ok((shown, comparison.end().into()))
 }
 
-/// A comparison as it is printed.
+/// Returns a comparison as it is printed.
 ///
 /// # Errors
 /// When it cannot be written as JSON.

@@ -51,7 +51,7 @@ fn save(merged: &SavedResult, out: &Path) -> Result<PathBuf, Failure> {
     Ok(path)
 }
 
-/// How a run would have ended that came to this.
+/// Returns how a run would have ended that came to this.
 fn end(report: &Report) -> Exit {
     let ends = report.cases.iter().map(|case| match case.outcome {
         Outcome::Failed { .. } => Exit::TargetFailed,

@@ -61,7 +61,7 @@ pub(super) fn run(args: &ProbeArgs) -> Result<Exit, Failure> {
     })
 }
 
-/// Which API of a target is probed: the one that was named, or its first.
+/// Returns which API of a target is probed: the one that was named, or its first.
 fn tier_of(target: &TargetSpec, named: Option<Tier>) -> Result<Tier, Failure> {
     let Some(tier) = named else {
         return Ok(match target.lacks(Tier::Etcd) {
@@ -75,8 +75,8 @@ fn tier_of(target: &TargetSpec, named: Option<Tier>) -> Result<Tier, Failure> {
     }
 }
 
-/// What a probe of the target finds; `None` when stopped meanwhile. A server that was started for
-/// it is gone then.
+/// Returns what a probe of the target finds; `None` when stopped meanwhile. A server that was
+/// started for it is gone then.
 async fn probed(
     launcher: &Launcher,
     (target, tier): (&TargetSpec, Tier),
@@ -117,8 +117,8 @@ async fn probed(
     Ok(Some(document?).filter(|_| !stop.is_cancelled()))
 }
 
-/// The Kubernetes API of what was started or is there; starts our tier in front of an etcd that was
-/// started.
+/// Returns the Kubernetes API of what was started or is there; starts our tier in front of an etcd
+/// that was started.
 async fn endpoint(
     running: &mut Running,
     storage: Option<ClientConfig>,

@@ -58,7 +58,7 @@ fn show(format: SuiteFormat, result: &SuiteResult) -> io::Result<()> {
     }
 }
 
-/// The suites, one line each.
+/// Returns the suites, one line each.
 fn list() -> Result<Exit, Failure> {
     let suites = workloads::suite::built_in();
     let widest = suites.iter().map(|suite| suite.name.len()).max();
@@ -199,7 +199,8 @@ fn take(
     exit
 }
 
-/// What the thresholds mean for the end: missed is a failed target, no verdict an invalid run.
+/// Returns what the thresholds mean for the end: missed is a failed target, no verdict an invalid
+/// run.
 fn end_of(result: &SuiteResult) -> Exit {
     let verdict = result.verdict();
     match verdict {

@@ -50,7 +50,7 @@ pub fn choose(
     )))
 }
 
-/// Why these CPUs may not be used.
+/// Returns why these CPUs may not be used.
 fn cannot_use(list: &CpuList) -> Option<String> {
     match available() {
         Err(error) => Some(format!("which CPUs may be used is not known: {error}")),
@@ -76,7 +76,7 @@ pub fn shown(scenario: &Scenario) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// The CPUs that the calling thread may use.
+/// Returns the CPUs that the calling thread may use.
 ///
 /// # Errors
 /// The kernel's.

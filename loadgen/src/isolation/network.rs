@@ -283,7 +283,7 @@ mod linux {
         })
     }
 
-    /// The congestion control that both ends of a connection over loopback have.
+    /// Returns the congestion control that both ends of a connection over loopback have.
     pub(super) fn read_back() -> Result<String, NetworkError> {
         let ends = || {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;

@@ -76,7 +76,7 @@ impl MetricsListener {
         Ok(Self { listener, address })
     }
 
-    /// Where it is.
+    /// Returns where it is.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::{Labels, LiveLoad, LiveLoads};
 
-/// A registry with all loads of this process, those that begin later included.
+/// Returns a registry with all loads of this process, those that begin later included.
 #[must_use]
 pub fn registry(loads: LiveLoads) -> Registry {
     let mut registry = Registry::default();

@@ -19,7 +19,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The name in text and in JSON.
+    /// Returns the name in text and in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

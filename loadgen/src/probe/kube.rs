@@ -181,7 +181,7 @@ fn semantic(findings: &mut Vec<Finding>, version: Result<Response, Trouble>) -> 
     }
 }
 
-/// What is found where no response can be compared.
+/// Returns what is found where no response can be compared.
 fn of_trouble(trouble: Trouble) -> Found {
     match trouble {
         Trouble::Lost(error) => super::found(false, error.to_string()),
@@ -239,7 +239,7 @@ impl Probe {
         List::read(self.get(query).await?)
     }
 
-    /// What was there at a resourceVersion.
+    /// Returns what was there at a resourceVersion.
     async fn exact(&mut self, version: u64) -> Result<List, Trouble> {
         let exact = format!("resourceVersion={version}&resourceVersionMatch=Exact");
         self.list(&exact).await

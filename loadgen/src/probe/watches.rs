@@ -93,8 +93,8 @@ fn expected(history: &History) -> Vec<Event> {
     ]
 }
 
-/// What a watch of our prefix delivers from a revision on until it has reached another; why not, in
-/// one line.
+/// Returns what a watch of our prefix delivers from a revision on until it has reached another; why
+/// not, in one line.
 async fn watched(probe: &Probe, from: i64, until: i64) -> Result<Vec<WatchItem>, String> {
     let options = WatchOptions {
         start_revision: from,

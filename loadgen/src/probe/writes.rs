@@ -251,7 +251,7 @@ async fn duplicate(probe: &Probe) -> Result<Found, Error> {
     }
 }
 
-/// The keys that were furnished, which nothing else changes.
+/// Returns the keys that were furnished, which nothing else changes.
 async fn exact_count(probe: &Probe) -> Result<Found, Error> {
     let prefix = probe.key("read/");
     let counted = RangeRequest {
@@ -357,7 +357,7 @@ async fn revoke(probe: &Probe, history: &mut History, lease: i64) -> Result<Foun
     Ok(found(holds, shown(now.kv.as_ref())))
 }
 
-/// A key as a report shows it.
+/// Returns a key as a report shows it.
 fn shown(kv: Option<&KeyValue>) -> String {
     match kv {
         None => "no key".to_owned(),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use report::compare::{CompareError, Comparison, Options, Sides, compare};
 use report::result::{AbTargets, Case, Environment, ResultFolder, ServerStart};
 use tokio_util::sync::CancellationToken;
-use workloads::{DataSet, RowSpec, Scenario, Tier, coin};
+use workloads::{CaseSpec, DataSet, Scenario, Tier, coin};
 
 use super::case::{CaseRun, Measured, Source};
 use super::{Finished, Plan, Run};
@@ -33,7 +33,7 @@ pub struct Ab {
     pub options: Options,
 }
 
-/// A case of a comparison in pairs: data set, tier, and row.
+/// A case of a comparison in pairs: data set, tier, and case.
 pub type CaseKey = (String, Tier, String);
 
 /// What came of a comparison in pairs.
@@ -76,12 +76,12 @@ pub async fn run(
         .map(|spec| Arc::new(DataSet::new(spec)));
     let cases: Vec<_> = data_sets
         .flat_map(|data| {
-            let rows = scenario.rows.all();
-            rows.map(move |(tier, row)| (Arc::clone(&data), tier, row))
+            let cases = scenario.cases.all();
+            cases.map(move |(tier, case)| (Arc::clone(&data), tier, case))
         })
-        .map(|(data, tier, row)| {
-            let key = (data.spec().name.clone(), tier, row.name());
-            (key, data, row)
+        .map(|(data, tier, case)| {
+            let key = (data.spec().name.clone(), tier, case.name());
+            (key, data, case)
         })
         .filter(|(key, ..)| only.is_none_or(|only| only.contains(key)))
         // Of a tier that neither side has there is nothing to compare.
@@ -89,12 +89,12 @@ pub async fn run(
         .collect();
     let mut left = cases.len() as u32;
     let mut worse = HashSet::new();
-    for (key, data, row) in cases {
+    for (key, data, case) in cases {
         // What earlier cases have left over is for those that follow.
         let rest = ab.within.saturating_sub(run.begun.elapsed());
         let until = Instant::now() + rest / left;
         left -= 1;
-        if run.pairs(ab, &data, key.1, row, until).await {
+        if run.pairs(ab, &data, key.1, case, until).await {
             worse.insert(key);
         }
     }
@@ -125,7 +125,8 @@ pub async fn run(
 struct Starts(Vec<Measured>);
 
 impl Starts {
-    /// What they come to: the start whose median time is the middle one, with all starts in it.
+    /// Returns what they come to: the start whose median time is the middle one, with all starts in
+    /// it.
     fn together(&mut self) -> Option<Measured> {
         let starts: Vec<ServerStart> = self
             .0
@@ -163,7 +164,7 @@ impl Run<'_> {
         ab: &Ab,
         data: &Arc<DataSet>,
         tier: Tier,
-        spec: &RowSpec,
+        spec: &CaseSpec,
         until: Instant,
     ) -> bool {
         let mut is_worse = false;
@@ -204,7 +205,7 @@ impl Run<'_> {
         side: usize,
         data: &Arc<DataSet>,
         tier: Tier,
-        spec: &RowSpec,
+        spec: &CaseSpec,
     ) -> Measured {
         let run = CaseRun {
             plan: self.plan,
@@ -262,7 +263,7 @@ impl Run<'_> {
         !deciding.is_empty() && deciding.iter().all(|line| line.is_within.is_some())
     }
 
-    /// How both sides compare in all cases.
+    /// Returns how both sides compare in all cases.
     fn compared(&self, ab: &Ab) -> Result<Comparison, CompareError> {
         let [base, new] = &self.plan.targets[..] else {
             unreachable!("a plan of two sides has two targets");
@@ -275,7 +276,7 @@ impl Run<'_> {
     }
 }
 
-/// Which side is started first and which second, of pair number `pair`.
+/// Returns which side is started first and which second, of pair number `pair`.
 fn order(seed: u64, pair: u32) -> [usize; 2] {
     let begins = coin(seed, u64::from(pair / 2));
     let is_second = pair % 2 == 1;

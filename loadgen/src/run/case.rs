@@ -1,4 +1,4 @@
-//! One row, phase by phase: start, probe, can this machine hold it, seed, restart what keeps its
+//! One case, phase by phase: start, probe, can this machine hold it, seed, restart what keeps its
 //! data on disk, settle, and then what its strategy's shape says. Whatever ends it early, what was
 //! measured until then is in the case.
 //!
@@ -10,13 +10,13 @@
 //! - [`programs`]: what they cost where the clients are programs of their own
 //! - [`shards`]: the objects between several workers; [`sharded_watch`]: the same while they are
 //!   written; [`resharding`]: and shared anew by one worker more; [`writing`]: the part in which
-//!   they are written, and rows where nobody watches that
+//!   they are written, and cases where nobody watches that
 //! - [`requests`]: small requests, in a closed or an open loop; [`saturation`]: the highest rate of
 //!   them that keeps an objective
 //! - [`loads`]: several loads together; [`at_rest`]: in rounds, and what servers hold between them
 //! - [`delivery`]: puts that must reach watchers
 //! - [`status`]: how loads are doing while they are measured; [`beginning`]: when that begins
-//! - [`beside`]: loads that run beside the row
+//! - [`background`]: loads that run in the background of the case
 //! - [`network`]: a slower network on the way
 //! - [`care`]: rests between lists on a server that holds other people's data
 //! - [`meter`]: memory, CPU and counters meanwhile; [`times`]: when it was, and the times that are
@@ -34,7 +34,7 @@ use report::result::series::Series;
 use report::result::{self, Case, Outcome, ServerSetup};
 use tokio_util::sync::CancellationToken;
 use workloads::scenario::Background;
-use workloads::{Driver, GeneratorShard, RowSpec, Scenario, Strategy, Tier};
+use workloads::{CaseSpec, Driver, GeneratorShard, Scenario, Strategy, Tier};
 
 use super::availability::target;
 use super::foreign::Precautions;
@@ -47,9 +47,9 @@ use meter::Meter;
 pub(super) use source::{Source, created_root, resource_there};
 
 mod at_rest;
+mod background;
 mod baseline;
 mod beginning;
-mod beside;
 mod care;
 mod delivery;
 mod lists;
@@ -73,13 +73,13 @@ mod writing;
 /// How long after a failed list its server may be found dead.
 const DEATH_WITHIN: Duration = Duration::from_secs(2);
 
-/// A row to be run.
+/// A case to be run.
 pub(super) struct CaseRun<'a> {
     pub(super) plan: &'a Plan,
     pub(super) scenario: &'a Scenario,
     pub(super) target: &'a Target,
     pub(super) tier: Tier,
-    pub(super) spec: &'a RowSpec,
+    pub(super) spec: &'a CaseSpec,
     pub(super) source: Source,
     pub(super) data_set: String,
     pub(super) run_begun: Instant,
@@ -92,7 +92,7 @@ pub(super) struct CaseRun<'a> {
     pub(super) beginning: Option<Arc<Beginning>>,
 }
 
-/// What a row came to.
+/// What a case came to.
 pub(super) struct Measured {
     pub(super) case: Case,
     pub(super) histograms: Vec<TaggedHistogram>,
@@ -103,7 +103,7 @@ pub(super) struct Measured {
     idle: Option<Meter>,
 }
 
-/// Why a row ended before its last phase.
+/// Why a case ended before its last phase.
 pub(super) enum Early {
     NotApplicable(String),
     Failed(String),
@@ -129,7 +129,7 @@ impl From<ProcessError> for Early {
 }
 
 impl CaseRun<'_> {
-    /// Runs the row to its end, or to where it had to stop.
+    /// Runs the case to its end, or to where it had to stop.
     pub(super) async fn measure(&self) -> Measured {
         let mut case = Case::new(
             &self.data_set,
@@ -140,7 +140,7 @@ impl CaseRun<'_> {
         );
         case.row = self.spec.name();
         case.clients = self.clients();
-        case.beside = self.beside();
+        case.background = self.background();
         let saturate = self.spec.saturate;
         let saturate = saturate.map(|saturate| format!("saturate-{}", saturate.objective));
         let arrivals = self.spec.arrivals.as_ref().map(ToString::to_string);
@@ -207,19 +207,19 @@ impl CaseRun<'_> {
     }
 
     async fn on(&self, running: &mut Running, measured: &mut Measured) -> Result<(), Early> {
-        let mut row = self.row();
-        let refused = target::refused(&row, running);
-        if let Some(reason) = refused.or_else(|| self.refused_list(&row, running)) {
+        let mut case = self.list_case();
+        let refused = target::refused(&case, running);
+        if let Some(reason) = refused.or_else(|| self.refused_list(&case, running)) {
             return Err(Early::NotApplicable(reason));
         }
         // What a case of several loads is about are its lists, where it has any.
         let lists: Vec<ListCase> = match self.strategy().driver() {
-            Driver::List => vec![row.clone()],
-            _ => self.lists_of_case(&row).collect(),
+            Driver::List => vec![case.clone()],
+            _ => self.lists_of_case(&case).collect(),
         };
-        let shown = lists.first().unwrap_or(&row);
+        let shown = lists.first().unwrap_or(&case);
         measured.case.encoding = Some(target::encoding(shown, running).to_owned());
-        measured.case.served_from = target::served_from(&row);
+        measured.case.served_from = target::served_from(&case);
         if self.tier == Tier::Etcd {
             for list in &lists {
                 self.probe(list, running).await?;
@@ -233,14 +233,14 @@ impl CaseRun<'_> {
             restarted.map_err(|e| Early::Failed(format!("restarting after seeding: {e}")))?;
         }
         if let Some(nodes) = self.narrow(self.strategy(), &mut verifier).await? {
-            row.asks.nodes = nodes;
+            case.asks.nodes = nodes;
         }
         if self.tier == Tier::Kube {
             let started = running.start_kube(&self.spec.server);
             let started = self.unless_stopped(started).await?;
             started.map_err(|e| Early::Failed(e.to_string()))?;
         }
-        // Kept as long as the row: dropped, it closes every connection.
+        // Kept as long as the case: dropped, it closes every connection.
         let (reach, _relays) = self.through_network(self.reach(running)).await?;
         if let Some(expected) = &mut verifier.expected
             && self.backgrounds().any(Background::rewrites_data)
@@ -248,16 +248,19 @@ impl CaseRun<'_> {
             // The same objects, at revisions that nobody knows before.
             expected.revisions = None;
         }
-        if !self.spec.beside.is_empty() {
+        if !self.spec.background.is_empty() {
             // What the loads hold is part of what is above idle, too.
             measured.idle = Some(self.settled(running, measured).await?);
         }
-        let loads = self.start_beside(&row, &reach, &verifier).await?;
+        let loads = self.start_background(&case, &reach, &verifier).await?;
         let measured_part = match self.strategy().driver() {
-            Driver::List => self.lists(&row, &reach, verifier, running, measured).await,
-            Driver::Shards => self.shards(&row, &reach, verifier, running, measured).await,
+            Driver::List => self.lists(&case, &reach, verifier, running, measured).await,
+            Driver::Shards => {
+                self.shards(&case, &reach, verifier, running, measured)
+                    .await
+            }
             Driver::ShardedWatch => {
-                self.sharded_watch(&row, &reach, &verifier, running, measured)
+                self.sharded_watch(&case, &reach, &verifier, running, measured)
                     .await
             }
             Driver::Requests => self.requests(&reach, &verifier, running, measured).await,
@@ -267,7 +270,7 @@ impl CaseRun<'_> {
             }
             // A scenario that measures nothing has been refused.
             Driver::Idle => Ok(()),
-            Driver::Loads => match &self.spec.case {
+            Driver::Loads => match &self.spec.loads {
                 Some(case) if case.rounds.is_some() => {
                     self.rounds_of_loads(case, &reach, verifier, running, measured)
                         .await
@@ -276,9 +279,9 @@ impl CaseRun<'_> {
                 None => Err(Early::Failed("a case without loads".to_owned())),
             },
         };
-        // Also where the row has failed: the loads' own errors may say why.
-        measured.case.beside = loads.stop().await;
-        let broken = measured.case.beside.iter().find(|load| load.errors > 0);
+        // Also where the case has failed: the loads' own errors may say why.
+        measured.case.background = loads.stop().await;
+        let broken = measured.case.background.iter().find(|load| load.errors > 0);
         match (measured_part, broken) {
             (Ok(()), Some(load)) => Err(Early::Failed(format!(
                 "background {}: {} of {} requests failed",
@@ -288,7 +291,7 @@ impl CaseRun<'_> {
         }
     }
 
-    /// Waits until the servers are at rest, and takes their idle figures; once for a row.
+    /// Waits until the servers are at rest, and takes their idle figures; once for a case.
     async fn settled(&self, running: &Running, measured: &mut Measured) -> Result<Meter, Early> {
         if let Some(meter) = measured.idle.take() {
             return Ok(meter);
@@ -321,12 +324,12 @@ impl CaseRun<'_> {
         own.unwrap_or(self.scenario.clients)
     }
 
-    /// Which of several generators this is.
+    /// Returns which of several generators this is.
     fn shard(&self) -> GeneratorShard {
         self.plan.together.shard
     }
 
-    /// How many of so many numbers are this generator's.
+    /// Returns how many of so many numbers are this generator's.
     fn share_of(&self, total: u32) -> u32 {
         self.shard().numbers(total).count() as u32
     }
@@ -339,8 +342,8 @@ impl CaseRun<'_> {
         (0..clients).filter(is_ours).count() as u32
     }
 
-    /// The part of a rate that this generator has, where it is divided over so many connections or
-    /// clients.
+    /// Returns the part of a rate that this generator has, where it is divided over so many
+    /// connections or clients.
     fn part_of(&self, total: u32) -> f64 {
         f64::from(self.share_of(total)) / f64::from(total)
     }
@@ -350,7 +353,7 @@ impl CaseRun<'_> {
         self.spec.connections.map_or(1, std::num::NonZeroU32::get)
     }
 
-    /// How this row's clients reach the target.
+    /// Returns how this case's clients reach the target.
     fn reach(&self, running: &Running) -> Reach {
         let mut reach = Reach::from(running);
         if let (Some(etcd), Some(frame)) = (&mut reach.etcd, self.spec.frame) {

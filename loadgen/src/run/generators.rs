@@ -63,7 +63,7 @@ impl Together {
         })
     }
 
-    /// What all generators of a run call it, and no other run: what they have in common.
+    /// Returns what all generators of a run call it, and no other run: what they have in common.
     pub(super) fn run_id(self) -> Option<String> {
         let at = self.start_at.filter(|_| !self.shard.is_whole())?;
         let at = StartAt(at).to_string();
@@ -226,7 +226,7 @@ impl Run<'_> {
                     expected: seeded.expected.clone(),
                     leases: Arc::clone(&seeded.leases),
                 };
-                self.only_row(target, source).await;
+                self.only_case(target, source).await;
                 let ended = self.end_meeting().await;
                 ended.map_err(|error| unusable(target, error))
             }
@@ -293,7 +293,7 @@ impl Run<'_> {
             pending().await
         };
         tokio::select! {
-            () = self.only_row(target, source) => {}
+            () = self.only_case(target, source) => {}
             never = stopping => match never {},
         }
         let Some(meeting) = &beginning.meeting else {
@@ -310,11 +310,11 @@ impl Run<'_> {
         Arc::clone(self.beginning.insert(beginning))
     }
 
-    /// The only row that a shared scenario has.
-    async fn only_row(&mut self, target: &Target, source: Source) {
-        let row = self.scenario.rows.all().next();
-        if let Some((tier, spec)) = row {
-            self.row(target, tier, spec, source, None).await;
+    /// The only case that a shared scenario has.
+    async fn only_case(&mut self, target: &Target, source: Source) {
+        let case = self.scenario.cases.all().next();
+        if let Some((tier, spec)) = case {
+            self.case(target, tier, spec, source, None).await;
         }
     }
 

@@ -10,11 +10,11 @@ use kube_api::client::KubeAccess;
 use kube_api::client::access::Credentials;
 use kube_api::client::config::Context;
 use load::clients::go_clients::GoClients;
-use load::driver::open::Waiting;
+use load::driver::open_clock::Waiting;
 use report::result::ClientSettings;
 use report::threshold;
 use workloads::scenario::{Saturate, is_file};
-use workloads::{CpuList, DataSet, Kind, Overrides, PlainList, RowSpec, Scenario, Strategy, Tier};
+use workloads::{CaseSpec, CpuList, DataSet, Kind, Overrides, PlainList, Scenario, Strategy, Tier};
 
 use super::availability::combination::{loaded, measures_something, never};
 use super::availability::machine::Needs;
@@ -55,7 +55,7 @@ pub struct Plan {
     /// The CPUs that this program may use before it is pinned; `None` where the system does not
     /// say.
     available_cpus: Option<CpuList>,
-    /// Where the programs of rows by Go clients are.
+    /// Where the programs of cases by Go clients are.
     pub(super) go_clients: GoClients,
     /// Makes our prefix on foreign endpoints unlike any other run's; generators that make a load
     /// together have the same.
@@ -208,8 +208,8 @@ impl Plan {
         Self::with_targets(run, None, own_program, targets)
     }
 
-    /// What a scenario's result is called: generators that make a load together may write to one
-    /// folder.
+    /// Returns what a scenario's result is called: generators that make a load together may write
+    /// to one folder.
     #[must_use]
     pub fn result_name(&self, scenario: &Scenario) -> String {
         let shard = self.together.shard;
@@ -219,7 +219,7 @@ impl Plan {
         }
     }
 
-    /// What would be done, and what it needs: one line a row.
+    /// Returns what would be done, and what it needs: one line a case.
     #[must_use]
     pub fn dry_run(&self) -> String {
         let free_memory = measure::free_memory_bytes().unwrap_or(0);
@@ -236,15 +236,15 @@ impl Plan {
             for spec in &scenario.data_sets {
                 let data = DataSet::new(spec);
                 for target in &self.targets {
-                    for (tier, row) in scenario.rows.all() {
+                    for (tier, case) in scenario.cases.all() {
                         // What is there is asked first, and then each case has its line: see
                         // [`super::survey`].
                         if self.only_reads(target) {
                             continue;
                         }
-                        let name = format!("{}/{}/{tier}/{}", spec.name, target.name, row.name());
+                        let name = format!("{}/{}/{tier}/{}", spec.name, target.name, case.name());
                         let target = &target.spec;
-                        lines.push(self.dry_row(&name, target, tier, row, &data, scenario));
+                        lines.push(self.dry_case(&name, target, tier, case, &data, scenario));
                     }
                 }
             }
@@ -252,7 +252,7 @@ impl Plan {
         lines.join("\n")
     }
 
-    /// Whether nothing is written to an existing endpoint: its own contents are listed.
+    /// Returns whether nothing is written to an existing endpoint: its own contents are listed.
     pub(super) fn only_reads(&self, target: &Target) -> bool {
         match target.spec {
             TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) => !self.seed_data,
@@ -260,20 +260,23 @@ impl Plan {
         }
     }
 
-    fn dry_row(
+    fn dry_case(
         &self,
         name: &str,
         target: &TargetSpec,
         tier: Tier,
-        row: &RowSpec,
+        case: &CaseSpec,
         data: &DataSet,
         scenario: &Scenario,
     ) -> String {
         let loaded = loaded(target, self.seed_data, data.spec().kind);
-        if let Some(reason) = never(target, scenario, tier, row, loaded) {
+        if let Some(reason) = never(target, scenario, tier, case, loaded) {
             return format!("{name}: N/A: {reason}");
         }
-        let program = row.strategy.go_client().map(|c| self.go_clients.program(c));
+        let program = case
+            .strategy
+            .go_client()
+            .map(|c| self.go_clients.program(c));
         if let Some(Err(reason)) = program {
             return format!("{name}: N/A: {reason}");
         }
@@ -301,10 +304,10 @@ impl Plan {
                 data.len()
             );
         }
-        let clients = row.strategy.workers().or(row.clients);
+        let clients = case.strategy.workers().or(case.clients);
         let clients = clients.map_or(scenario.clients, NonZeroU32::get);
-        let needs = Needs::of(target, tier, row.strategy, data, clients);
-        let repeats = row.repeats.map_or(scenario.repeats, NonZeroU32::get);
+        let needs = Needs::of(target, tier, case.strategy, data, clients);
+        let repeats = case.repeats.map_or(scenario.repeats, NonZeroU32::get);
         format!(
             "{name}: {} objects, {repeats} lists by {clients} clients, needs {} MiB of memory and {} MiB of disk",
             data.len(),
@@ -313,8 +316,8 @@ impl Plan {
         )
     }
 
-    /// What starts servers of a scenario: on their CPUs, else on those that the generator had
-    /// before it was pinned.
+    /// Returns what starts servers of a scenario: on their CPUs, else on those that the generator
+    /// had before it was pinned.
     pub(super) fn launcher_of(&self, scenario: &Scenario) -> Launcher {
         let server_cpus = match (&scenario.server_cpus, &scenario.client_cpus) {
             (None, None) => None,
@@ -331,13 +334,13 @@ impl Plan {
         }
     }
 
-    /// Where we write a data set on an existing endpoint: each has its own place, since one
+    /// Returns where we write a data set on an existing endpoint: each has its own place, since one
     /// may be left for others to read when the next is written.
     pub(super) fn foreign_root(&self, data: &DataSet) -> String {
         format!("/loadgen/{}/{}/registry/", self.run_id, data.spec().name)
     }
 
-    /// The generator's settings, for the result.
+    /// Returns the generator's settings, for the result.
     pub(super) fn client_settings(&self) -> ClientSettings {
         let http2 = self.launcher.connect.http2;
         ClientSettings {
@@ -406,19 +409,19 @@ fn check_bars(scenario: &Scenario) -> Result<(), Failure> {
     match scenario
         .thresholds
         .iter()
-        .find(|bar| !threshold::is_metric(&bar.metric))
+        .find(|threshold| !threshold::is_metric(&threshold.metric))
     {
         None => Ok(()),
-        Some(bar) => Err(Failure::usage(anyhow!(
+        Some(threshold) => Err(Failure::usage(anyhow!(
             "scenario `{}`, threshold `{}`: cases of report.json have no number `{}`",
             scenario.name,
-            bar.name,
-            bar.metric
+            threshold.name,
+            threshold.metric
         ))),
     }
 }
 
-/// What a `--prefix` run does: every strategy, three times.
+/// Returns what a `--prefix` run does: every strategy, three times.
 fn prefix_scenario(prefix: &str) -> Result<Scenario, Failure> {
     if prefix.is_empty() {
         return Err(Failure::usage(anyhow!("--prefix is empty; `/` is not")));
@@ -430,14 +433,14 @@ fn prefix_scenario(prefix: &str) -> Result<Scenario, Failure> {
     scenario.repeats = 3;
     scenario.first_chunk_streams = 20;
     scenario.thresholds.clear();
-    scenario.rows.etcd = vec![
+    scenario.cases.etcd = vec![
         Strategy::Plain(PlainList::Unary).into(),
         Strategy::Plain(PlainList::Stream).into(),
     ];
     let pages = PREFIX_PAGES.into_iter().filter_map(NonZeroU32::new);
     let pages = pages.map(|size| Strategy::Paged(size).into());
-    scenario.rows.etcd.extend(pages);
-    scenario.rows.kube.clear();
+    scenario.cases.etcd.extend(pages);
+    scenario.cases.kube.clear();
     // Not loaded; the scenario must have one, and this one says that it is not Kubernetes'
     // business.
     scenario.data_sets.truncate(1);
@@ -448,8 +451,8 @@ fn prefix_scenario(prefix: &str) -> Result<Scenario, Failure> {
     Ok(scenario)
 }
 
-/// What open loops do until a request is due: spin where the generator has CPUs that no server may
-/// use, so that it is not late by a wake-up; else sleep, so that servers have the CPU.
+/// Returns what open loops do until a request is due: spin where the generator has CPUs that no
+/// server may use, so that it is not late by a wake-up; else sleep, so that servers have the CPU.
 pub(super) fn waiting(scenario: &Scenario) -> Waiting {
     match (&scenario.server_cpus, &scenario.client_cpus) {
         (Some(servers), Some(own)) if own.is_apart_from(servers) => Waiting::Spin,
@@ -457,7 +460,7 @@ pub(super) fn waiting(scenario: &Scenario) -> Waiting {
     }
 }
 
-/// How to connect, as the command line says; the endpoints in it do not count.
+/// Returns how to connect, as the command line says; the endpoints in it do not count.
 ///
 /// # Errors
 /// [`Failure`] with exit code 2.
@@ -474,7 +477,7 @@ pub fn connect_config(args: &ConnectArgs) -> Result<ClientConfig, Failure> {
     Ok(config)
 }
 
-/// What Kubernetes APIs let us in by, as the command line says.
+/// Returns what Kubernetes APIs let us in by, as the command line says.
 ///
 /// # Errors
 /// [`Failure`] when a file cannot be read or used.

@@ -106,8 +106,8 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// What a foreign endpoint answers when it is first looked at. One that takes connections and says
-/// nothing is refused.
+/// Returns what a foreign endpoint answers when it is first looked at. One that takes connections
+/// and says nothing is refused.
 pub(super) async fn answered<T>(
     target: &Target,
     looked: impl Future<Output = Result<T, Failure>>,
@@ -119,7 +119,7 @@ pub(super) async fn answered<T>(
     })
 }
 
-/// An error that ends the run with exit code 2, naming the target.
+/// Returns an error that ends the run with exit code 2, naming the target.
 pub(super) fn unusable(target: &Target, error: impl std::fmt::Display) -> Failure {
     Failure::usage(anyhow!("{}: {error}", target.name))
 }

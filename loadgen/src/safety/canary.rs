@@ -161,7 +161,7 @@ impl Canary {
         self.memory.iter().for_each(|one| one.allow_growth(bytes));
     }
 
-    /// Why the load was stopped, if it was.
+    /// Returns why the load was stopped, if it was.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         self.reason.get().map(String::as_str)

@@ -134,7 +134,7 @@ impl Sample {
         (weight > 0.0).then(|| values.sum::<f64>() / weight)
     }
 
-    /// The size that a part `q` of the objects does not exceed; `None` where none was read.
+    /// Returns the size that a part `q` of the objects does not exceed; `None` where none was read.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let mut sizes: Vec<(u64, f64)> = Vec::new();

@@ -7,7 +7,7 @@
 //! Motivation). They are rounded up.
 
 use workloads::scenario::Operation;
-use workloads::{Driver, EtcdResponse, RowSpec, Strategy, Tier};
+use workloads::{CaseSpec, Driver, EtcdResponse, Strategy, Tier};
 
 use super::census::Census;
 
@@ -37,18 +37,18 @@ pub struct Cost {
 impl Cost {
     /// Of a case with so many clients over these objects.
     #[must_use]
-    pub fn of(tier: Tier, row: &RowSpec, clients: u32, census: &Census) -> Self {
-        let rank = rank(row.strategy);
+    pub fn of(tier: Tier, case: &CaseSpec, clients: u32, census: &Census) -> Self {
+        let rank = rank(case.strategy);
         let clients = u64::from(clients);
-        match row.strategy.driver() {
+        match case.strategy.driver() {
             Driver::List | Driver::Shards => {
-                let workers = row.strategy.workers().map_or(clients, |n| n.get().into());
+                let workers = case.strategy.workers().map_or(clients, |n| n.get().into());
                 // Shards are parts of one list; who keeps a part of everything reads everything.
-                let lists = match row.strategy {
+                let lists = match case.strategy {
                     Strategy::Sharded(_) => 1,
                     _ => workers,
                 };
-                let peak = list(tier, row.strategy, census);
+                let peak = list(tier, case.strategy, census);
                 Self {
                     peak: peak.and_then(|peak| peak.checked_mul(workers)),
                     round: census.bytes.and_then(|bytes| bytes.checked_mul(lists)),
@@ -56,15 +56,15 @@ impl Cost {
                 }
             }
             Driver::ShardedWatch => {
-                let workers = row.strategy.workers().map_or(1, |n| n.get().into());
+                let workers = case.strategy.workers().map_or(1, |n| n.get().into());
                 Self {
-                    peak: list(tier, row.strategy, census).and_then(|p| p.checked_mul(workers)),
+                    peak: list(tier, case.strategy, census).and_then(|p| p.checked_mul(workers)),
                     round: census.bytes.and_then(|bytes| bytes.checked_mul(workers)),
                     rank,
                 }
             }
             Driver::Loads => Self {
-                peak: row.case.as_ref().map_or(Some(0), |case| {
+                peak: case.loads.as_ref().map_or(Some(0), |case| {
                     let loads = case.load.iter().map(|load| {
                         let clients = u64::from(load.clients.get());
                         let each = match &load.operation {
@@ -94,7 +94,7 @@ impl Cost {
     }
 }
 
-/// What one list takes at its peak.
+/// Returns what one list takes at its peak.
 fn list(tier: Tier, strategy: Strategy, census: &Census) -> Option<u64> {
     let bytes = census.bytes?;
     let request = strategy
@@ -117,7 +117,7 @@ fn list(tier: Tier, strategy: Strategy, census: &Census) -> Option<u64> {
     }
 }
 
-/// The order of strategies, after what operators know of them.
+/// Returns the order of strategies, after what operators know of them.
 fn rank(strategy: Strategy) -> (u8, u32) {
     let rank = match strategy {
         Strategy::NoLists | Strategy::NoWatches | Strategy::Get | Strategy::Watch => 0,

@@ -75,14 +75,14 @@ impl Default for Allowed {
 }
 
 impl Allowed {
-    /// How long the server rests after a list that took so long.
+    /// Returns how long the server rests after a list that took so long.
     #[must_use]
     pub fn pause_after(&self, list: Duration) -> Duration {
         self.pause.max(list * PAUSE_PER_LIST)
     }
 
-    /// Why a case of `rounds` rounds must not run, with the figures that decide; `None` when it
-    /// may. `spent` bytes have been read so far.
+    /// Returns why a case of `rounds` rounds must not run, with the figures that decide; `None`
+    /// when it may. `spent` bytes have been read so far.
     #[must_use]
     pub fn refuse(
         &self,

@@ -130,7 +130,7 @@ pub async fn must_be_empty(
     })
 }
 
-/// What a data set takes in a database, by etcd's own count.
+/// Returns what a data set takes in a database, by etcd's own count.
 #[must_use]
 pub fn stored_bytes(data: &DataSet, root: &str) -> u64 {
     // Keys and values of a data set vary by a few bytes: a sample says enough.
@@ -145,7 +145,7 @@ pub fn stored_bytes(data: &DataSet, root: &str) -> u64 {
     of_sample / sample * data.len()
 }
 
-/// What stays behind when the keys are deleted again.
+/// Returns what stays behind when the keys are deleted again.
 #[must_use]
 pub fn left_behind(deleted: u64, bytes: u64) -> String {
     format!(
@@ -154,7 +154,7 @@ pub fn left_behind(deleted: u64, bytes: u64) -> String {
     )
 }
 
-/// How many keys begin with this.
+/// Returns how many keys begin with this.
 pub(crate) async fn count(client: &Client, prefix: &[u8]) -> Result<u64, EtcdError> {
     let request = RangeRequest {
         key: Bytes::copy_from_slice(if prefix.is_empty() { b"\0" } else { prefix }),

@@ -191,8 +191,8 @@ impl Pieces {
         }
     }
 
-    /// What came of sending a slice; `None` when it was refused for its size, and its halves are to
-    /// be sent.
+    /// Returns what came of sending a slice; `None` when it was refused for its size, and its
+    /// halves are to be sent.
     fn settle<T>(
         &mut self,
         slice: Range<u64>,
@@ -208,7 +208,7 @@ impl Pieces {
     }
 }
 
-/// Whether a server refused a transaction for its size, and so has done nothing of it.
+/// Returns whether a server refused a transaction for its size, and so has done nothing of it.
 fn is_too_large<T>(sent: &Result<T, EtcdError>) -> bool {
     matches!(
         sent,
@@ -273,7 +273,8 @@ impl Writer {
         }
     }
 
-    /// The objects of a slice that go into one transaction, at least the first, and the rest.
+    /// Returns the objects of a slice that go into one transaction, at least the first, and the
+    /// rest.
     fn split(&self, slice: Range<u64>) -> (Range<u64>, Range<u64>) {
         let last_batch = self.data.len().saturating_sub(ONE_BY_ONE);
         let last = slice.end.min(last_batch.max(slice.start + 1));

@@ -79,7 +79,7 @@ impl Api {
     }
 }
 
-/// The kind of a data set's objects, as `Pod`.
+/// Returns the kind of a data set's objects, as `Pod`.
 #[must_use]
 pub fn kind_of(data: &DataSet) -> &'static str {
     object::kind(data).0
@@ -117,19 +117,19 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// The namespace that object `i` of the data set is in.
+    /// Returns the namespace that object `i` of the data set is in.
     #[must_use]
     pub fn namespace_of(&self, i: u64) -> &str {
         self.namespaces.name(self.data.namespace_of(i))
     }
 
-    /// What the objects were made from.
+    /// Returns what the objects were made from.
     #[must_use]
     pub fn data(&self) -> &Arc<DataSet> {
         &self.data
     }
 
-    /// The objects as they are stored, for shards by this field.
+    /// Returns the objects as they are stored, for shards by this field.
     #[must_use]
     pub fn inventory(&self, by: ShardKey) -> Inventory {
         let entries = self.entries.iter().zip(0..).map(|(entry, i)| match by {
@@ -145,7 +145,7 @@ impl Loaded {
         Inventory::of(by, entries.collect())
     }
 
-    /// What a list with this label selector holds. Makes every object of the data set once.
+    /// Returns what a list with this label selector holds. Makes every object of the data set once.
     #[must_use]
     pub fn select(&self, selector: Selector) -> Fingerprint {
         let mut selected = Fingerprint::default();
@@ -206,7 +206,7 @@ pub async fn load(
     Ok(loaded)
 }
 
-/// Waits until a list of the server's cache would hold the last write: row `cached` may ask for
+/// Waits until a list of the server's cache would hold the last write: case `cached` may ask for
 /// whatever it has.
 async fn until_listed(api: &Api, data: &DataSet, revision: i64) -> Result<(), KubeError> {
     let resource = data.prefix().trim_end_matches('/');

@@ -20,7 +20,7 @@ use crate::timeouts::{ANSWERS_WITHIN, in_time};
 pub struct Contexts(Arc<Mutex<HashMap<String, (String, KubeAccess)>>>);
 
 impl Contexts {
-    /// The API of a context, which is read when it is first asked for.
+    /// Returns the API of a context, which is read when it is first asked for.
     fn named(&self, name: &str) -> Result<(String, KubeAccess), KubeError> {
         let mut read = self.0.lock();
         if let Some(known) = read.get(name) {
@@ -34,7 +34,7 @@ impl Contexts {
 }
 
 impl Launcher {
-    /// Where an existing Kubernetes API is, and what it lets us in by.
+    /// Returns where an existing Kubernetes API is, and what it lets us in by.
     ///
     /// # Errors
     /// [`KubeError`] when the file that kubectl reads has no such context, or cannot be read.
@@ -59,7 +59,7 @@ impl Launcher {
             let (url, access) = self.kube_of(target)?;
             let mut connection = Connection::new(&url, access, Options::default())?;
             let path = format!("/api/v1/{resource}?limit=1");
-            connection.get(&path, MEDIA_TYPE).await?.drain().await?;
+            connection.get(&path, MEDIA_TYPE).await?.discard().await?;
         } else if let TargetSpec::Etcd(endpoints) = target {
             self.connect(endpoints).await?;
         }
@@ -110,7 +110,7 @@ impl Launcher {
     }
 }
 
-/// What a Kubernetes API says that it is; `None` when it does not.
+/// Returns what a Kubernetes API says that it is; `None` when it does not.
 async fn kube_version(url: &str, access: &KubeAccess) -> Option<String> {
     let mut connection = Connection::new(url, access.clone(), Options::default()).ok()?;
     let mut body = connection.get("/version", "application/json").await.ok()?;

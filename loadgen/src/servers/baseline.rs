@@ -1,4 +1,4 @@
-//! The baseline of a row: a process of this program that sends as many bytes as a list has, from
+//! The baseline of a case: a process of this program that sends as many bytes as a list has, from
 //! one contiguous buffer, over the HTTP that our servers use and over a plain socket. It is the
 //! same for every target, and its memory is gone with it.
 

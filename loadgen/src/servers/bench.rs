@@ -94,7 +94,7 @@ impl Launcher {
 }
 
 impl Running {
-    /// Starts our HTTP tier in front of the etcd tier, with these flags of a row's own; returns
+    /// Starts our HTTP tier in front of the etcd tier, with these flags of a case's own; returns
     /// once its cache holds what was seeded.
     ///
     /// # Errors

@@ -123,8 +123,8 @@ impl Running {
     }
 }
 
-/// The default that etcd's `--help` names for a flag, where that is a number: `--snapshot-count
-/// '10000'`.
+/// Returns the default that etcd's `--help` names for a flag, where that is a number:
+/// `--snapshot-count '10000'`.
 fn default_of(help: &str, flag: &str) -> Option<u64> {
     let mut words = help.split_whitespace();
     words.find(|word| *word == flag)?;
@@ -144,12 +144,12 @@ pub fn folders_left() -> Vec<PathBuf> {
         .collect()
 }
 
-/// A new folder for a server's data.
+/// Returns a new folder for a server's data.
 pub(super) fn data_folder() -> std::io::Result<TempDir> {
     tempfile::Builder::new().prefix(&folder_prefix()).tempdir()
 }
 
-/// How the names of our servers' data folders begin.
+/// Returns how the names of our servers' data folders begin.
 fn folder_prefix() -> String {
     format!("loadgen-etcd-{}-", std::process::id())
 }
@@ -177,7 +177,8 @@ async fn until_answering(
     }
 }
 
-/// A loopback URL whose port was free a moment ago; etcd does not say which one it got for port 0.
+/// Returns a loopback URL whose port was free a moment ago; etcd does not say which one it got for
+/// port 0.
 pub(super) fn free_url() -> std::io::Result<String> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     Ok(format!(

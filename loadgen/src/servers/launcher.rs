@@ -21,10 +21,10 @@ use super::target_spec::TargetSpec;
 pub(super) const READY_WITHIN: Duration = Duration::from_secs(30);
 /// How long the HTTP tier may take to fill its cache on top of that.
 pub(super) const CACHE_WITHIN: Duration = Duration::from_secs(120);
-/// Quota of databases that we start: far beyond what a row loads, so that it never decides.
+/// Quota of databases that we start: far beyond what a case loads, so that it never decides.
 pub(super) const QUOTA_BYTES: u64 = 64 << 30;
 
-/// Why a row has no server.
+/// Why a case has no server.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The process could not be started or did not get ready.
@@ -82,7 +82,7 @@ impl Launcher {
         }
     }
 
-    /// Starts or connects what `target` names, for a row of this strategy. The Kubernetes tier of
+    /// Starts or connects what `target` names, for a case of this strategy. The Kubernetes tier of
     /// our own servers comes later, by [`Running::start_kube`]: its cache is filled from what was
     /// seeded.
     ///

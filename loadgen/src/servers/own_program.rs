@@ -36,7 +36,7 @@ pub struct Given {
 }
 
 impl OwnProgram {
-    /// The program whose servers are started, and the words before its flags.
+    /// Returns the program whose servers are started, and the words before its flags.
     pub(super) fn servers(&self) -> (&Path, &'static [&'static str]) {
         match &self.build {
             Some(build) if !build.takes_serve => (&build.path, &[]),

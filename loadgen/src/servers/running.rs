@@ -43,13 +43,13 @@ pub(super) struct OnDisk {
 }
 
 impl Running {
-    /// The processes that we started, etcd tier first.
+    /// Returns the processes that we started, etcd tier first.
     #[must_use]
     pub fn processes(&self) -> &[ChildServer] {
         &self.processes
     }
 
-    /// Where a process serves its metrics: the URL of its tier.
+    /// Returns where a process serves its metrics: the URL of its tier.
     #[must_use]
     pub fn metrics_url(&self, process: &str) -> Option<String> {
         match process {
@@ -63,13 +63,13 @@ impl Running {
         }
     }
 
-    /// Where an etcd that we started keeps its data.
+    /// Returns where an etcd that we started keeps its data.
     #[must_use]
     pub fn folder(&self) -> Option<&Path> {
         self.on_disk.as_ref().map(|disk| disk.folder.path())
     }
 
-    /// The first process found dead.
+    /// Returns the first process found dead.
     pub async fn death(&mut self) -> Option<Death> {
         for process in &mut self.processes {
             if let Some(death) = process.died().await {
@@ -79,8 +79,8 @@ impl Running {
         None
     }
 
-    /// The process that is dead, or dies within this time: a connection breaks a moment before its
-    /// server has ended.
+    /// Returns the process that is dead, or dies within this time: a connection breaks a moment
+    /// before its server has ended.
     pub async fn death_within(&mut self, within: Duration) -> Option<Death> {
         if self.processes.is_empty() {
             return None;

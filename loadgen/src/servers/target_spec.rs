@@ -9,7 +9,7 @@ use workloads::strategy::Tier;
 /// Something that can be measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetSpec {
-    /// Our own servers, started fresh for each row.
+    /// Our own servers, started fresh for each case.
     Bench,
     /// Another build of our own servers, likewise.
     BenchBinary(PathBuf),
@@ -21,14 +21,14 @@ pub enum TargetSpec {
         /// (`never`).
         fsync: bool,
     },
-    /// An etcd binary, started fresh for each row in a temporary folder.
+    /// An etcd binary, started fresh for each case in a temporary folder.
     EtcdBinary {
         /// The program.
         path: PathBuf,
         /// Whether its writes wait for the disk, as they do in production; where they need not,
         /// seeding is faster and lists are the same.
         fsync: bool,
-        /// Whether our Kubernetes tier runs in front of it, for rows of that tier.
+        /// Whether our Kubernetes tier runs in front of it, for cases of that tier.
         kube_tier: bool,
     },
     /// An existing etcd: its endpoints, comma separated.
@@ -56,7 +56,7 @@ impl TargetSpec {
         )
     }
 
-    /// Whether the servers are builds of this project.
+    /// Returns whether the servers are builds of this project.
     #[must_use]
     pub fn is_bench(&self) -> bool {
         matches!(
@@ -74,7 +74,7 @@ impl TargetSpec {
         )
     }
 
-    /// Why this target can never have a row of that tier; `None` when it may.
+    /// Returns why this target can never have a case of that tier; `None` when it may.
     #[must_use]
     pub fn lacks(&self, tier: Tier) -> Option<&'static str> {
         match (self, tier) {

@@ -259,7 +259,8 @@ impl Drop for Stranger {
     }
 }
 
-/// An etcd of the peers that `scripts/oracle` installs, and where it listens; `None` without one.
+/// Returns an etcd of the peers that `scripts/oracle` installs, and where it listens; `None`
+/// without one.
 fn real_etcd() -> Option<(Stranger, String)> {
     let Some(program) = std::env::var_os("ETCD_BIN") else {
         eprintln!("skipped: ETCD_BIN names no etcd");

@@ -5,7 +5,7 @@ use etcd_api::proto::etcdserverpb::LeaseLeasesRequest;
 
 use super::*;
 
-/// How many leases the server has.
+/// Returns how many leases the server has.
 fn leases(server: &Served) -> usize {
     asked(server, async |client| {
         let leases = client.lease().lease_leases(LeaseLeasesRequest {}).await;
@@ -13,7 +13,7 @@ fn leases(server: &Served) -> usize {
     })
 }
 
-/// How many requests of each kind a load made.
+/// Returns how many requests of each kind a load made.
 fn kinds(report: &Value, name: &str) -> Vec<(String, u64)> {
     let kinds = load(report, name)["kinds"].as_array().cloned();
     let kinds = kinds.unwrap_or_default().into_iter();

@@ -18,7 +18,7 @@ repeats = 3
 warmup = 0
 first_chunk_streams = 0
 
-[rows]
+[cases]
 kube = [
     "consistent",
     "paged:3",
@@ -82,8 +82,8 @@ const CASES: [(Fault, Said); 15] = [
     (Fault::OtherKind, ["its type is", "its type is", "an object of another type", "its kind is SecretList", "its kind is SecretList", "its text is not that of its object"]),
 ];
 
-/// A run of every reader against a server with this fault: its exit code, its cases, and what it
-/// said.
+/// Returns a run of every reader against a server with this fault: its exit code, its cases, and
+/// what it said.
 fn run(fault: Fault, scenario: &str) -> (Option<i32>, Vec<Value>, String) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("faults.toml"), scenario).expect("a writable folder");

@@ -10,7 +10,7 @@ const STALL: Duration = Duration::from_millis(500);
 /// What counts as hit by it: half of it.
 const HIT: Duration = Duration::from_millis(250);
 
-/// How many lists took longer than [`HIT`], by one of the times of load `lists`.
+/// Returns how many lists took longer than [`HIT`], by one of the times of load `lists`.
 fn hit(result: &SavedResult, measure: &str) -> u64 {
     let measure = format!("lists.{measure}");
     let mut all = result.histograms.iter();

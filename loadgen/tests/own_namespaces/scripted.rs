@@ -31,7 +31,7 @@ impl Scripted {
         Self { server, asked }
     }
 
-    /// Where it listens.
+    /// Returns where it listens.
     pub(crate) fn url(&self) -> String {
         self.server.url()
     }

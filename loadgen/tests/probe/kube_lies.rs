@@ -21,7 +21,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// A parameter of the query.
+    /// Returns a parameter of the query.
     fn get(&self, name: &str) -> Option<&str> {
         let mut named = self.query.iter().filter(|(key, _)| key == name);
         named.next().map(|(_, value)| value.as_str())
@@ -64,12 +64,12 @@ impl Asked {
         self.is("resourceVersionMatch", "NotOlderThan") && self.is_list()
     }
 
-    /// Whether its query is exactly this.
+    /// Returns whether its query is exactly this.
     fn asks(&self, query: &[(&str, &str)]) -> bool {
         self.query.len() == query.len() && query.iter().all(|(name, value)| self.is(name, value))
     }
 
-    /// Whether the query has these parameters, in any order, and no others.
+    /// Returns whether the query has these parameters, in any order, and no others.
     fn has_only(&self, names: &[&str]) -> bool {
         self.query.len() == names.len() && names.iter().all(|name| self.has(name))
     }
@@ -243,7 +243,7 @@ const LOWER: &str = "'0x0000000000000000', '0x8000000000000000'";
 const UPPER: &str = "'0x8000000000000000', '0x10000000000000000'";
 
 impl KubeLie {
-    /// What is accepted instead.
+    /// Returns what is accepted instead.
     pub(crate) fn accepts(self, accept: Option<&HeaderValue>) -> Option<&'static str> {
         let accept = accept.and_then(|accept| accept.to_str().ok())?;
         let is_lie = match self {
@@ -366,7 +366,7 @@ impl KubeLie {
         }
     }
 
-    /// What is returned without asking.
+    /// Returns what is returned without asking.
     pub(crate) fn instead(self, asked: &Asked) -> Option<(u16, Value)> {
         let failure = || Some((500, status(500, "InternalError")));
         let versioned = asked.has("resourceVersion");
@@ -532,7 +532,7 @@ impl KubeLie {
     }
 }
 
-/// A failure.
+/// Returns a failure.
 fn status(code: u16, reason: &str) -> Value {
     json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -540,7 +540,7 @@ fn status(code: u16, reason: &str) -> Value {
     })
 }
 
-/// Whether a token is of resourceVersion 1.
+/// Returns whether a token is of resourceVersion 1.
 fn is_compacted(asked: &Asked) -> bool {
     let token = asked.get("continue").map(ContinueToken::decode);
     matches!(token, Some(Ok(token)) if token.resource_version == 1)

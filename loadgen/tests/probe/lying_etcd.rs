@@ -140,7 +140,7 @@ impl LyingEtcd {
         }
     }
 
-    /// Where it listens.
+    /// Returns where it listens.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -159,7 +159,7 @@ impl LyingEtcd {
         self.ask(async |client| client.kv().put(put).await.expect("it takes a write"));
     }
 
-    /// The keys that are there.
+    /// Returns the keys that are there.
     pub(crate) fn keys(&self) -> Vec<String> {
         let all = pb::RangeRequest {
             key: b"\0"[..].into(),
@@ -444,7 +444,7 @@ fn flattened<T: Send + 'static>(
     tokio_stream::wrappers::UnboundedReceiverStream::new(receiver)
 }
 
-/// What is told instead of a response.
+/// Returns what is told instead of a response.
 fn altered(lie: Lie, mut response: pb::WatchResponse) -> Vec<pb::WatchResponse> {
     let is_progress = response.events.is_empty() && !response.created && !response.canceled;
     match lie {

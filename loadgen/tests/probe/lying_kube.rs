@@ -149,7 +149,7 @@ impl Relay {
         }
     }
 
-    /// A watch's response, event by event.
+    /// Returns a watch's response, event by event.
     fn events(&self, asked: Asked, connection: Connection, body: Incoming) -> Response<Body> {
         let (sender, receiver) = mpsc::unbounded_channel::<Bytes>();
         let lie = self.lie;
@@ -190,7 +190,7 @@ fn whole(code: StatusCode, body: Bytes) -> Response<Body> {
     response
 }
 
-/// Whether a line of [`LyingKube::asked`] writes.
+/// Returns whether a line of [`LyingKube::asked`] writes.
 pub(crate) fn writes(line: &str) -> bool {
     !line.starts_with(Method::GET.as_str())
 }

@@ -29,7 +29,7 @@ impl Loss {
         self.0.store(number, Ordering::Relaxed);
     }
 
-    /// Whether it has been lost; so, too, where none is to be.
+    /// Returns whether it has been lost; so, too, where none is to be.
     pub(crate) fn is_over(&self) -> bool {
         self.0.load(Ordering::Relaxed) == 0
     }

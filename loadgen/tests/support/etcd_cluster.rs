@@ -61,12 +61,12 @@ impl EtcdCluster {
         Some(cluster)
     }
 
-    /// Where its members listen.
+    /// Returns where its members listen.
     pub(crate) fn urls(&self) -> Vec<String> {
         self.urls.clone()
     }
 
-    /// Which member leads.
+    /// Returns which member leads.
     #[allow(dead_code, reason = "for tests that disturb one")]
     pub(crate) async fn leader(&self) -> usize {
         for (nth, url) in self.urls.iter().enumerate() {
@@ -129,7 +129,7 @@ async fn has_leader(url: &str) -> bool {
     status(url).await.is_some_and(|status| status.leader != 0)
 }
 
-/// What a member says of itself; `None` when it does not.
+/// Returns what a member says of itself; `None` when it does not.
 async fn status(url: &str) -> Option<StatusResponse> {
     let config = ClientConfig::new(url).expect("a URL");
     let client = Client::connect(config).await.ok()?;

@@ -78,7 +78,7 @@ impl FakeKube {
         }))
     }
 
-    /// Where it listens.
+    /// Returns where it listens.
     pub(crate) fn url(&self) -> String {
         self.0.url()
     }
@@ -174,7 +174,7 @@ impl Api {
         Response::new(Full::new(body.into()))
     }
 
-    /// Whether this list, or the list of this page, is one of those that are wrong.
+    /// Returns whether this list, or the list of this page, is one of those that are wrong.
     fn is_odd(&self, kind: String, is_first_page: bool) -> bool {
         let mut lists = self.lists.lock().expect("no panic holds it");
         let number = lists.entry(kind).or_default();
@@ -273,7 +273,7 @@ impl Answer {
         body
     }
 
-    /// A watch's state: an event for each object, and the bookmark that ends them.
+    /// Returns a watch's state: an event for each object, and the bookmark that ends them.
     fn events(&self, event: impl Fn(&str, &(Vec<u8>, &'static str)) -> Vec<u8>) -> Vec<u8> {
         let mut body = Vec::new();
         for item in &self.items {

@@ -65,7 +65,7 @@ impl Http1Server {
         }
     }
 
-    /// Where it listens.
+    /// Returns where it listens.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }

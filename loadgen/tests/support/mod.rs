@@ -150,7 +150,7 @@ impl FakeEtcd {
         }
     }
 
-    /// Where it listens.
+    /// Returns where it listens.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -190,7 +190,7 @@ impl FakeEtcd {
         self.state.lock().expect("no panic holds it").keys_sent
     }
 
-    /// The keys that it holds.
+    /// Returns the keys that it holds.
     pub(crate) fn keys(&self) -> Vec<String> {
         let state = self.state.lock().expect("no panic holds it");
         let keys = state.keys.keys();

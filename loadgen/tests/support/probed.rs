@@ -39,7 +39,7 @@ macro_rules! lies {
         impl $lie {
             pub(crate) const ALL: [Self; [$($rule),*].len()] = [$(Self::$name),*];
 
-            /// The rule that it breaks, others perhaps too.
+            /// Returns the rule that it breaks, others perhaps too.
             pub(crate) fn rule(self) -> &'static str {
                 match self {
                     Self::None => "",

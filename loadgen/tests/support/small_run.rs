@@ -21,7 +21,7 @@ pub(crate) fn run(scenario: &str, flags: &[&str]) -> (Option<i32>, Value, String
     (output.status.code(), saved(&folder.path().join("out")), log)
 }
 
-/// The report of the only result in a folder; null where there is none.
+/// Returns the report of the only result in a folder; null where there is none.
 pub(crate) fn saved(out: &Path) -> Value {
     let folders = fs::read_dir(out).into_iter().flatten().flatten();
     let reports = folders.map(|folder| folder.path().join("report.json"));
@@ -31,7 +31,7 @@ pub(crate) fn saved(out: &Path) -> Value {
     })
 }
 
-/// A load of the first case, by name.
+/// Returns a load of the first case, by name.
 #[track_caller]
 pub(crate) fn load<'a>(report: &'a Value, name: &str) -> &'a Value {
     let loads = report["cases"][0]["loads"].as_array().expect("loads");
@@ -39,7 +39,7 @@ pub(crate) fn load<'a>(report: &'a Value, name: &str) -> &'a Value {
     loads.find(|load| load["name"] == name).expect("that load")
 }
 
-/// A count of a report; 0 where there is none.
+/// Returns a count of a report; 0 where there is none.
 pub(crate) fn count(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
 }

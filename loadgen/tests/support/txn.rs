@@ -15,7 +15,7 @@ const MAX_OPS: usize = 16;
 /// How long puts are late, where they are.
 pub(super) const LATE: Duration = Duration::from_millis(500);
 
-/// Whether a transaction puts anything.
+/// Returns whether a transaction puts anything.
 pub(super) fn puts(request: &pb::TxnRequest) -> bool {
     let mut ops = request.success.iter();
     ops.any(|op| matches!(op.request, Some(Op::RequestPut(_))))

@@ -29,8 +29,8 @@ fn all() -> Vec<Profile> {
     .to_vec()
 }
 
-fn lane(profile: &Profile, lane: u64, lanes: u64) -> Arrivals {
-    Arrivals::new(profile, 7, 0, lane, lanes)
+fn connection(profile: &Profile, connection: u64, connections: u64) -> Arrivals {
+    Arrivals::new(profile, 7, 0, connection, connections)
 }
 
 #[test]
@@ -51,11 +51,11 @@ fn the_inverse_undoes_the_count() {
 #[test]
 fn starts_rise_and_are_as_many_as_the_profile_says() {
     for profile in all() {
-        for lanes in [1, 10] {
+        for connections in [1, 10] {
             let mut count = 0_u64;
-            for number in 0..lanes {
+            for number in 0..connections {
                 let mut before = Duration::ZERO;
-                for at in lane(&profile, number, lanes).take_while(|at| *at < MINUTE) {
+                for at in connection(&profile, number, connections).take_while(|at| *at < MINUTE) {
                     assert!(at >= before, "{profile:?}: {at:?} after {before:?}");
                     before = at;
                     count += 1;
@@ -70,7 +70,7 @@ fn starts_rise_and_are_as_many_as_the_profile_says() {
             };
             assert!(
                 (count as f64 - expected).abs() <= slack,
-                "{profile:?} on {lanes} lanes: {count} of {expected}"
+                "{profile:?} on {connections} connections: {count} of {expected}"
             );
         }
     }
@@ -78,8 +78,8 @@ fn starts_rise_and_are_as_many_as_the_profile_says() {
 
 #[test]
 fn random_gaps_are_exponential() {
-    let gaps: Vec<f64> = lane(&Profile::Poisson(100.0), 0, 1)
-        .zip(lane(&Profile::Poisson(100.0), 0, 1).skip(1))
+    let gaps: Vec<f64> = connection(&Profile::Poisson(100.0), 0, 1)
+        .zip(connection(&Profile::Poisson(100.0), 0, 1).skip(1))
         .take(20_000)
         .map(|(a, b)| (b - a).as_secs_f64())
         .collect();
@@ -97,13 +97,13 @@ fn random_gaps_are_exponential() {
 }
 
 #[test]
-fn even_lanes_take_turns_and_nothing_adds_up() {
+fn even_connections_take_turns_and_nothing_adds_up() {
     let profile = Profile::Constant(30_000.0);
     let mut merged: Vec<Duration> = (0..64)
-        .flat_map(|number| lane(&profile, number, 64).take(100))
+        .flat_map(|number| connection(&profile, number, 64).take(100))
         .collect();
     merged.sort();
-    let alone: Vec<Duration> = lane(&profile, 0, 1).take(6_400).collect();
+    let alone: Vec<Duration> = connection(&profile, 0, 1).take(6_400).collect();
     assert_eq!(merged, alone);
     // After a billion operations a gap of 33,333.3 ns has not become one of 33,333.
     let late = inverse::even_start(&profile, 3_000_000_000);
@@ -113,7 +113,10 @@ fn even_lanes_take_turns_and_nothing_adds_up() {
 #[test]
 fn bursts_come_together() {
     let burst = profile("{ burst = { size = 3, every = '1s' } }");
-    let starts: Vec<u64> = lane(&burst, 0, 1).take(7).map(|at| at.as_secs()).collect();
+    let starts: Vec<u64> = connection(&burst, 0, 1)
+        .take(7)
+        .map(|at| at.as_secs())
+        .collect();
     assert_eq!(starts, [0, 0, 0, 1, 1, 1, 2]);
 }
 
@@ -135,19 +138,19 @@ fn a_shuffled_ladder_has_the_same_steps_in_the_seeds_order() {
 #[test]
 fn a_profile_that_ends_at_no_rate_has_an_end() {
     let down = profile("{ ramp = { from = 10, to = 0, within = '10s' } }");
-    let starts: Vec<Duration> = lane(&down, 0, 1).collect();
+    let starts: Vec<Duration> = connection(&down, 0, 1).collect();
     assert!((20..=80).contains(&starts.len()), "{}", starts.len());
     assert!(starts.iter().all(|at| *at <= Duration::from_secs(10)));
 }
 
 #[test]
-fn lanes_and_parts_are_independent_and_the_same_every_time() {
+fn connections_and_parts_are_independent_and_the_same_every_time() {
     let profile = Profile::Poisson(1_000.0);
     let first = |part, number| Arrivals::new(&profile, 7, part, number, 2).next();
     assert_ne!(first(0, 0), first(0, 1));
     assert_ne!(first(0, 0), first(1, 0));
     // Golden values of this code; another value is another schedule.
-    let starts: Vec<u128> = lane(&profile, 0, 1)
+    let starts: Vec<u128> = connection(&profile, 0, 1)
         .take(4)
         .map(|at| at.as_nanos())
         .collect();

@@ -2,7 +2,7 @@ use super::*;
 
 const OPERATIONS: u64 = 200_000;
 
-/// How often each object is picked, of `objects`.
+/// Returns how often each object is picked, of `objects`.
 fn counts(keys: Distribution, objects: u64) -> Vec<u64> {
     let picker = keys.over(3, objects);
     let mut counts = vec![0; objects as usize];

@@ -1,13 +1,13 @@
-//! Background loads: lists, writers and watchers that run during the whole measurement of a row.
+//! Background loads: lists, writers and watchers that run during the whole measurement of a case.
 
 use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use super::rows::check_rate;
+use super::case::check_rate;
 use crate::strategy::{Driver, Strategy, Tier};
 
-/// A background load. Rows name it in `beside`.
+/// A background load. Cases name it in `background`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Background {
@@ -84,7 +84,7 @@ impl Background {
         }
         if strategy.go_client().is_some() {
             return Err(format!(
-                "background `{name}`: `{strategy}` runs as a separate program, which only rows can start"
+                "background `{name}`: `{strategy}` runs as a separate program, which only cases can start"
             ));
         }
         let fits = match strategy.driver() {

@@ -1,552 +1,464 @@
-//! Cases of several loads, which run at the same time against one target.
+//! The cases of a scenario, each of one strategy with options.
+//!
+//! In a file a case is the name of a strategy, or a table with options:
+//! `etcd = ["stream", { strategy = "stream", clients = 5 }]` ([`in_file`]). Which options a
+//! strategy takes is checked in [`options`].
 
-use std::collections::BTreeMap;
-use std::fmt;
+mod in_file;
+mod options;
+
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::loads::LoadsSpec;
 use super::network::Network;
+use super::saturate::Saturate;
 use super::units::{ByteSize, duration_text};
 use crate::arrivals::Profile;
 use crate::keys::Distribution;
-use crate::mix::{Mix, MixError, SmallRequest, WrittenMix};
-use crate::strategy::{Driver, Strategy, StrategyError, Tier};
-use crate::values::Values;
+use crate::strategy::{Driver, Strategy, Tier};
 
-mod tiers;
-
-/// Rounds from which on growth can be told from noise: each larger than the one before is then
-/// chance in one of 120 runs.
-const LEAST_ROUNDS: u32 = 5;
-
-/// Windows that HTTP/2 has.
-const WINDOW_BYTES: std::ops::RangeInclusive<u32> = 1..=2_047 << 20;
-
-/// Returns whether a name has only characters allowed in scenario files.
-pub(super) fn is_plain(name: &str) -> bool {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
-    !name.is_empty() && name.bytes().all(plain)
+/// Cases by tier, in the order in which they run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cases {
+    /// Cases of the etcd tier.
+    #[serde(default, with = "in_file")]
+    pub etcd: Vec<CaseSpec>,
+    /// Cases of the Kubernetes tier.
+    #[serde(default, with = "in_file")]
+    pub kube: Vec<CaseSpec>,
 }
 
-/// Loads that run together. Memory, CPU and counters are measured for the case, latencies, rates
-/// and errors for each load; where only one has room, the first measured load represents the case.
+/// The encoding of the Kubernetes tier's responses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Media {
+    /// `application/vnd.kubernetes.protobuf`, which clients of the control plane request.
+    #[default]
+    Protobuf,
+    /// `application/json`, which other clients request.
+    Json,
+}
+
+/// The HTTP version of a client of the Kubernetes tier.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Http {
+    /// HTTP/1.1.
+    #[default]
+    H1,
+    /// HTTP/2.
+    H2,
+}
+
+/// The field whose hash determines the shard of an object: the field of `shardSelector` (KEP-5866).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ShardKey {
+    /// `object.metadata.uid`: random, so that equal ranges have about the same number of objects.
+    #[default]
+    Uid,
+    /// `object.metadata.namespace`: a namespace is in one shard only.
+    Namespace,
+}
+
+impl From<ShardKey> for kube_api::shard_selector::ShardKey {
+    fn from(key: ShardKey) -> Self {
+        match key {
+            ShardKey::Uid => Self::Uid,
+            ShardKey::Namespace => Self::Namespace,
+        }
+    }
+}
+
+/// How the hashes are divided among workers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ShardPlan {
+    /// Equal ranges, independent of the objects in them.
+    #[default]
+    Equal,
+    /// Ranges with about the same number of objects, computed from the objects' hashes.
+    Weighted,
+}
+
+/// The writes during a case of watches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Writes {
+    /// Objects are changed.
+    #[default]
+    Changes,
+    /// Objects are changed, deleted, and created again with another UID.
+    Churn,
+    /// Objects are changed through the Kubernetes API, by merge patches. The case's figures then
+    /// include the server's cost of the writes, which `no-watches` measures alone.
+    Patches,
+}
+
+/// How objects are redistributed when a worker is added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reshard {
+    /// By the case's `shard_plan` for one more worker.
+    Replan,
+    /// Each worker gives the new one its excess over the new mean and keeps the rest.
+    Give,
+}
+
+/// How a case's lists are read when they are compared with the interleaved baseline: the same
+/// number of bytes from one buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BaselineMode {
+    /// Every object is checked.
+    Checked,
+}
+
+/// A case. `None` takes the scenario's value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CaseSpec {
-    /// Name, unique in its scenario; also in reports.
-    pub name: String,
-    /// The tier of its lists, and the one that its servers are started for. Small requests and
-    /// watchers use the etcd, unless their load names the tier.
-    #[serde(default = "etcd")]
-    pub tier: Tier,
-    /// Measured time; the scenario's `duration` by default.
+    /// The strategy.
+    pub strategy: Strategy,
+    /// Concurrent lists or small requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<NonZeroU32>,
+    /// Connections that the clients of small requests, or the watchers, share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<NonZeroU32>,
+    /// Largest HTTP/2 frame that the client accepts; the client's default if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame: Option<ByteSize>,
+    /// Small requests per second (open loop); without it each client waits for its response (closed
+    /// loop).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// Profile of small requests with a variable rate or even arrivals; instead of `rate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrivals: Option<Profile>,
+    /// Small requests: a search for the highest rate that keeps an objective; instead of `rate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saturate: Option<Saturate>,
+    /// The keys of small requests; uniform by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<Distribution>,
+    /// Duration of small requests.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         with = "duration_text::option"
     )]
     pub duration: Option<Duration>,
-    /// Time that its loads run before, with the same arrivals; 2 s by default.
+    /// Watchers that receive each put.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watchers: Option<NonZeroU32>,
+    /// Measured whole lists per client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<NonZeroU32>,
+    /// Time between the starts of rounds of lists; without it the next round starts at once.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         with = "duration_text::option"
     )]
-    pub warm_up: Option<Duration>,
-    /// Repeats its loads so often on the same server, each time with new clients, and compares
-    /// what the server holds at rest in between; once where it is not said. For the etcd tier, on
-    /// servers that the run starts.
+    pub every: Option<Duration>,
+    /// Also compares lists of one client with a baseline of their bytes, if loadgen starts the
+    /// target. The case's other figures do not change, so it is not part of the case's name.
+    #[serde(alias = "yardstick", default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<BaselineMode>,
+    /// Kubernetes tier: the requested encoding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rounds: Option<NonZeroU32>,
+    pub media: Option<Media>,
+    /// Kubernetes tier: whether the client accepts gzip.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gzip: bool,
+    /// Kubernetes tier: HTTP version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<Http>,
+    /// Kubernetes tier: bytes that a slow client reads per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_per_s: Option<ByteSize>,
+    /// Sharded strategies: the hashed field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard_key: Option<ShardKey>,
+    /// Sharded strategies: how the hashes are divided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard_plan: Option<ShardPlan>,
+    /// Sharded watches: the concurrent writes, `rate` per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writes: Option<Writes>,
+    /// Sharded watches: adds a worker halfway and redistributes objects while writes continue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reshard: Option<Reshard>,
     /// Further flags of our Kubernetes tier, as `--watch-cache=false`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server: Vec<String>,
     /// The imitated network between clients and servers; the real one if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
-    /// What runs; never empty.
-    pub load: Vec<LoadSpec>,
+    /// Names of the [`super::Background`] loads that run meanwhile.
+    #[serde(alias = "beside", default, skip_serializing_if = "Vec::is_empty")]
+    pub background: Vec<String>,
+    /// The loads of a case of several; `strategy` is then [`Strategy::Loads`].
+    #[serde(skip)]
+    pub loads: Option<LoadsSpec>,
 }
 
-/// A load: an operation with its arrivals, clients and keys.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LoadSpec {
-    /// Name, unique in its case.
-    pub name: String,
-    /// The operation.
-    pub operation: Operation,
-    /// The tier of small requests and watchers; that of etcd by default. Lists have the case's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tier: Option<Tier>,
-    /// The arrivals.
-    #[serde(default, skip_serializing_if = "Start::is_closed")]
-    pub arrivals: Start,
-    /// Closed loop: clients, each of which waits for its response. Lists in an open loop: the most
-    /// at the same time; the next one waits, and its latency includes the wait. Watchers: their
-    /// number.
-    #[serde(default = "one")]
-    pub clients: NonZeroU32,
-    /// Connections that small requests or watchers share. Each listing client has its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub connections: Option<NonZeroU32>,
-    /// The keys of small requests; uniform by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub keys: Option<Distribution>,
-    /// What `create` writes; the values of the data set's objects where it is not said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub value: Option<Values>,
-    /// How many keep-alives of leases go over one stream; one by default.
-    #[serde(default, skip_serializing_if = "Streams::is_each")]
-    pub streams: Streams,
-    /// Watchers that do not read all the time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stall: Option<Stall>,
-    /// Watchers: how often their connections are closed. Each then goes on from the revision that
-    /// it has.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        with = "duration_text::option"
-    )]
-    pub cut_every: Option<Duration>,
-    /// Watchers: flow-control window of a stream and its connection; our client's own where it is
-    /// not said. What a watcher does not read waits there first, and then in the server.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub window: Option<ByteSize>,
-    /// When it begins, from the beginning of the measured time.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        with = "duration_text::option"
-    )]
-    pub start: Option<Duration>,
-    /// End, likewise; the end of the case by default.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        with = "duration_text::option"
-    )]
-    pub stop: Option<Duration>,
-    /// False for a background load.
-    #[serde(default = "yes", skip_serializing_if = "is_yes")]
-    pub measured: bool,
-    /// Whether lists are checked object by object. An unchecked list takes less CPU, which the
-    /// generator may share with the server.
-    #[serde(default = "yes", skip_serializing_if = "is_yes")]
-    pub checked: bool,
-}
-
-/// How many streams keep-alives of leases go over.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Streams {
-    /// Each has its own, as `KeepAliveOnce` of etcd's client sends it.
-    #[default]
-    Each,
-    /// All of a connection share one, as `KeepAlive` of etcd's client sends them.
-    One,
-}
-
-impl Streams {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
-    fn is_each(&self) -> bool {
-        *self == Self::Each
-    }
-}
-
-/// Stretches of time in which watchers read nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Stall {
-    /// How long nothing is read.
-    #[serde(with = "duration_text")]
-    pub read: Duration,
-    /// From the end of one such stretch to the end of the next.
-    #[serde(with = "duration_text")]
-    pub every: Duration,
-}
-
-impl Stall {
-    fn check(self) -> Result<(), String> {
-        match !self.read.is_zero() && self.read < self.every {
-            true => Ok(()),
-            false => Err(format!(
-                "stall: {:?} without reading must be longer than 0s and shorter than every {:?}",
-                self.read, self.every
-            )),
+impl From<&LoadsSpec> for CaseSpec {
+    fn from(loads: &LoadsSpec) -> Self {
+        Self {
+            server: loads.server.clone(),
+            network: loads.network,
+            loads: Some(loads.clone()),
+            ..Strategy::Loads.into()
         }
     }
 }
 
-fn etcd() -> Tier {
-    Tier::Etcd
-}
-
-fn one() -> NonZeroU32 {
-    NonZeroU32::MIN
-}
-
-fn yes() -> bool {
-    true
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
-fn is_yes(is: &bool) -> bool {
-    *is
-}
-
-/// The operation of a load.
-///
-/// In a scenario file: `"put"`, `{ update = 90, create = 5, delete = 5 }`, `{ list = "stream" }`,
-/// `"watch"`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "WrittenOperation", into = "WrittenOperation")]
-pub enum Operation {
-    /// Small requests.
-    Small(Mix),
-    /// Whole lists, by a strategy.
-    List(Strategy),
-    /// Watchers of the whole data set. The latency of a delivery is from the intended start of
-    /// another load's write to its event at each watcher.
-    Watch,
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Small(mix) => mix.fmt(f),
-            Self::List(strategy) => write!(f, "list by {strategy}"),
-            Self::Watch => f.write_str("watch"),
+impl From<Strategy> for CaseSpec {
+    fn from(strategy: Strategy) -> Self {
+        Self {
+            strategy,
+            clients: None,
+            connections: None,
+            frame: None,
+            rate: None,
+            arrivals: None,
+            saturate: None,
+            keys: None,
+            duration: None,
+            watchers: None,
+            repeats: None,
+            every: None,
+            baseline: None,
+            media: None,
+            gzip: false,
+            http: None,
+            read_per_s: None,
+            shard_key: None,
+            shard_plan: None,
+            writes: None,
+            reshard: None,
+            server: Vec::new(),
+            network: None,
+            background: Vec::new(),
+            loads: None,
         }
-    }
-}
-
-/// An invalid operation.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum OperationError {
-    /// An invalid mix.
-    #[error(transparent)]
-    Mix(#[from] MixError),
-    /// A list by an unknown strategy.
-    #[error(transparent)]
-    Strategy(#[from] StrategyError),
-    /// A list in a mix of small requests.
-    #[error(
-        "`list` stands alone: one list takes as long as many small requests, so it is a load of its own"
-    )]
-    ListInMix,
-    /// `list` is not a name.
-    #[error("`list` needs the name of a strategy, as in {{ list = \"stream\" }}")]
-    NoStrategy,
-    /// A weight is not a number.
-    #[error("operation `{0}` needs a weight, as in {{ get = 4, put = 1 }}")]
-    NoWeight(String),
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum WrittenOperation {
-    Name(String),
-    Table(BTreeMap<String, toml::Value>),
-}
-
-impl TryFrom<WrittenOperation> for Operation {
-    type Error = OperationError;
-
-    fn try_from(written: WrittenOperation) -> Result<Self, OperationError> {
-        let table = match written {
-            WrittenOperation::Name(name) if name == "watch" => return Ok(Self::Watch),
-            WrittenOperation::Name(name) => {
-                return Ok(Self::Small(WrittenMix::Name(name).try_into()?));
-            }
-            WrittenOperation::Table(table) => table,
-        };
-        if let Some(strategy) = table.get("list") {
-            if table.len() > 1 {
-                return Err(OperationError::ListInMix);
-            }
-            let strategy = strategy.as_str().ok_or(OperationError::NoStrategy)?;
-            return Ok(Self::List(strategy.parse()?));
-        }
-        let mut weights = BTreeMap::new();
-        for (name, weight) in table {
-            let number = weight
-                .as_float()
-                .or_else(|| weight.as_integer().map(|weight| weight as f64));
-            let number = number.ok_or_else(|| OperationError::NoWeight(name.clone()))?;
-            weights.insert(name, number);
-        }
-        Ok(Self::Small(Mix::new(&weights)?))
-    }
-}
-
-impl From<Operation> for WrittenOperation {
-    fn from(operation: Operation) -> Self {
-        match operation {
-            Operation::Watch => Self::Name("watch".to_owned()),
-            Operation::List(strategy) => Self::Table(BTreeMap::from([(
-                "list".to_owned(),
-                strategy.to_string().into(),
-            )])),
-            Operation::Small(mix) => match mix.into() {
-                WrittenMix::Name(name) => Self::Name(name),
-                WrittenMix::Weights(weights) => Self::Table(
-                    weights
-                        .into_iter()
-                        .map(|(name, weight)| (name, weight.into()))
-                        .collect(),
-                ),
-            },
-        }
-    }
-}
-
-/// The arrivals of a load's operations.
-///
-/// In a scenario file: `"closed"`, or a [`Profile`], as `{ poisson = 1000 }`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "toml::Value", into = "WrittenStart")]
-pub enum Start {
-    /// Each client starts the next operation after its response (closed loop).
-    #[default]
-    Closed,
-    /// On a schedule, independent of responses (open loop).
-    Open(Profile),
-}
-
-impl Start {
-    fn is_closed(&self) -> bool {
-        *self == Self::Closed
-    }
-}
-
-/// The name of the closed loop in a file.
-const CLOSED: &str = "closed";
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum WrittenStart {
-    Name(&'static str),
-    Profile(Profile),
-}
-
-impl From<Start> for WrittenStart {
-    fn from(start: Start) -> Self {
-        match start {
-            Start::Closed => Self::Name(CLOSED),
-            Start::Open(profile) => Self::Profile(profile),
-        }
-    }
-}
-
-impl TryFrom<toml::Value> for Start {
-    type Error = String;
-
-    fn try_from(value: toml::Value) -> Result<Self, String> {
-        if value.as_str() == Some(CLOSED) {
-            return Ok(Self::Closed);
-        }
-        let profile = value.try_into();
-        profile.map(Self::Open).map_err(|e| {
-            let what = e.message().trim();
-            format!("arrivals are `\"closed\"`, or a profile as {{ poisson = 1000 }}: {what}")
-        })
     }
 }
 
 impl CaseSpec {
-    /// Returns the measured time; `duration` is the scenario's.
+    /// Returns the name by which thresholds refer to the case: its strategy and options, as
+    /// `stream/5-clients/beside-lists`.
     #[must_use]
-    pub fn lasts(&self, duration: Duration) -> Duration {
-        self.duration.unwrap_or(duration)
+    pub fn name(&self) -> String {
+        if let Some(loads) = &self.loads {
+            return loads.name.clone();
+        }
+        let mut name = self.strategy.to_string();
+        for option in self.options() {
+            name.push('/');
+            name.push_str(&option);
+        }
+        name
     }
 
-    /// Returns the load that represents the case: the first measured one.
+    /// Returns the strategy in results: for a case of several loads its name.
     #[must_use]
-    pub fn headline(&self) -> &LoadSpec {
-        let mut measured = self.load.iter().filter(|load| load.measured);
-        measured.next().unwrap_or(&self.load[0])
+    pub fn strategy_text(&self) -> String {
+        match &self.loads {
+            Some(loads) => loads.name.clone(),
+            None => self.strategy.to_string(),
+        }
     }
 
-    /// Returns the small requests of all loads.
-    pub fn small_requests(&self) -> impl Iterator<Item = SmallRequest> {
-        self.load.iter().flat_map(LoadSpec::small_requests)
-    }
-
-    /// Returns whether it writes objects of the data set, which changes their revisions. Writes
-    /// through a Kubernetes API are of objects beside it.
+    /// Returns the profile of small requests in an open loop; `rate` is the scenario's.
     #[must_use]
-    pub fn rewrites_data(&self) -> bool {
-        let of_etcd = |load: &&LoadSpec| load.tier() == Tier::Etcd;
-        let mut requests = self
-            .load
-            .iter()
-            .filter(of_etcd)
-            .flat_map(LoadSpec::small_requests);
-        requests.any(SmallRequest::rewrites_data)
+    pub fn profile(&self, rate: Option<f64>) -> Option<Profile> {
+        let steady = || self.rate.or(rate).map(Profile::Poisson);
+        self.arrivals.clone().or_else(steady)
     }
 
-    /// Checks that all fields fit together; `duration` is the scenario's.
-    pub(super) fn check(&self, duration: Duration) -> Result<(), String> {
-        let Self { name, load, .. } = self;
-        if !is_plain(name) {
-            return Err(format!(
-                "name `{name}` may hold only letters, digits, `-`, `_` and `.`"
-            ));
-        }
-        if !load.iter().any(|load| load.measured) {
-            return Err(format!("case `{name}` has no load that is measured"));
-        }
-        if let Some(rounds) = self.rounds
-            && rounds.get() < LEAST_ROUNDS
-        {
-            return Err(format!(
-                "case `{name}`: rounds = {rounds} must be {LEAST_ROUNDS} or more: fewer show no trend"
-            ));
-        }
-        if self.rounds.is_some() && self.tier == Tier::Kube {
-            return Err(format!(
-                "case `{name}`: `rounds` is for the etcd tier: a watch cache keeps the events of a time, and its memory rises with them"
-            ));
-        }
-        if self.tier == Tier::Etcd && !self.server.is_empty() {
-            return Err(format!(
-                "case `{name}`: `server` is for the Kubernetes tier: tier = \"kube\""
-            ));
-        }
-        if let Some(network) = self.network {
-            network
-                .check()
-                .map_err(|what| format!("case `{name}`: {what}"))?;
-        }
-        for (nth, one) in load.iter().enumerate() {
-            one.check(self.tier, self.lasts(duration))
-                .map_err(|what| format!("case `{name}`, load `{}`: {what}", one.name))?;
-            if load[..nth].iter().any(|other| other.name == one.name) {
-                return Err(format!("case `{name}` has two loads `{}`", one.name));
-            }
-        }
-        self.check_watchers()?;
-        Ok(())
+    fn options(&self) -> Vec<String> {
+        let mut options = Vec::new();
+        options.extend(self.clients.map(|n| format!("{n}-clients")));
+        options.extend(self.connections.map(|n| format!("{n}-connections")));
+        options.extend(self.watchers.map(|n| format!("{n}-watchers")));
+        options.extend(self.frame.map(|size| format!("{size}-frames")));
+        options.extend(self.rate.map(|rate| format!("{rate}-per-second")));
+        options.extend(self.arrivals.as_ref().map(ToString::to_string));
+        options.extend(self.saturate.map(|s| format!("saturate-{}", s.objective)));
+        options.extend(self.keys.map(|keys| keys.to_string()));
+        options.extend(self.kube_options());
+        options.extend(self.network.map(|network| network.to_string()));
+        options.extend(self.background.iter().map(|name| format!("beside-{name}")));
+        options
+    }
+
+    /// Returns the options of a case of the Kubernetes tier, by word: `json`, `gzip`, `h2`,
+    /// `by-namespace`, `weighted`, `churn`, `reshard-give`, `10MiB-per-second`, `every-5s`,
+    /// `--watch-cache=false`.
+    #[must_use]
+    pub fn kube_options(&self) -> Vec<String> {
+        let mut options = Vec::new();
+        options.extend((self.media == Some(Media::Json)).then(|| "json".to_owned()));
+        options.extend(self.gzip.then(|| "gzip".to_owned()));
+        options.extend((self.http == Some(Http::H2)).then(|| "h2".to_owned()));
+        let by_namespace = self.shard_key == Some(ShardKey::Namespace);
+        options.extend(by_namespace.then(|| "by-namespace".to_owned()));
+        let weighted = self.shard_plan == Some(ShardPlan::Weighted);
+        options.extend(weighted.then(|| "weighted".to_owned()));
+        options.extend(match self.writes {
+            None | Some(Writes::Changes) => None,
+            Some(Writes::Churn) => Some("churn".to_owned()),
+            Some(Writes::Patches) => Some("patches".to_owned()),
+        });
+        options.extend(match self.reshard {
+            None => None,
+            Some(Reshard::Replan) => Some("reshard-replan".to_owned()),
+            Some(Reshard::Give) => Some("reshard-give".to_owned()),
+        });
+        options.extend(self.read_per_s.map(|size| format!("{size}-per-second")));
+        options.extend(
+            self.every
+                .map(|every| format!("every-{}ms", every.as_millis())),
+        );
+        options.extend(self.server.iter().cloned());
+        options
     }
 }
 
-impl LoadSpec {
-    /// Returns the small requests.
-    pub fn small_requests(&self) -> impl Iterator<Item = SmallRequest> {
-        let mix = match &self.operation {
-            Operation::Small(mix) => Some(mix),
-            Operation::List(_) | Operation::Watch => None,
+/// Checks that a rate is a positive number.
+pub(super) fn check_rate(rate: Option<f64>) -> Result<(), String> {
+    match rate {
+        Some(rate) if !(rate.is_finite() && rate > 0.0) => Err(format!(
+            "rate {rate} is not a positive number of requests per second"
+        )),
+        _ => Ok(()),
+    }
+}
+
+// === impl Cases ===
+
+impl Cases {
+    /// Returns the cases of one tier.
+    pub fn of(&self, tier: Tier) -> &[CaseSpec] {
+        match tier {
+            Tier::Etcd => &self.etcd,
+            Tier::Kube => &self.kube,
+        }
+    }
+
+    /// Returns every case with its tier, in the order in which they run.
+    pub fn all(&self) -> impl Iterator<Item = (Tier, &CaseSpec)> {
+        [Tier::Etcd, Tier::Kube]
+            .into_iter()
+            .flat_map(|tier| self.of(tier).iter().map(move |case| (tier, case)))
+    }
+
+    /// Returns every case, mutable.
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut CaseSpec> {
+        self.etcd.iter_mut().chain(&mut self.kube)
+    }
+
+    /// Replaces the cases that represent cases by these cases, after the other cases.
+    pub(super) fn set_loads(&mut self, loads: &[LoadsSpec]) {
+        for (tier, cases) in [(Tier::Etcd, &mut self.etcd), (Tier::Kube, &mut self.kube)] {
+            cases.retain(|case| case.loads.is_none());
+            cases.extend(
+                loads
+                    .iter()
+                    .filter(|loads| loads.tier == tier)
+                    .map(CaseSpec::from),
+            );
+        }
+    }
+
+    /// Returns the cases of these strategies, in this order, or a case without options where there
+    /// is none.
+    pub(super) fn only(&self, strategies: &[Strategy]) -> Self {
+        let on = |tier| {
+            let mut cases = Vec::new();
+            for &strategy in strategies.iter().filter(|s| s.runs_on(tier)) {
+                let there = self
+                    .of(tier)
+                    .iter()
+                    .filter(|case| case.strategy == strategy);
+                let before = cases.len();
+                cases.extend(there.cloned());
+                if cases.len() == before {
+                    cases.push(strategy.into());
+                }
+            }
+            cases
         };
-        mix.into_iter().flat_map(Mix::requests)
-    }
-
-    /// Returns the operation as reports name it: two that are sent differently are not the same.
-    #[must_use]
-    pub fn operation_text(&self) -> String {
-        match self.streams {
-            Streams::Each => self.operation.to_string(),
-            Streams::One => format!("{} on one stream", self.operation),
+        Self {
+            etcd: on(Tier::Etcd),
+            kube: on(Tier::Kube),
         }
     }
 
-    /// Returns start and end in a case that lasts `duration`.
-    #[must_use]
-    pub fn window(&self, duration: Duration) -> (Duration, Duration) {
-        (
-            self.start.unwrap_or_default(),
-            self.stop.unwrap_or(duration),
-        )
-    }
-
-    fn check(&self, tier: Tier, duration: Duration) -> Result<(), String> {
-        if !is_plain(&self.name) {
-            return Err("a name may hold only letters, digits, `-`, `_` and `.`".to_owned());
-        }
-        self.check_tier(tier)?;
-        let (start, stop) = self.window(duration);
-        if start >= stop || stop > duration {
-            return Err(format!(
-                "it runs from {start:?} to {stop:?}, and the case lasts {duration:?}"
-            ));
-        }
-        if let Start::Open(profile) = &self.arrivals {
-            profile.check().map_err(|error| error.to_string())?;
-        }
-        if let Some(keys) = self.keys {
-            keys.check().map_err(|error| error.to_string())?;
-        }
-        if let Some(value) = &self.value {
-            value.check().map_err(|error| error.to_string())?;
-            if !self.small_requests().any(|r| r == SmallRequest::Create) {
-                return Err("`value` is what `create` writes, and it creates nothing".to_owned());
+    /// Keeps cases of small requests, each with a search for its highest rate.
+    pub(super) fn searched(&mut self, saturate: Saturate) {
+        for cases in [&mut self.etcd, &mut self.kube] {
+            cases.retain(|case| case.strategy.driver() == Driver::Requests);
+            for case in cases {
+                case.rate = None;
+                case.arrivals = None;
+                // A schedule does not depend on the number of clients.
+                case.clients = None;
+                case.saturate = Some(saturate);
             }
         }
-        if self.streams == Streams::One
-            && !matches!(&self.operation, Operation::Small(mix) if mix.requests().eq([SmallRequest::LeaseKeepAlive]))
-        {
-            return Err(format!(
-                "`streams` is for keep-alives of leases alone, and this is `{}`",
-                self.operation
-            ));
+    }
+
+    /// Drops cases that an override made equal to one before.
+    pub(super) fn without_doubles(&mut self) {
+        for cases in [&mut self.etcd, &mut self.kube] {
+            let mut names = Vec::new();
+            cases.retain(|case| {
+                let name = case.name();
+                let first = !names.contains(&name);
+                names.push(name);
+                first
+            });
         }
-        let of_watchers = [
-            ("stall", self.stall.is_some()),
-            ("cut_every", self.cut_every.is_some()),
-            ("window", self.window.is_some()),
-        ];
-        if self.operation != Operation::Watch
-            && let Some((field, _)) = of_watchers.iter().find(|(_, is_given)| *is_given)
-        {
-            return Err(format!("`{field}` is for watchers"));
-        }
-        self.stall.map_or(Ok(()), Stall::check)?;
-        if self.cut_every.is_some_and(|every| every.is_zero()) {
-            return Err("`cut_every` must be longer than 0s".to_owned());
-        }
-        if let Some(window) = self.window
-            && !WINDOW_BYTES.contains(&window.0)
-        {
-            return Err(format!(
-                "`window` = {window}: HTTP/2 windows are from 1B to 2047MiB"
-            ));
-        }
-        let refuse = |field: &str| Err(format!("`{}` does not take `{field}`", self.operation));
-        match &self.operation {
-            Operation::Small(_) => match (self.checked, &self.arrivals) {
-                (false, _) => refuse("checked"),
-                (true, Start::Open(_)) if self.clients.get() > 1 => Err(
-                    "`clients` are of a closed loop: the schedule of an open one stands for any number"
-                        .to_owned(),
-                ),
-                _ => Ok(()),
-            },
-            Operation::List(strategy) => {
-                let is_list = strategy.driver() == Driver::List
-                    && strategy.runs_on(tier)
-                    && strategy.go_client().is_none()
-                    && !matches!(strategy, Strategy::NoLists | Strategy::ReadYourWrite);
-                match (is_list, self.keys, self.connections) {
-                    (false, ..) => Err(format!(
-                        "`{strategy}` is no list that a load of the {tier} tier can make"
-                    )),
-                    (_, Some(_), _) => refuse("keys"),
-                    (.., Some(_)) => refuse("connections"),
-                    _ => Ok(()),
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        for tier in [Tier::Etcd, Tier::Kube] {
+            let mut names = Vec::new();
+            for case in self.of(tier) {
+                let name = case.name();
+                if !case.strategy.runs_on(tier) {
+                    return Err(format!("the {tier} tier has no strategy `{name}`"));
                 }
+                if case.strategy.driver() == Driver::Idle {
+                    return Err(format!(
+                        "`{name}` measures nothing by itself: it is for [[background]]"
+                    ));
+                }
+                if case.strategy == Strategy::Loads && case.loads.is_none() {
+                    return Err(format!(
+                        "`{name}` is no strategy: several loads are a [[case]]"
+                    ));
+                }
+                case.check(tier)?;
+                if names.contains(&name) {
+                    return Err(format!(
+                        "strategy `{name}` is there twice for the {tier} tier"
+                    ));
+                }
+                names.push(name);
             }
-            Operation::Watch => match (self.keys, &self.arrivals, self.checked) {
-                (Some(_), ..) => refuse("keys"),
-                (_, Start::Open(_), _) => refuse("arrivals"),
-                (.., false) => refuse("checked"),
-                _ if self.start.is_some() || self.stop.is_some() => {
-                    Err("watchers watch for as long as the case lasts".to_owned())
-                }
-                _ => Ok(()),
-            },
         }
+        if self.etcd.is_empty() && self.kube.is_empty() {
+            return Err("at least one strategy is needed".to_owned());
+        }
+        Ok(())
     }
 }

@@ -3,9 +3,9 @@
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
-use super::rows::check_rate;
+use super::case::check_rate;
 use super::{
-    DataSetSpec, Kind, Network, RowSpec, Rows, Saturate, Scenario, ScenarioError, ThresholdSpec,
+    CaseSpec, Cases, DataSetSpec, Kind, Network, Saturate, Scenario, ScenarioError, ThresholdSpec,
 };
 use crate::did_you_mean::did_you_mean;
 use crate::strategy::{Driver, Strategy};
@@ -23,17 +23,17 @@ pub struct Overrides {
     pub repeats: Option<NonZeroU32>,
     /// `--clients`.
     pub clients: Option<NonZeroU32>,
-    /// `--rate`, of every row of small requests.
+    /// `--rate`, of every case of small requests.
     pub rate: Option<f64>,
-    /// `--duration`, of every row of small requests.
+    /// `--duration`, of every case of small requests.
     pub duration: Option<Duration>,
-    /// `loadgen saturate`: the search for the highest rate, made for each row of small requests.
+    /// `loadgen saturate`: the search for the highest rate, made for each case of small requests.
     pub saturate: Option<Saturate>,
-    /// `--strategies`: rows to keep or add, in this order, on each tier that has them.
+    /// `--strategies`: cases to keep or add, in this order, on each tier that has them.
     pub strategies: Option<Vec<Strategy>>,
-    /// `--rtt`, `--bandwidth`, `--client-read-rate`: the network of every row.
+    /// `--rtt`, `--bandwidth`, `--client-read-rate`: the network of every case.
     pub network: Option<Network>,
-    /// `--cases`: cases of several loads to keep, by name; rows are left out.
+    /// `--cases`: cases of several loads to keep, by name; the others are left out.
     pub cases: Option<Vec<String>>,
 }
 
@@ -74,15 +74,15 @@ impl Scenario {
         }
         if let Some(repeats) = overrides.repeats {
             self.repeats = repeats.get();
-            for row in self.rows.all_mut() {
-                row.repeats = None;
+            for case in self.cases.all_mut() {
+                case.repeats = None;
             }
         }
         if let Some(strategies) = &overrides.strategies {
-            let rows = self.rows.only(strategies);
-            rows.check().map_err(|message| refuse(self, message))?;
-            self.rows = rows;
-            self.cases.clear();
+            let cases = self.cases.only(strategies);
+            cases.check().map_err(|message| refuse(self, message))?;
+            self.cases = cases;
+            self.loads.clear();
         }
         if let Some(names) = &overrides.cases {
             self.only_cases(names)
@@ -90,57 +90,57 @@ impl Scenario {
         }
         if let Some(clients) = overrides.clients {
             self.clients = clients.get();
-            for row in self.rows.all_mut() {
-                row.clients = None;
+            for case in self.cases.all_mut() {
+                case.clients = None;
             }
         }
         let paced = overrides.rate.is_some() || overrides.duration.is_some();
-        let takes_pace = |row: &RowSpec| match row.strategy.driver() {
+        let takes_pace = |case: &CaseSpec| match case.strategy.driver() {
             Driver::Requests | Driver::ShardedWatch => true,
             Driver::Loads => overrides.rate.is_none(),
             _ => false,
         };
-        if paced && !self.rows.all().any(|(_, row)| takes_pace(row)) {
-            let message = "--rate and --duration are for rows of small requests (`get` and `put`) and for `watch-sharded:N`; --duration also for cases of several loads";
+        if paced && !self.cases.all().any(|(_, case)| takes_pace(case)) {
+            let message = "--rate and --duration are for cases of small requests (`get` and `put`) and for `watch-sharded:N`; --duration also for cases of several loads";
             return Err(refuse(self, message.to_owned()));
         }
-        for row in self.rows.all_mut() {
+        for case in self.cases.all_mut() {
             if overrides.rate.is_some() {
-                row.rate = None;
-                row.arrivals = None;
+                case.rate = None;
+                case.arrivals = None;
             }
-            row.duration = row.duration.filter(|_| overrides.duration.is_none());
+            case.duration = case.duration.filter(|_| overrides.duration.is_none());
         }
         if let Some(saturate) = overrides.saturate {
-            self.rows.searched(saturate);
-            self.cases.clear();
+            self.cases.searched(saturate);
+            self.loads.clear();
             self.thresholds.clear();
         }
         if let Some(network) = overrides.network {
             network.check().map_err(|message| refuse(self, message))?;
-            for case in &mut self.cases {
+            for case in &mut self.loads {
                 case.network = Some(network);
             }
-            for row in self.rows.all_mut() {
-                row.network = Some(network);
+            for case in self.cases.all_mut() {
+                case.network = Some(network);
                 // The baseline would come without it.
-                row.yardstick = None;
+                case.baseline = None;
             }
             self.thresholds.clear();
         }
         check_rate(overrides.rate).map_err(|message| refuse(self, message))?;
         self.rate = overrides.rate.or(self.rate);
         self.duration = overrides.duration.unwrap_or(self.duration);
-        for case in &mut self.cases {
+        for case in &mut self.loads {
             case.duration = case.duration.filter(|_| overrides.duration.is_none());
         }
-        let checked = self.cases.iter().try_for_each(|c| c.check(self.duration));
+        let checked = self.loads.iter().try_for_each(|c| c.check(self.duration));
         checked.map_err(|message| refuse(self, message))?;
-        self.rows.set_cases(&self.cases);
-        self.rows.without_doubles();
+        self.cases.set_loads(&self.loads);
+        self.cases.without_doubles();
         self.check_searches()
             .map_err(|message| refuse(self, message))?;
-        // A threshold applies to the scenario's own row: with other clients or another rate it is
+        // A threshold applies to the scenario's own case: with other clients or another rate it is
         // another.
         if overrides.clients.is_some() || overrides.rate.is_some() {
             self.thresholds.clear();
@@ -152,13 +152,13 @@ impl Scenario {
         if !self.data_sets.iter().zip(&given).all(is_as_given) {
             self.thresholds.retain(ThresholdSpec::is_of_any_size);
         }
-        self.drop_thresholds_of_missing_rows();
+        self.drop_thresholds_of_missing_cases();
         Ok(())
     }
 
-    /// Keeps the cases with these names and no rows.
+    /// Keeps the cases with these names and no others.
     fn only_cases(&mut self, names: &[String]) -> Result<(), String> {
-        let known: Vec<&str> = self.cases.iter().map(|case| case.name.as_str()).collect();
+        let known: Vec<&str> = self.loads.iter().map(|case| case.name.as_str()).collect();
         for name in names {
             if !known.contains(&name.as_str()) {
                 return Err(match did_you_mean(name, &known) {
@@ -166,35 +166,35 @@ impl Scenario {
                         format!("there is no case `{name}`, did you mean `{suggestion}`?")
                     }
                     None => format!(
-                        "there is no case `{name}`: the scenario has only rows, which --strategies selects"
+                        "there is no case `{name}`: this scenario has cases of one strategy each, which --strategies selects"
                     ),
                 });
             }
         }
-        self.cases.retain(|case| names.contains(&case.name));
-        self.rows = Rows::default();
-        self.rows.set_cases(&self.cases);
+        self.loads.retain(|case| names.contains(&case.name));
+        self.cases = Cases::default();
+        self.cases.set_loads(&self.loads);
         Ok(())
     }
 
     /// Checks that the trials of every search are long enough.
     fn check_searches(&self) -> Result<(), String> {
-        let rows = self.rows.all();
-        let searches = rows.filter_map(|(_, row)| Some((row.saturate?, row.duration)));
+        let cases = self.cases.all();
+        let searches = cases.filter_map(|(_, case)| Some((case.saturate?, case.duration)));
         for (saturate, duration) in searches {
             saturate.check(duration.unwrap_or(self.duration))?;
         }
-        match self.rows.all().next() {
+        match self.cases.all().next() {
             Some(_) => Ok(()),
             None => Err(
-                "there is no row of small requests (`get` or `put`) to search for a rate of"
+                "there is no case of small requests (`get` or `put`) to search for a rate of"
                     .to_owned(),
             ),
         }
     }
 
-    /// Drops the thresholds of rows that the command line has removed.
-    fn drop_thresholds_of_missing_rows(&mut self) {
+    /// Drops the thresholds of cases that the command line has removed.
+    fn drop_thresholds_of_missing_cases(&mut self) {
         let thresholds = std::mem::take(&mut self.thresholds);
         self.thresholds = thresholds
             .into_iter()

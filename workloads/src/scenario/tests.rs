@@ -8,7 +8,7 @@ name = "small"
 summary = "one"
 repeats = 3
 
-[rows]
+[cases]
 etcd = ["stream"]
 
 [[data_set]]
@@ -52,7 +52,7 @@ fn the_default_is_what_the_thresholds_say() {
     assert_eq!(pods.objects.get(), 150_000);
     assert_eq!(pods.namespaces.map(NonZeroU32::get), Some(50));
     assert_eq!(pods.nodes.map(NonZeroU32::get), Some(5_000));
-    assert_eq!(scenario.rows.etcd.len() + scenario.rows.kube.len(), 8);
+    assert_eq!(scenario.cases.etcd.len() + scenario.cases.kube.len(), 8);
 }
 
 #[test]
@@ -122,8 +122,8 @@ fn overrides_reach_every_data_set_or_are_refused() {
             .all(|spec| spec.object_size == NonZeroU64::new(64))
     );
     assert_eq!(
-        shapes.rows,
-        Rows {
+        shapes.cases,
+        Cases {
             etcd: vec![Strategy::Plain(PlainList::Stream).into()],
             kube: vec![Strategy::Plain(PlainList::Cached).into()]
         }
@@ -145,14 +145,14 @@ duration = "2s"
 server_cpus = "0,2-3"
 client_cpus = "1"
 
-[rows]
+[cases]
 etcd = [
     "stream",
     { strategy = "stream", clients = 5, frame = "16KiB" },
     { strategy = "put", clients = 100, connections = 10, rate = 2000.0, duration = "10s" },
-    { strategy = "stream", beside = ["lists"] },
+    { strategy = "stream", background = ["lists"] },
     { strategy = "stream", every = "1s" },
-    { strategy = "paged:5", yardstick = "checked" },
+    { strategy = "paged:5", baseline = "checked" },
 ]
 
 [[background]]
@@ -160,16 +160,16 @@ name = "lists"
 strategy = "stream"
 clients = 4
 
-[[bar]]
+[[threshold]]
 name = "small frames"
-row = "etcd/stream/5-clients/16KiB-frames"
+case = "etcd/stream/5-clients/16KiB-frames"
 metric = "latency_ms.p50"
 at_most = 1.5
-of_row = "etcd/stream"
+of_case = "etcd/stream"
 
-[[bar]]
+[[threshold]]
 name = "beyond its bytes"
-row = "etcd/paged:5"
+case = "etcd/paged:5"
 metric = "yardstick.time_ratio.p50"
 at_most = 1.2
 
@@ -182,9 +182,9 @@ seed = 7
 "#;
 
 #[test]
-fn rows_have_options_backgrounds_and_bars() {
+fn cases_have_options_backgrounds_and_thresholds() {
     let scenario = Scenario::parse(WHOLE, "whole").expect("all of it fits");
-    let names: Vec<_> = scenario.rows.all().map(|(_, row)| row.name()).collect();
+    let names: Vec<_> = scenario.cases.all().map(|(_, case)| case.name()).collect();
     let expected = [
         "stream",
         "stream/5-clients/16KiB-frames",
@@ -205,12 +205,26 @@ fn rows_have_options_backgrounds_and_bars() {
     assert_eq!(again, scenario);
 }
 
+/// Scenarios that are kept with older results say rows and bars.
 #[test]
-fn what_a_row_a_background_or_a_bar_names_must_be_there() {
+fn older_names_of_keys_are_read() {
+    let older = WHOLE
+        .replace("[cases]", "[rows]")
+        .replace("background = [", "beside = [")
+        .replace("baseline = ", "yardstick = ")
+        .replace("[[threshold]]", "[[bar]]")
+        .replace("\ncase = ", "\nrow = ")
+        .replace("\nof_case = ", "\nof_row = ");
+    let scenario = Scenario::parse(&older, "older").expect("the older keys are known");
+    assert_eq!(scenario, Scenario::parse(WHOLE, "whole").expect("it fits"));
+}
+
+#[test]
+fn what_a_case_a_background_or_a_threshold_names_must_be_there() {
     for (from, to, says) in [
         (
-            "beside = [\"lists\"]",
-            "beside = [\"list\"]",
+            "background = [\"lists\"]",
+            "background = [\"list\"]",
             "no [[background]] named `list`",
         ),
         (
@@ -219,13 +233,13 @@ fn what_a_row_a_background_or_a_bar_names_must_be_there() {
             "does not take `rate`",
         ),
         (
-            "of_row = \"etcd/stream\"",
-            "of_row = \"etcd/unary\"",
-            "there is no row `etcd/unary`",
+            "of_case = \"etcd/stream\"",
+            "of_case = \"etcd/unary\"",
+            "there is no case `etcd/unary`",
         ),
         (
-            "row = \"etcd/stream/5-clients",
-            "row = \"etcd/stream/6-clients",
+            "case = \"etcd/stream/5-clients",
+            "case = \"etcd/stream/6-clients",
             "did you mean",
         ),
         ("at_most = 1.5", "", "one of `at_most` and `at_least`"),
@@ -237,14 +251,14 @@ fn what_a_row_a_background_or_a_bar_names_must_be_there() {
         ),
         ("16KiB\" }", "16\" }", "is not a size"),
         (
-            ", yardstick = \"checked\"",
+            ", baseline = \"checked\"",
             "",
-            "row `etcd/paged:5` has no `yardstick`",
+            "case `etcd/paged:5` has no `baseline`",
         ),
         (
             "metric = \"yardstick.time_ratio.p50\"",
             "metric = \"null_sink_ms.p50\"\nof_row = \"etcd/stream/every-1000ms\"",
-            "row `etcd/stream/every-1000ms` has a pace",
+            "case `etcd/stream/every-1000ms` has a pace",
         ),
         ("\"checked\"", "\"read\"", "unknown variant `read`"),
         (
@@ -252,11 +266,11 @@ fn what_a_row_a_background_or_a_bar_names_must_be_there() {
             "client_cpus = \"1-\"",
             "not a list of CPUs",
         ),
-        ("paged:5\",", "no-lists\",", "does not take `yardstick`"),
+        ("paged:5\",", "no-lists\",", "does not take `baseline`"),
         (
             "\"paged:5\",",
             "\"paged:5\", clients = 2,",
-            "does not take `yardstick`",
+            "does not take `baseline`",
         ),
     ] {
         let text = WHOLE.replacen(from, to, 1);
@@ -267,7 +281,7 @@ fn what_a_row_a_background_or_a_bar_names_must_be_there() {
 }
 
 #[test]
-fn the_command_line_keeps_a_strategy_s_rows_and_forgets_bars_without_one() {
+fn the_command_line_keeps_a_strategy_s_cases_and_forgets_thresholds_without_one() {
     let mut scenario = Scenario::parse(WHOLE, "whole").expect("all of it fits");
     let strategies = Some(vec![Strategy::Put, Strategy::Plain(PlainList::Unary)]);
     let overrides = Overrides {
@@ -277,11 +291,11 @@ fn the_command_line_keeps_a_strategy_s_rows_and_forgets_bars_without_one() {
         ..Overrides::default()
     };
     scenario.override_with(&overrides).expect("it fits");
-    let names: Vec<_> = scenario.rows.all().map(|(_, row)| row.name()).collect();
+    let names: Vec<_> = scenario.cases.all().map(|(_, case)| case.name()).collect();
     assert_eq!(names, ["put/10-connections", "unary"]);
     assert_eq!((scenario.clients, scenario.rate), (7, Some(50.0)));
     assert_eq!(
-        scenario.rows.of(Tier::Etcd)[0].duration,
+        scenario.cases.of(Tier::Etcd)[0].duration,
         Some(Duration::from_secs(10))
     );
     assert!(scenario.thresholds.is_empty());

@@ -5,16 +5,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{RowSpec, Scenario};
+use super::{CaseSpec, Scenario};
 use crate::did_you_mean::did_you_mean;
 use crate::strategy::Tier;
 
-/// Prefix of figures that only rows with `yardstick` have.
+/// Prefix of figures that only cases with `yardstick` have.
 const BASELINE_PREFIX: &str = "yardstick.";
-/// Prefix of figures of unchecked lists, which only rows without a rate have.
+/// Prefix of figures of unchecked lists, which only cases without a rate have.
 const UNCHECKED_PREFIX: &str = "null_sink_ms.";
 
-/// A figure of a row and its limit: a `[[bar]]` of a scenario file.
+/// A figure of a case and its limit: a `[[bar]]` of a scenario file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThresholdSpec {
@@ -23,12 +23,13 @@ pub struct ThresholdSpec {
     /// Data set; optional if the scenario has only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_set: Option<String>,
-    /// Row, as `etcd/stream` or `etcd/stream/5-clients`: tier and [`super::RowSpec::name`].
-    pub row: String,
+    /// Case, as `etcd/stream` or `etcd/stream/5-clients`: tier and [`super::CaseSpec::name`].
+    #[serde(alias = "row")]
+    pub case: String,
     /// Path of the figure in a case of `report.json`, as `latency_ms.p50` or
-    /// `server.peak_above_idle`; below `yardstick` for a row with a baseline.
+    /// `server.peak_above_idle`; below `yardstick` for a case with a baseline.
     pub metric: String,
-    /// Upper limit: in the figure's unit, or a factor with `of_row`, `of_data_set` or `of_target`.
+    /// Upper limit: in the figure's unit, or a factor with `of_case`, `of_data_set` or `of_target`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<f64>,
     /// Lower limit, likewise.
@@ -37,9 +38,9 @@ pub struct ThresholdSpec {
     /// Where the limit was published, if it is a third party's figure instead of a promise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// The limit is a factor of the same figure of this row, in the same run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub of_row: Option<String>,
+    /// The limit is a factor of the same figure of this case, in the same run.
+    #[serde(default, alias = "of_row", skip_serializing_if = "Option::is_none")]
+    pub of_case: Option<String>,
     /// The limit is a factor of the same figure on this data set, in the same run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_data_set: Option<String>,
@@ -68,7 +69,7 @@ impl ThresholdSpec {
     /// Returns whether the limit is a factor of another figure.
     #[must_use]
     pub fn has_basis(&self) -> bool {
-        self.of_row.is_some() || self.of_data_set.is_some() || self.of_target.is_some()
+        self.of_case.is_some() || self.of_data_set.is_some() || self.of_target.is_some()
     }
 
     /// Checks that the scenario has what it names. The crate that writes `report.json` checks the
@@ -79,7 +80,7 @@ impl ThresholdSpec {
             (Some(limit), None) | (None, Some(limit)) if limit.is_finite() && limit >= 0.0 => {}
             _ => return refuse("needs one of `at_most` and `at_least`".to_owned()),
         }
-        let bases = [&self.of_row, &self.of_data_set, &self.of_target];
+        let bases = [&self.of_case, &self.of_data_set, &self.of_target];
         if bases.iter().filter(|base| base.is_some()).count() > 1 {
             return refuse("a limit is a factor of one thing only".to_owned());
         }
@@ -95,30 +96,30 @@ impl ThresholdSpec {
                 return refuse(format!("there is no data set `{name}`"));
             }
         }
-        let named = |(tier, row): (Tier, &RowSpec)| format!("{tier}/{}", row.name());
-        for name in [Some(&self.row), self.of_row.as_ref()]
+        let named = |(tier, case): (Tier, &CaseSpec)| format!("{tier}/{}", case.name());
+        for name in [Some(&self.case), self.of_case.as_ref()]
             .into_iter()
             .flatten()
         {
-            let Some((_, row)) = scenario.rows.all().find(|&row| named(row) == *name) else {
-                let rows: Vec<String> = scenario.rows.all().map(named).collect();
-                let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
-                let hint = did_you_mean(name, &rows).unwrap_or_default();
-                return refuse(format!("there is no row `{name}`, did you mean `{hint}`?"));
+            let Some((_, case)) = scenario.cases.all().find(|&case| named(case) == *name) else {
+                let cases: Vec<String> = scenario.cases.all().map(named).collect();
+                let cases: Vec<&str> = cases.iter().map(String::as_str).collect();
+                let hint = did_you_mean(name, &cases).unwrap_or_default();
+                return refuse(format!("there is no case `{name}`, did you mean `{hint}`?"));
             };
-            if let Some(lacks) = self.lacks(row) {
-                return refuse(format!("row `{name}` {lacks}"));
+            if let Some(lacks) = self.lacks(case) {
+                return refuse(format!("case `{name}` {lacks}"));
             }
         }
         Ok(())
     }
 
-    /// Returns why a row cannot have this figure; its threshold would never be decided.
-    fn lacks(&self, row: &RowSpec) -> Option<&'static str> {
-        if self.metric.starts_with(BASELINE_PREFIX) && row.yardstick.is_none() {
-            return Some("has no `yardstick`");
+    /// Returns why a case cannot have this figure; its threshold would never be decided.
+    fn lacks(&self, case: &CaseSpec) -> Option<&'static str> {
+        if self.metric.starts_with(BASELINE_PREFIX) && case.baseline.is_none() {
+            return Some("has no `baseline`");
         }
-        let is_paced = row.every.is_some() || row.read_per_s.is_some();
+        let is_paced = case.every.is_some() || case.read_per_s.is_some();
         (self.metric.starts_with(UNCHECKED_PREFIX) && is_paced)
             .then_some("has a pace, and so no `null_sink_ms`: take `latency_ms`")
     }

@@ -64,7 +64,7 @@ mod tests {
     const INTERVAL: Duration = Duration::from_secs(30);
     const DETECTED_WITHIN: Duration = INTERVAL.saturating_add(PING_TIMEOUT.saturating_mul(2));
 
-    /// A server that hangs: the kernel accepts connections for it, and it sends nothing.
+    /// Returns a server that hangs: the kernel accepts connections for it, and it sends nothing.
     async fn hanging_server() -> (TcpListener, ClientConfig) {
         let listener = TcpListener::bind("127.0.0.1:0").await;
         let listener = listener.expect("a loopback port is free");

@@ -369,8 +369,8 @@ impl Version {
         parts.next().is_none().then_some(version)
     }
 
-    /// Whether manual progress never overtakes events (etcd #15220) and works on fresh watches
-    /// (#17507).
+    /// Returns whether manual progress never overtakes events (etcd #15220) and works on fresh
+    /// watches (#17507).
     fn has_safe_progress(self) -> bool {
         self >= Self(3, 4, 31) && !(Self(3, 5, 0)..Self(3, 5, 13)).contains(&self)
     }

@@ -124,7 +124,7 @@ impl Body {
     ///
     /// # Errors
     /// As [`Self::next`].
-    pub async fn drain(&mut self) -> Result<u64, KubeError> {
+    pub async fn discard(&mut self) -> Result<u64, KubeError> {
         let mut bytes = 0;
         while let Some(part) = self.next().await? {
             bytes += part.len() as u64;

@@ -264,7 +264,7 @@ impl Cluster {
         }
     }
 
-    /// What a plugin is told about the cluster.
+    /// Returns what a plugin is told about the cluster.
     fn told(&self, ca: Option<&[u8]>) -> Value {
         let mut told = json!({ "server": self.server });
         if let Some(name) = &self.tls_server_name {
@@ -305,13 +305,13 @@ impl User {
     }
 }
 
-/// The paths of a list as `$KUBECONFIG` has it.
+/// Returns the paths of a list as `$KUBECONFIG` has it.
 fn listed_paths(list: &OsStr) -> Vec<PathBuf> {
     let paths = std::env::split_paths(list);
     paths.filter(|path| !path.as_os_str().is_empty()).collect()
 }
 
-/// The first entry of any file that `is_it`, with its file's path.
+/// Returns the first entry of any file that `is_it`, with its file's path.
 fn first_of<'a, T>(
     files: &'a [(&'a Path, File)],
     entries: impl Fn(&'a File) -> &'a Option<Vec<T>>,
@@ -342,7 +342,7 @@ fn pem(
     }
 }
 
-/// The folder of a file.
+/// Returns the folder of a file.
 fn folder(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new(""))
 }

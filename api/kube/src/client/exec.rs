@@ -184,7 +184,7 @@ impl ExecPlugin {
         self.read(&printed?)
     }
 
-    /// What it has printed when it has ended well.
+    /// Returns what it has printed when it has ended well.
     fn printed(&self, child: &mut Child, within: Duration) -> Result<Vec<u8>, KubeError> {
         let stdout = child.stdout.take();
         let stdout = stdout.ok_or_else(|| self.failed("it has no standard output"))?;

@@ -123,7 +123,7 @@ impl Renewed {
         true
     }
 
-    /// What is held, where it has not run out.
+    /// Returns what is held, where it has not run out.
     fn usable(&self) -> Option<Prepared> {
         let held = self.held.lock();
         let has_ended = match self.source {
@@ -134,7 +134,7 @@ impl Renewed {
         held.prepared.clone().filter(|_| !has_ended)
     }
 
-    /// Whether it is time to renew them.
+    /// Returns whether it is time to renew them.
     fn is_due(&self) -> bool {
         let held = self.held.lock();
         let before = match self.source {

@@ -123,7 +123,7 @@ impl ServerCertVerifier for Unverified {
     }
 }
 
-/// An unusable credential.
+/// Returns an unusable credential.
 pub(super) fn bad(what: &str, reason: &dyn std::fmt::Display) -> KubeError {
     KubeError::Credentials {
         what: what.to_owned(),

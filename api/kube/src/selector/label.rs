@@ -149,7 +149,7 @@ fn requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, LabelSelectorErro
     })
 }
 
-/// The value behind an operator; nothing there is the empty value.
+/// Returns the value behind an operator; nothing there is the empty value.
 fn single(tokens: &mut Tokens<'_>) -> Result<Vec<String>, LabelSelectorError> {
     tokens.next();
     match tokens.peek() {

@@ -46,7 +46,7 @@ pub(super) fn done(revision: i64, responses: Vec<OpResponse>) -> Outcome<TxnResp
     })
 }
 
-/// An operation that takes ten nanoseconds.
+/// Returns an operation that takes ten nanoseconds.
 pub(super) fn operation(called: Nanoseconds, call: Call) -> Operation {
     Operation {
         client: 1,

@@ -11,7 +11,7 @@ fn one(change: Change) -> Txn {
     }
 }
 
-/// A key with lease 7 at revision 8, and the revocation of that lease.
+/// Returns a key with lease 7 at revision 8, and the revocation of that lease.
 fn revoking(response: Option<i64>) -> History {
     let mut history = good();
     let put = one(Change::Put("e".into(), "8".into(), 7));

@@ -9,7 +9,7 @@ fn told(history: &mut History) -> &mut Vec<WatchResponse> {
     &mut history.watches[0].responses
 }
 
-/// A watch of what it names is a second one, so that its own start and end count.
+/// Returns a watch of what it names is a second one, so that its own start and end count.
 fn watch(start: i64, responses: Vec<WatchResponse>) -> Watch {
     Watch {
         client: 3,

@@ -82,7 +82,7 @@ impl Item for ValueBucket {
         &self.value
     }
 
-    /// The number of objects, so that the tree of buckets knows how many it holds in all.
+    /// Returns the number of objects, so that the tree of buckets knows how many it holds in all.
     fn weight(&self) -> u64 {
         self.objects.len()
     }

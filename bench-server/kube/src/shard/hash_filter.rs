@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    /// A bound: on the edge of a half or beside it, close to the ends, or anywhere.
+    /// Returns a bound: on the edge of a half or beside it, close to the ends, or anywhere.
     fn bound() -> impl Strategy<Value = u128> {
         prop_oneof![
             (0_u128..=4, -1_i128..=1).prop_map(|(half, beside)| {
@@ -147,7 +147,7 @@ mod tests {
         })
     }
 
-    /// A range of no more than four halves.
+    /// Returns a range of no more than four halves.
     fn narrow() -> impl Strategy<Value = ShardRange> {
         (any::<u64>(), 1_u128..=1 << 34)
             .prop_filter_map("a range beyond the end", |(first, len)| {

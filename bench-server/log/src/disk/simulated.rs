@@ -167,7 +167,7 @@ impl SimulatedDisk {
         *possible_names = vec![names.clone()];
     }
 
-    /// The bytes of a file, as the operating system shows them.
+    /// Returns the bytes of a file, as the operating system shows them.
     ///
     /// # Panics
     /// Where there is no such file.
@@ -234,7 +234,7 @@ fn copy_block(block: usize, from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// What an operating system says when a disk is full.
+/// Returns what an operating system says when a disk is full.
 fn full() -> io::Error {
     io::ErrorKind::StorageFull.into()
 }

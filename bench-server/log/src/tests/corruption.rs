@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A log of two segments and an end that was written and not synced, and all its records.
+/// Returns a log of two segments and an end that was written and not synced, and all its records.
 fn written(disk: &SimulatedDisk) -> Vec<Vec<u8>> {
     let mut found = open(disk, SMALL).expect("a new log");
     let mut expected = fill(&mut found.log, 0..20, 100);
@@ -77,7 +77,7 @@ fn a_bit_that_flips_behind_a_sync_is_never_taken_for_a_torn_end() {
     }
 }
 
-/// Where the first of these words stands.
+/// Returns where the first of these words stands.
 fn position(bytes: &[u8], word: &str) -> usize {
     let mut windows = bytes.windows(word.len());
     windows
@@ -85,7 +85,7 @@ fn position(bytes: &[u8], word: &str) -> usize {
         .expect("it was written")
 }
 
-/// Where the last of these words stands.
+/// Returns where the last of these words stands.
 fn last_position(bytes: &[u8], word: &str) -> usize {
     let mut windows = bytes.windows(word.len());
     windows

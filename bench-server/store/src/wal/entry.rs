@@ -143,7 +143,7 @@ pub(super) fn decode<M: Message + Default>(payload: &Bytes) -> Result<M, String>
     M::decode(payload.slice(1..)).map_err(|e| format!("the record is no message of its kind: {e}"))
 }
 
-/// A record of its fields.
+/// Returns a record of its fields.
 pub(super) fn record(kv: &KeyValue) -> Result<Record, String> {
     if kv.key.is_empty() {
         return Err("the record holds a key without a name".to_owned());
@@ -158,7 +158,7 @@ pub(super) fn record(kv: &KeyValue) -> Result<Record, String> {
     }))
 }
 
-/// An alarm of its number.
+/// Returns an alarm of its number.
 pub(super) fn alarm(number: i32) -> Result<AlarmType, String> {
     AlarmType::try_from(number).map_err(|e| format!("the record holds an alarm that is none: {e}"))
 }

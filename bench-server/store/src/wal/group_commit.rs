@@ -167,7 +167,7 @@ impl Drop for GroupCommit {
     }
 }
 
-/// What was accepted and is not in the log yet.
+/// Returns what was accepted and is not in the log yet.
 fn take(writer: &mut Writer) -> Vec<Entry> {
     let pending = writer.pending.as_mut();
     pending.map(|pending| pending.take()).unwrap_or_default()

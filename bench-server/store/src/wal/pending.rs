@@ -55,7 +55,7 @@ impl Pending {
         self.entries.push_back(entry);
     }
 
-    /// A key as a write left it that waits; a tombstone where that was a delete.
+    /// Returns a key as a write left it that waits; a tombstone where that was a delete.
     pub(crate) fn get(&self, key: &[u8]) -> Option<&Record> {
         self.latest.get(key)
     }
@@ -71,7 +71,7 @@ impl Pending {
             .for_each(|event| event.redo(tree));
     }
 
-    /// What the log's thread does not have yet; it has it now.
+    /// Returns what the log's thread does not have yet; it has it now.
     pub(super) fn take(&mut self) -> Vec<Entry> {
         let taken = self.entries.iter().skip(self.taken).cloned().collect();
         self.taken = self.entries.len();

@@ -48,7 +48,7 @@ impl Replay {
         }
     }
 
-    /// The store, whose leases begin now.
+    /// Returns the store, whose leases begin now.
     pub(super) fn finish(mut self, now: Instant) -> (State, Leases, Alarms) {
         self.end_snapshot();
         let leases = Leases::restored(self.leases, self.state.tree(), now);

@@ -43,7 +43,7 @@ impl Snapshots {
         }
     }
 
-    /// Whether a snapshot would make the log much shorter.
+    /// Returns whether a snapshot would make the log much shorter.
     pub(super) fn is_due(&self, log: &Log, store: &Store) -> bool {
         self.running.is_none() && log.bytes() >= self.from_bytes.max(2 * store.size_bytes())
     }

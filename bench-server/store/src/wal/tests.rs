@@ -73,7 +73,7 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     assert!(so, "waited in vain until {what}");
 }
 
-/// Whether a future is ready now.
+/// Returns whether a future is ready now.
 fn is_ready<F: Future>(future: F) -> bool {
     let mut context = Context::from_waker(Waker::noop());
     pin!(future).poll(&mut context).is_ready()
@@ -96,7 +96,7 @@ fn delete(key: &str, range_end: &str) -> DeleteRangeRequest {
     }
 }
 
-/// A transaction that does all of this.
+/// Returns a transaction that does all of this.
 fn txn(requests: Vec<Request>) -> TxnRequest {
     let op = |request| RequestOp {
         request: Some(request),

@@ -12,7 +12,7 @@ pub(super) trait Masked {
     /// nothing.
     fn mask(&mut self);
 
-    /// The store's revision that it tells, 0 where it tells none.
+    /// Returns the store's revision that it tells, 0 where it tells none.
     fn revision(&self) -> i64;
 }
 

@@ -55,7 +55,8 @@ impl Watches {
         }
     }
 
-    /// What each watch was told since the last call, once all of them have come to `revision`.
+    /// Returns what each watch was told since the last call, once all of them have come to
+    /// `revision`.
     pub(super) async fn told(&mut self, revision: i64) -> BTreeMap<i64, Vec<Told>> {
         for _ in 0..ASKS {
             self.stream.ask_progress().await;

@@ -16,7 +16,7 @@ use workloads::CpuList;
 /// The hidden command's name.
 pub const COMMAND: &str = "guard";
 
-/// The arguments with which `own_program` becomes `program`, on these CPUs.
+/// Returns the arguments with which `own_program` becomes `program`, on these CPUs.
 #[must_use]
 pub fn arguments(cpus: Option<&CpuList>, program: &Path, args: &[OsString]) -> Vec<OsString> {
     let parent = std::process::id().to_string();

@@ -24,13 +24,13 @@ const READ_BYTES: usize = 256 << 10;
 /// How the bytes come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Over {
-    /// As the body of a response, over the HTTP of the row's lists.
+    /// As the body of a response, over the HTTP of the case's lists.
     Http,
     /// Over a plain socket.
     Socket,
 }
 
-/// How the row's lists connect.
+/// How the case's lists connect.
 #[derive(Debug, Clone)]
 pub enum Like {
     /// As clients of an etcd tier: HTTP/2 with these settings.
@@ -152,7 +152,7 @@ impl Connected {
         match &mut self.http {
             Http::Etcd(connection) => Ok(connection.read_body_unchecked("/", self.bytes).await?),
             Http::Kube(connection) => {
-                let received = connection.get("/", "*/*").await?.drain().await?;
+                let received = connection.get("/", "*/*").await?.discard().await?;
                 match received == self.bytes {
                     true => Ok(()),
                     false => Err(ListError::Http(format!(

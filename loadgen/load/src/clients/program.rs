@@ -114,7 +114,7 @@ impl ClientProgram {
         Ok(started)
     }
 
-    /// What it says that it is, as `clientv3 3.7.1`.
+    /// Returns what it says that it is, as `clientv3 3.7.1`.
     #[must_use]
     pub fn about(&self) -> &str {
         &self.about

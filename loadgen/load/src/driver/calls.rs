@@ -24,8 +24,8 @@ use tokio_util::sync::CancellationToken;
 use workloads::GeneratorShard;
 
 use super::alarm::{Alarm, Timer};
-use super::lane::{Driver, Place};
-use super::open::{Clock, Lane, Waiting};
+use super::connection::{Driver, Place};
+use super::open_clock::{Clock, NextDue, Waiting};
 use super::run::{DRAIN_WITHIN, Run, Tally};
 use crate::arrivals::Pace;
 use crate::clients::thread;
@@ -66,11 +66,11 @@ impl Callers {
             }
             Ok(all)
         };
-        let lanes = Lanes {
+        let numbers = ConnectionNumbers {
             shard,
             of_load: connections,
         };
-        let work = async move |all| caller(all, lanes, &*calls, receiver).await;
+        let work = async move |all| caller(all, numbers, &*calls, receiver).await;
         thread::connected("calls", EtcdError::Protocol, connect, work).await?;
         Ok(Self { waiting, runs })
     }
@@ -97,11 +97,11 @@ impl Callers {
             }
             Ok(all)
         };
-        let lanes = Lanes {
+        let numbers = ConnectionNumbers {
             shard,
             of_load: connections,
         };
-        let work = async move |all| caller(all, lanes, &keep_alives, receiver).await;
+        let work = async move |all| caller(all, numbers, &keep_alives, receiver).await;
         thread::connected("keep-alives", EtcdError::Protocol, connect, work).await?;
         Ok(Self { waiting, runs })
     }
@@ -127,11 +127,11 @@ impl Callers {
             Ok(all)
         };
         // Generators that share a load meet on an etcd.
-        let lanes = Lanes {
+        let numbers = ConnectionNumbers {
             shard: GeneratorShard::WHOLE,
             of_load: connections,
         };
-        let work = async move |all| caller(all, lanes, &*calls, receiver).await;
+        let work = async move |all| caller(all, numbers, &*calls, receiver).await;
         thread::connected("kube-calls", KubeError::Body, connect, work).await?;
         Ok(Self { waiting, runs })
     }
@@ -169,19 +169,19 @@ impl Callers {
 
 /// Which of a load's connections these are.
 #[derive(Debug, Clone, Copy)]
-struct Lanes {
+struct ConnectionNumbers {
     shard: GeneratorShard,
     /// How many the load has, with those of other generators.
     of_load: u32,
 }
 
-impl Lanes {
-    /// The place of each, in order, in the run of this number.
+impl ConnectionNumbers {
+    /// Returns the place of each, in order, in the run of this number.
     fn places(self, part: u64) -> impl Iterator<Item = Place> {
-        let lanes = u64::from(self.of_load);
+        let connections = u64::from(self.of_load);
         self.shard.numbers(self.of_load).map(move |number| Place {
             number: u64::from(number),
-            lanes,
+            connections,
             part,
         })
     }
@@ -190,14 +190,14 @@ impl Lanes {
 /// What the thread does once it is connected.
 async fn caller<R: RequestApi>(
     mut all: Vec<R::Connection>,
-    lanes: Lanes,
+    numbers: ConnectionNumbers,
     calls: &R,
     mut runs: mpsc::UnboundedReceiver<(Run, oneshot::Sender<Tally>)>,
 ) {
     let mut part = 0;
     while let Some((run, mut done)) = runs.recv().await {
         tokio::select! {
-            tally = all_lanes::<Alarm, _>(&mut all, lanes.places(part), calls, &run) => {
+            tally = all_connections::<Alarm, _>(&mut all, numbers.places(part), calls, &run) => {
                 part += 1;
                 done.send(tally).ok();
             }
@@ -208,7 +208,7 @@ async fn caller<R: RequestApi>(
 }
 
 /// One run over all connections, each at its place; `T` wakes its schedule.
-async fn all_lanes<T: Timer, R: RequestApi>(
+async fn all_connections<T: Timer, R: RequestApi>(
     connections: &mut [R::Connection],
     places: impl Iterator<Item = Place>,
     calls: &R,
@@ -216,17 +216,17 @@ async fn all_lanes<T: Timer, R: RequestApi>(
 ) -> Tally {
     let begun = Instant::now();
     let given_up = Cell::new(false);
-    let lanes: Vec<Rc<Lane>> = connections.iter().map(|_| Rc::default()).collect();
+    let due_times: Vec<Rc<NextDue>> = connections.iter().map(|_| Rc::default()).collect();
     let stall = Rc::new(Cell::new(Duration::ZERO));
-    let drivers: Vec<_> = lanes
+    let drivers: Vec<_> = due_times
         .iter()
         .zip(places)
-        .map(|(lane, place)| Driver::new(calls, run, place, begun, &given_up, lane))
+        .map(|(due, place)| Driver::new(calls, run, place, begun, &given_up, due))
         .collect();
     let clock = match run.pace {
         Pace::Closed { .. } => None,
         Pace::Open(_) => {
-            match Clock::<T>::new(run.waiting, begun, lanes.clone(), Rc::clone(&stall)) {
+            match Clock::<T>::new(run.waiting, begun, due_times.clone(), Rc::clone(&stall)) {
                 Ok(clock) => Some(clock),
                 Err(error) => return Tally::broken(no_clock(&error)),
             }
@@ -247,11 +247,11 @@ async fn all_lanes<T: Timer, R: RequestApi>(
             None => pending().await,
         }
     };
-    // In this order: the clock is set to what the lanes wait for.
+    // In this order: the clock is set to what the connections wait for.
     let mut tally = tokio::select! {
         biased;
         tally = driven => tally,
-        never = give_up_late(run, &lanes, &given_up) => match never {},
+        never = give_up_late(run, &due_times, &given_up) => match never {},
         Err(error) = ticking => return Tally::broken(no_clock(&error)),
     };
     tally.elapsed = begun.elapsed();
@@ -265,16 +265,16 @@ fn no_clock(error: &io::Error) -> String {
 
 /// Waits until sending ends, by time or by `stop`, and then no longer than [`DRAIN_WITHIN`] for
 /// answers.
-async fn give_up_late(run: &Run, lanes: &[Rc<Lane>], given_up: &Cell<bool>) -> Infallible {
+async fn give_up_late(run: &Run, due_times: &[Rc<NextDue>], given_up: &Cell<bool>) -> Infallible {
     tokio::select! {
         () = sleep(run.duration) => {}
         () = run.stop.cancelled() => {}
     }
     // Who waits for nothing is done at once.
-    lanes.iter().for_each(|lane| lane.wake());
+    due_times.iter().for_each(|due| due.wake());
     sleep(DRAIN_WITHIN).await;
     given_up.set(true);
-    lanes.iter().for_each(|lane| lane.wake());
+    due_times.iter().for_each(|due| due.wake());
     pending().await
 }
 

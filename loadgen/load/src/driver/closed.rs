@@ -16,7 +16,7 @@ use workloads::Fingerprint;
 
 use crate::clients::thread;
 use crate::endpoint::Reach;
-use crate::operation::list::restart::{self, Restarts};
+use crate::operation::list::attempts::{self, Restarts};
 use crate::operation::list::{ClientCost, ListCase, ListError, Lister};
 use crate::verify::{Check, Expected, Found, Listed, Wrong};
 
@@ -29,7 +29,7 @@ pub enum Job {
     /// A whole list, every object checked.
     List,
     /// A whole list, unchecked.
-    Drain,
+    ListUnchecked,
     /// A list that is cancelled after its first object.
     FirstObject,
     /// Asks which revision the server is at.
@@ -104,7 +104,8 @@ impl Verifier {
         Some(expected)
     }
 
-    /// The revision of the latest list, where nothing else is known of what one should hold.
+    /// Returns the revision of the latest list, where nothing else is known of what one should
+    /// hold.
     fn latest_revision(&self) -> Option<i64> {
         let latest = self.latest.lock();
         latest.as_ref().map(|(revision, _)| *revision)
@@ -134,7 +135,7 @@ impl Verifier {
     }
 }
 
-/// Connected clients of one row. Dropped, they cancel what they are doing.
+/// Connected clients of one case. Dropped, they cancel what they are doing.
 #[derive(Debug)]
 pub struct Clients {
     jobs: Vec<mpsc::UnboundedSender<(Job, oneshot::Sender<Done>)>>,
@@ -147,11 +148,11 @@ impl Clients {
     /// The first client's [`ListError`] when it cannot connect.
     pub async fn connect(
         n: u32,
-        row: &ListCase,
+        case: &ListCase,
         reach: &Reach,
         verifier: Verifier,
     ) -> Result<Self, ListError> {
-        let clients = (0..n).map(|_| (row.clone(), verifier.clone()));
+        let clients = (0..n).map(|_| (case.clone(), verifier.clone()));
         Self::connect_each(clients, reach).await
     }
 
@@ -164,11 +165,11 @@ impl Clients {
         reach: &Reach,
     ) -> Result<Self, ListError> {
         let mut jobs = Vec::new();
-        for (number, (row, verifier)) in clients.into_iter().enumerate() {
+        for (number, (case, verifier)) in clients.into_iter().enumerate() {
             let (sender, receiver) = mpsc::unbounded_channel();
             let reach = reach.for_client(number);
             let connect = async move || {
-                let lister = timeout(LIST_WITHIN, row.connect(&reach)).await;
+                let lister = timeout(LIST_WITHIN, case.connect(&reach)).await;
                 lister.unwrap_or(Err(ListError::Slow(LIST_WITHIN)))
             };
             let work = async move |lister| client(lister, &verifier, receiver).await;
@@ -179,7 +180,7 @@ impl Clients {
         Ok(Self { jobs })
     }
 
-    /// How many they are.
+    /// Returns how many they are.
     #[must_use]
     pub fn count(&self) -> usize {
         self.jobs.len()
@@ -234,7 +235,7 @@ async fn run(lister: &mut dyn Lister, job: Job, verifier: &Verifier) -> Done {
     let cpu_before = thread_cpu();
     heap::begin();
     let mut first_object = None;
-    let work = restart::until_whole(lister, async |lister, begun| match job {
+    let work = attempts::until_whole(lister, async |lister, begun| match job {
         Job::List if lister.is_idle() => Ok(None),
         Job::List => {
             first_object = None;
@@ -251,7 +252,7 @@ async fn run(lister: &mut dyn Lister, job: Job, verifier: &Verifier) -> Done {
             };
             Ok(Some((listed, found)))
         }
-        Job::Drain => lister.drain().await.map(|()| None),
+        Job::ListUnchecked => lister.list_unchecked().await.map(|()| None),
         Job::FirstObject => lister.first_object().await.map(|()| None),
         Job::Revision => {
             let revision = lister.revision().await?;

@@ -301,7 +301,7 @@ impl DeliveryWatchers {
     }
 }
 
-/// What a watcher must have that saw all of these writes, in the order of their revisions.
+/// Returns what a watcher must have that saw all of these writes, in the order of their revisions.
 fn ledger_of(writes: &[Written]) -> Ledger {
     let mut ledger = Ledger::default();
     for write in writes {
@@ -310,7 +310,7 @@ fn ledger_of(writes: &[Written]) -> Ledger {
     ledger
 }
 
-/// What a watcher has of these writes, among events of others.
+/// Returns what a watcher has of these writes, among events of others.
 fn ledger_among(events: &[Event], writes: &[Written]) -> Ledger {
     let mut ledger = Ledger::default();
     for event in events {
@@ -346,7 +346,7 @@ mod tests {
             .collect()
     }
 
-    /// What `finish` makes of one watcher with these events, without other writers.
+    /// Returns what `finish` makes of one watcher with these events, without other writers.
     async fn finished(seen: &[i64], written: &[i64]) -> Result<Delivered, DeliveryError> {
         finished_beside(seen, written, false).await
     }

@@ -17,7 +17,7 @@ use workloads::{Arrivals, GeneratorShard};
 use super::alarm::{Alarm, Timer, until};
 use super::closed::{Clients, Done, Job};
 use crate::arrivals::Pace;
-use crate::operation::list::restart::Restarts;
+use crate::operation::list::attempts::Restarts;
 use crate::record::{LatencyHistogram, Live};
 
 /// Lists that wait for a client, at most: beyond this the target does not keep the rate.
@@ -186,7 +186,7 @@ impl<T: Timer> Schedule<T> {
         self.open.is_some()
     }
 
-    /// Whether nothing more will be due.
+    /// Returns whether nothing more will be due.
     fn is_over(&self) -> bool {
         self.due.is_none()
     }

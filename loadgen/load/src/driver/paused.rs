@@ -14,7 +14,7 @@ use workloads::SmallRequest;
 
 use super::alarm::Timer;
 use super::closed::Done;
-use crate::operation::list::restart::Restarts;
+use crate::operation::list::attempts::Restarts;
 use crate::operation::own_keys::OwnKeys;
 use crate::operation::request_api::{Answer, RequestApi};
 use crate::operation::requests::{CallError, Checked, Planned};

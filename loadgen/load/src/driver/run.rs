@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use workloads::SmallRequest;
 
-use super::open::Waiting;
+use super::open_clock::Waiting;
 use crate::arrivals::Pace;
 use crate::record::{LatencyHistogram, Live};
 
@@ -81,7 +81,7 @@ impl Tally {
         }
     }
 
-    /// What is counted of requests of one kind.
+    /// Returns what is counted of requests of one kind.
     pub(super) fn kind(&mut self, kind: SmallRequest) -> &mut KindTally {
         self.kinds.entry(kind).or_default()
     }

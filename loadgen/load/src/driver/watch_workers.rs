@@ -68,14 +68,14 @@ pub struct Followers {
 }
 
 impl Followers {
-    /// Connects a worker for each row.
+    /// Connects a worker for each case.
     ///
     /// # Errors
     /// The first worker's [`ListError`] when it cannot connect.
-    pub async fn connect(rows: &[ListCase], reach: &Reach) -> Result<Self, ListError> {
+    pub async fn connect(cases: &[ListCase], reach: &Reach) -> Result<Self, ListError> {
         let mut all = Self { orders: Vec::new() };
-        for row in rows {
-            all.join(row, reach).await?;
+        for case in cases {
+            all.join(case, reach).await?;
         }
         Ok(all)
     }
@@ -84,10 +84,10 @@ impl Followers {
     ///
     /// # Errors
     /// Its [`ListError`] when it cannot connect.
-    pub async fn join(&mut self, row: &ListCase, reach: &Reach) -> Result<(), ListError> {
+    pub async fn join(&mut self, case: &ListCase, reach: &Reach) -> Result<(), ListError> {
         let (orders, receiver) = mpsc::unbounded_channel();
-        let (row, reach) = (row.clone(), reach.clone());
-        let connect = async move || Follower::connect(&row, &reach).await;
+        let (case, reach) = (case.clone(), reach.clone());
+        let connect = async move || Follower::connect(&case, &reach).await;
         let work = async move |follower| worker(follower, receiver).await;
         let name = format!("worker-{}", self.orders.len());
         thread::connected(&name, ListError::Http, connect, work).await?;

@@ -21,7 +21,7 @@ use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 use workloads::DataSet;
 use workloads::scenario::Writes;
-use workloads::writes::{Effect, Lane, Write};
+use workloads::writes::{Effect, Write, WriterSequence};
 use workloads::{Arrivals, Profile};
 
 pub use self::ledger::{Acknowledged, Ledger};
@@ -52,7 +52,7 @@ pub struct Writing {
     pub writes: Writes,
     /// How many a second, by chance.
     pub per_second: f64,
-    /// Where patches go: the objects' row, and how its API is reached.
+    /// Where patches go: the objects' case, and how its API is reached.
     pub api: Option<(ListCase, Reach)>,
 }
 
@@ -165,7 +165,7 @@ impl Writing {
         let seed = self.data.spec().seed;
         let profile = Profile::Poisson(self.per_second);
         let arrivals = Arrivals::new(&profile, seed, 0, lane, lanes);
-        let writes = Lane::new(seed, self.data.len(), lane, lanes, self.writes);
+        let writes = WriterSequence::new(seed, self.data.len(), lane, lanes, self.writes);
         let (mut done, mut lag) = (Vec::new(), LatencyHistogram::default());
         for (due, write) in arrivals.zip(writes) {
             if due >= duration || stop.is_cancelled() {
@@ -183,7 +183,7 @@ impl Writing {
 
     async fn pen(&self) -> Result<Pen, WriteError> {
         Ok(match &self.api {
-            Some((row, reach)) => Pen::Api(Patcher::connect(row, reach).await?.into()),
+            Some((case, reach)) => Pen::Api(Patcher::connect(case, reach).await?.into()),
             None => Pen::Etcd(Client::connect(self.etcd.clone()).await?.into()),
         })
     }

@@ -207,7 +207,7 @@ impl RequestApi for KeepAlives {
     }
 }
 
-/// A stream that takes no more requests.
+/// Returns a stream that takes no more requests.
 fn ended() -> EtcdError {
     Status::new(Code::Unavailable, "the stream has ended").into()
 }

@@ -154,18 +154,18 @@ impl KubeCalls {
         }
     }
 
-    /// What object `number` is like.
+    /// Returns what object `number` is like.
     fn like(&self, number: u64) -> &Prototype {
         &self.like[number as usize % self.like.len()]
     }
 
-    /// The name of key `number` of connection number `lane`.
+    /// Returns the name of key `number` of connection number `lane`.
     fn own_name(&self, lane: u64, number: u64) -> String {
         format!("{}-{lane}-{number}", self.tag)
     }
 
-    /// What key `number` of connection number `lane` holds, in letters; empty where nothing is
-    /// said.
+    /// Returns what key `number` of connection number `lane` holds, in letters; empty where nothing
+    /// is said.
     fn own_value(&self, lane: u64, number: u64) -> String {
         let Some(values) = &self.values else {
             return String::new();

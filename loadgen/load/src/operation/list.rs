@@ -3,11 +3,12 @@
 //! To add one that is described by its requests alone: a file and a line in
 //! `workloads/src/strategy/plain`, and nothing here. One that needs more: its variant of
 //! [`workloads::Strategy`] (`OTHER_NAMES`, `Display`, `FromStr`, `runs_on`, `driver`), a file here
-//! with a [`Lister`], and a line in [`ListCase::connect`], which does not compile without one. Rows
-//! with options, thresholds and loads beside a row then work for it as for every other. What is no
-//! list of everything, or needs another rhythm than rounds, is a [`workloads::Driver`] of its own
-//! with a driver in `run/case/` of `loadgen`.
+//! with a [`Lister`], and a line in [`ListCase::connect`], which does not compile without one.
+//! Cases with options, thresholds and loads beside a case then work for it as for every other. What
+//! is no list of everything, or needs another rhythm than rounds, is a [`workloads::Driver`] of its
+//! own with a driver in `run/case/` of `loadgen`.
 
+pub mod attempts;
 mod chunk;
 mod error;
 mod go_client;
@@ -16,7 +17,6 @@ mod list_case;
 mod lister;
 mod no_lists;
 mod paged;
-pub mod restart;
 mod whole;
 
 use etcd_api::client::Client;
@@ -34,7 +34,7 @@ pub use list_case::ListCase;
 pub use lister::{ClientCost, Lister};
 
 impl ListCase {
-    /// A client for this row, connected.
+    /// A client for this case, connected.
     ///
     /// # Errors
     /// [`ListError`] when the server cannot be reached, or the strategy lists nothing on this tier.

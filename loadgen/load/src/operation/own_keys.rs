@@ -36,8 +36,8 @@ pub(crate) struct OwnKey {
 }
 
 impl OwnKeys {
-    /// The next to be taken away where `request` is to do that and there are enough, else a new
-    /// one.
+    /// Returns the next to be taken away where `request` is to do that and there are enough, else a
+    /// new one.
     pub(crate) fn next(&mut self, request: SmallRequest) -> OwnKey {
         let of_lease = matches!(
             request,
@@ -100,7 +100,7 @@ impl Made {
         Some((number, count as u64, revision))
     }
 
-    /// The newest that is known to be there, else the oldest.
+    /// Returns the newest that is known to be there, else the oldest.
     fn latest(&self) -> Option<(u64, u64, i64)> {
         let known = self.revisions.iter().rposition(|&revision| revision != 0);
         let place = known.unwrap_or(0);

@@ -144,7 +144,7 @@ fn name(root: &str, number: u64) -> String {
     format!("{root}{number:010}")
 }
 
-/// The id of a lease: above 0, and another one for each root and number.
+/// Returns the id of a lease: above 0, and another one for each root and number.
 pub(super) fn lease(root: &str, number: u64) -> i64 {
     let hash = XxHash3_64::oneshot(name(root, number).as_bytes());
     (hash >> 1).cast_signed().max(1)

@@ -27,12 +27,12 @@ pub struct Patcher {
 }
 
 impl Patcher {
-    /// For the row's objects, connected.
+    /// For the case's objects, connected.
     ///
     /// # Errors
     /// [`ListError`] when the server cannot be reached.
-    pub async fn connect(row: &ListCase, reach: &Reach) -> Result<Self, ListError> {
-        let kube = Kube::connect(row, reach).await?;
+    pub async fn connect(case: &ListCase, reach: &Reach) -> Result<Self, ListError> {
+        let kube = Kube::connect(case, reach).await?;
         let restore = kube.restore();
         Ok(Self { kube, restore })
     }

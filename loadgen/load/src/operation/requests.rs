@@ -121,7 +121,7 @@ pub(crate) enum Planned {
 }
 
 impl Planned {
-    /// What it does.
+    /// Returns what it does.
     pub(crate) fn request(self) -> SmallRequest {
         match self {
             Self::Object { request, .. } => request,
@@ -205,7 +205,7 @@ impl Calls {
         }
     }
 
-    /// Whether what was written is kept.
+    /// Returns whether what was written is kept.
     pub(crate) fn keeps_writes(&self) -> bool {
         self.keeps_writes
     }
@@ -216,12 +216,12 @@ impl Calls {
         self.seed
     }
 
-    /// Whether there are requests of several kinds.
+    /// Returns whether there are requests of several kinds.
     pub(crate) fn is_mixed(&self) -> bool {
         self.mix.requests().nth(1).is_some()
     }
 
-    /// What operation `n` is; a connection's own keys are `own`.
+    /// Returns what operation `n` is; a connection's own keys are `own`.
     pub(crate) fn operation(&self, n: u64, own: &mut OwnKeys) -> Planned {
         let request = self.mix.request_of(self.seed, n);
         match request {
@@ -289,12 +289,12 @@ impl Calls {
         }
     }
 
-    /// What the keys and leases of connection number `lane` begin with.
+    /// Returns what the keys and leases of connection number `lane` begin with.
     fn own_root(&self, lane: u64) -> String {
         format!("{}{lane}/", self.own_root)
     }
 
-    /// What key `number` of connection number `lane` is created with.
+    /// Returns what key `number` of connection number `lane` is created with.
     fn created_value(&self, lane: u64, number: u64) -> Bytes {
         if let Some(values) = &self.values {
             return values.value((lane << 40) + number);
@@ -399,7 +399,7 @@ impl Calls {
         })
     }
 
-    /// Whether updates compare with a revision that must be read first.
+    /// Returns whether updates compare with a revision that must be read first.
     #[must_use]
     pub fn compares(&self) -> bool {
         self.mix.requests().any(|r| r == SmallRequest::Update)
@@ -455,7 +455,8 @@ impl Calls {
         Ok(())
     }
 
-    /// The revision of the object that an answer holds, which must be the one that was written.
+    /// Returns the revision of the object that an answer holds, which must be the one that was
+    /// written.
     fn read(&self, object: usize, message: &[u8]) -> Result<i64, CallError> {
         let PutRequest { key, value, .. } = &self.objects[object].put;
         let answer = parse_range_response(message).ok_or(CallError::Malformed)?;
@@ -496,7 +497,7 @@ impl Object {
     }
 }
 
-/// What a refusal means: a failure, unless it says what may well be.
+/// Returns what a refusal means: a failure, unless it says what may well be.
 fn after_refusal(planned: Planned, error: EtcdError) -> Result<Checked, CallError> {
     match (planned, &error) {
         // Nothing was written since it was compacted last.

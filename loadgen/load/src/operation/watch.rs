@@ -95,8 +95,8 @@ impl Deliveries {
         self.received.load(Ordering::Acquire)
     }
 
-    /// Which write's value an event holds, and how long ago that was sent; `None` when it is not
-    /// one of ours.
+    /// Returns which write's value an event holds, and how long ago that was sent; `None` when it
+    /// is not one of ours.
     fn time_of(&self, value: &[u8], now: Instant) -> Option<(usize, Duration)> {
         let (number, _) = value.split_first_chunk::<NUMBER_BYTES>()?;
         let number = usize::try_from(u64::from_be_bytes(*number)).ok()?;

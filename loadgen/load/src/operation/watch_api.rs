@@ -41,8 +41,8 @@ impl ApiWatch {
     ///
     /// # Errors
     /// [`ListError`] when it cannot be reached, or refuses.
-    pub(crate) async fn current_revision(row: &ListCase, reach: &Reach) -> Result<i64, ListError> {
-        Kube::connect(row, reach).await?.current_revision().await
+    pub(crate) async fn current_revision(case: &ListCase, reach: &Reach) -> Result<i64, ListError> {
+        Kube::connect(case, reach).await?.current_revision().await
     }
 
     /// Watches what changes behind a revision, of objects whose names begin with `made`; the server
@@ -51,15 +51,15 @@ impl ApiWatch {
     /// # Errors
     /// [`ListError`] when it cannot be reached, or refuses.
     pub(crate) async fn begin(
-        row: &ListCase,
+        case: &ListCase,
         reach: &Reach,
         made: &str,
         revision: i64,
     ) -> Result<Self, ListError> {
-        let mut row = row.clone();
-        row.asks.media = Media::Protobuf;
-        row.asks.options = Options::default();
-        let mut kube = Kube::connect(&row, reach).await?;
+        let mut case = case.clone();
+        case.asks.media = Media::Protobuf;
+        case.asks.options = Options::default();
+        let mut kube = Kube::connect(&case, reach).await?;
         Ok(Self {
             body: kube.get(query(revision)).await?,
             frames: Frames::default(),
@@ -125,7 +125,7 @@ impl ApiWatch {
     }
 }
 
-/// What is asked for behind a revision.
+/// Returns what is asked for behind a revision.
 fn query(revision: i64) -> String {
     format!("watch=true&resourceVersion={revision}&timeoutSeconds={TIMEOUT_S}")
 }

@@ -87,7 +87,7 @@ pub struct Log {
     pub ended: u64,
 }
 
-/// A key, as [`Held`] and [`Seen`] name it; `key` is relative to the registry's prefix.
+/// Returns a key, as [`Held`] and [`Seen`] name it; `key` is relative to the registry's prefix.
 #[must_use]
 pub fn key_hash(key: &[u8]) -> u64 {
     XxHash3_64::oneshot(key)
@@ -121,12 +121,12 @@ struct End {
 }
 
 impl Follower {
-    /// A worker of this row, connected; it watches nothing yet.
+    /// A worker of this case, connected; it watches nothing yet.
     ///
     /// # Errors
     /// [`ListError`] when the server cannot be reached.
-    pub async fn connect(row: &ListCase, reach: &Reach) -> Result<Self, ListError> {
-        let kube = Kube::connect(row, reach).await?;
+    pub async fn connect(case: &ListCase, reach: &Reach) -> Result<Self, ListError> {
+        let kube = Kube::connect(case, reach).await?;
         Ok(Self {
             restore: kube.restore(),
             kube,
@@ -211,7 +211,7 @@ impl Follower {
         self.revision
     }
 
-    /// The objects that it holds, by [`key_hash`].
+    /// Returns the objects that it holds, by [`key_hash`].
     #[must_use]
     pub fn held(&self) -> &HashMap<u64, Held> {
         &self.held
@@ -223,7 +223,7 @@ impl Follower {
         self.state_bytes
     }
 
-    /// What came behind the state so far; forgets it.
+    /// Returns what came behind the state so far; forgets it.
     pub fn take_log(&mut self) -> Log {
         std::mem::take(&mut self.log)
     }

@@ -59,13 +59,13 @@ impl LatencyHistogram {
         self.histogram_ns.len()
     }
 
-    /// The values, in nanoseconds.
+    /// Returns the values, in nanoseconds.
     #[must_use]
     pub fn histogram_ns(&self) -> &Histogram<u64> {
         &self.histogram_ns
     }
 
-    /// How many of the values were above an hour.
+    /// Returns how many of the values were above an hour.
     #[must_use]
     pub fn clamped(&self) -> u64 {
         self.clamped

@@ -130,9 +130,9 @@ impl Counts {
         self.sum_ns as f64 / 1e9
     }
 
-    /// The latency within which the part `quantile` of the requests ended, rounded up to the next
-    /// bound: up to 12 % more than it was. `None` where so few do not support it: the median needs
-    /// 3, a higher one 10/(1 − `quantile`).
+    /// Returns the latency within which the part `quantile` of the requests ended, rounded up to
+    /// the next bound: up to 12 % more than it was. `None` where so few do not support it: the
+    /// median needs 3, a higher one 10/(1 − `quantile`).
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<Duration> {
         let ended = self.ended();
@@ -154,8 +154,8 @@ impl Counts {
         Some(ns.map_or(Duration::MAX, Duration::from_nanos))
     }
 
-    /// The classic buckets of Prometheus: upper bounds in seconds, the last infinite, and how many
-    /// latencies were within each and above the one before.
+    /// Returns the classic buckets of Prometheus: upper bounds in seconds, the last infinite, and
+    /// how many latencies were within each and above the one before.
     #[must_use]
     pub fn buckets(&self) -> Vec<(f64, u64)> {
         let mut counts = self.counts.iter();

@@ -52,7 +52,7 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// When bytes that have come now are to be passed on.
+    /// Returns when bytes that have come now are to be passed on.
     fn due(&self, bytes: usize) -> Instant {
         let paced = self
             .paces

@@ -27,7 +27,7 @@ impl Distribution {
         }
     }
 
-    /// The field that was hashed.
+    /// Returns the field that was hashed.
     #[must_use]
     pub fn key(&self) -> ShardKey {
         self.key
@@ -56,7 +56,7 @@ impl Distribution {
     }
 }
 
-/// The largest over the mean; 1 where all are equal, and where there is nothing.
+/// Returns the largest over the mean; 1 where all are equal, and where there is nothing.
 #[must_use]
 pub fn skew(loads: &[u64]) -> f64 {
     let total: u64 = loads.iter().sum();

@@ -87,14 +87,14 @@ impl Inventory {
         &self.entries
     }
 
-    /// How many objects have which hash.
+    /// Returns how many objects have which hash.
     #[must_use]
     pub fn distribution(&self) -> Distribution {
         let hashes = self.entries.iter().map(|entry| entry.shard_hash);
         Distribution::new(self.key, hashes)
     }
 
-    /// What a list of this shard holds.
+    /// Returns what a list of this shard holds.
     #[must_use]
     pub fn expected(&self, shard: &ShardSelector) -> Fingerprint {
         let mut fingerprint = Fingerprint::default();

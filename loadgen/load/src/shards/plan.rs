@@ -105,13 +105,13 @@ impl Plan {
         }
     }
 
-    /// A shard for each worker.
+    /// Returns a shard for each worker.
     #[must_use]
     pub fn shards(&self) -> &[ShardSelector] {
         &self.shards
     }
 
-    /// The worker that has a hash.
+    /// Returns the worker that has a hash.
     #[must_use]
     pub fn owner(&self, hash: u64) -> usize {
         let owner = self.shards.iter().position(|shard| shard.selects(hash));
@@ -129,7 +129,7 @@ impl Plan {
     }
 }
 
-/// The widest stretch of hashes that no object has: from, and up to without.
+/// Returns the widest stretch of hashes that no object has: from, and up to without.
 fn widest_gap(entries: &[(u64, u64)]) -> Option<(u128, u128)> {
     let hashes = entries.iter().map(|&(hash, _)| u128::from(hash));
     let afters = hashes.clone().map(|hash| hash + 1);

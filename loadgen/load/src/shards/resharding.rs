@@ -6,8 +6,8 @@ use super::distribution::Distribution;
 use super::plan::Plan;
 
 impl Plan {
-    /// The part of the objects that another worker has in `next`, from 0 to 1. Workers keep their
-    /// numbers.
+    /// Returns the part of the objects that another worker has in `next`, from 0 to 1. Workers keep
+    /// their numbers.
     #[must_use]
     pub fn moved(&self, next: &Self, distribution: &Distribution) -> f64 {
         let entries = distribution.entries().iter();
@@ -18,8 +18,8 @@ impl Plan {
         moved as f64 / distribution.total().max(1) as f64
     }
 
-    /// What each worker of `next` has there and not here; a worker that is not here had nothing.
-    /// `None` where that is nothing.
+    /// Returns what each worker of `next` has there and not here; a worker that is not here had
+    /// nothing. `None` where that is nothing.
     #[must_use]
     pub fn gains(&self, next: &Self) -> Vec<Option<ShardSelector>> {
         let shards = next.shards().iter().enumerate();
@@ -49,7 +49,7 @@ impl Plan {
     }
 }
 
-/// The hashes of one shard that another one does not have.
+/// Returns the hashes of one shard that another one does not have.
 fn without(shard: &ShardSelector, other: Option<&ShardSelector>) -> Option<ShardSelector> {
     let others = other.map_or(&[][..], ShardSelector::spans);
     let mut left: Option<ShardSelector> = None;

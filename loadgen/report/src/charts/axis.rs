@@ -90,13 +90,13 @@ impl Axis {
         }
     }
 
-    /// A value in the base unit, on this axis. Zero has no place on a logarithmic axis and is put
-    /// at its foot.
+    /// Returns a value in the base unit, on this axis. Zero has no place on a logarithmic axis and
+    /// is put at its foot.
     pub(crate) fn place(&self, value: f64) -> f64 {
         (value / self.unit.size).clamp(self.low, self.high)
     }
 
-    /// How far along the axis a value in its unit is: 0 at the foot, 1 at the end.
+    /// Returns how far along the axis a value in its unit is: 0 at the foot, 1 at the end.
     pub(crate) fn part(&self, value: f64) -> f64 {
         if self.logarithmic {
             (value / self.low).ln() / (self.high / self.low).ln()
@@ -112,7 +112,7 @@ impl Axis {
         self
     }
 
-    /// What is written at a tick.
+    /// Returns what is written at a tick.
     pub(crate) fn label(value: f64) -> String {
         // Ticks are 1, 2 or 5 times a power of ten: everything that three digits add is noise.
         let text = three_digits(value);
@@ -123,7 +123,7 @@ impl Axis {
         }
     }
 
-    /// The axis' title with its unit, and whether it is logarithmic.
+    /// Returns the axis' title with its unit, and whether it is logarithmic.
     pub(crate) fn title(&self, of: &str) -> String {
         let scale = if self.logarithmic {
             ", logarithmic"
@@ -157,7 +157,7 @@ impl Ranged for Axis {
     }
 }
 
-/// The smallest of 1, 2, 5 times a power of ten that is not below `least`.
+/// Returns the smallest of 1, 2, 5 times a power of ten that is not below `least`.
 fn nice_step(least: f64) -> f64 {
     one_two_five_above(least)
 }

@@ -37,7 +37,7 @@ pub(super) const DISMISSED: RGBColor = RGBColor(0x99, 0x99, 0x99);
 pub(super) struct Ruler(pub(super) u32);
 
 impl Ruler {
-    /// A length in pixels of the surface.
+    /// Returns a length in pixels of the surface.
     pub(super) fn px(self, length: i32) -> i32 {
         length * self.0 as i32
     }
@@ -186,8 +186,8 @@ pub(super) fn write_lines<DB: DrawingBackend>(
     Ok(())
 }
 
-/// What a line of text takes, in user units, with some room for browsers whose font is wider than
-/// ours.
+/// Returns what a line of text takes, in user units, with some room for browsers whose font is
+/// wider than ours.
 pub(super) fn text_width<DB: DrawingBackend>(
     area: &Area<DB>,
     text: &str,

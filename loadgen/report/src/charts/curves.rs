@@ -84,7 +84,7 @@ impl CurvePanel {
         self.lines.iter().flatten().copied()
     }
 
-    /// The numbers of workers that there are, as doublings.
+    /// Returns the numbers of workers that there are, as doublings.
     pub(crate) fn workers_axis(&self) -> Option<Axis> {
         let mut ticks: Vec<f64> = self.points().map(|(workers, _)| workers).collect();
         ticks.sort_by(f64::total_cmp);

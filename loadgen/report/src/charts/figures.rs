@@ -42,7 +42,7 @@ impl<'a> Subject<'a> {
         targets
     }
 
-    /// The target's name with what it runs.
+    /// Returns the target's name with what it runs.
     fn target_title(&self, target: &str) -> String {
         let servers = &self.result.report.environment.servers;
         match servers
@@ -117,7 +117,7 @@ impl<'a> Subject<'a> {
         })
     }
 
-    /// The words for a data set that was only listed, or for one with other requests.
+    /// Returns the words for a data set that was only listed, or for one with other requests.
     fn of_lists(&self, lists: &'static str, requests: &'static str) -> &'static str {
         let is_list = |case: &Case| case.requests_per_s.is_none() && case.watchers.is_none();
         if self.cases().all(is_list) {
@@ -179,7 +179,7 @@ impl<'a> Subject<'a> {
         )
     }
 
-    /// How long a reader waits for the first object, against the whole list.
+    /// Returns how long a reader waits for the first object, against the whole list.
     pub(super) fn first_chunk(&self) -> Option<RowsFigure> {
         if !self.cases().any(|case| case.first_chunk_ms.is_some()) {
             return None;
@@ -235,7 +235,7 @@ impl<'a> Subject<'a> {
         )
     }
 
-    /// The peak of the server's memory above what it held at rest.
+    /// Returns the peak of the server's memory above what it held at rest.
     pub(super) fn peak(&self) -> Option<RowsFigure> {
         self.rows(
             "Server memory above idle, at its peak",
@@ -307,7 +307,7 @@ impl<'a> Subject<'a> {
         )
     }
 
-    /// The server's memory while each row ran.
+    /// Returns the server's memory while each row ran.
     pub(super) fn memory(&self) -> Option<PanelsFigure> {
         let groups: Vec<PanelGroup> = self
             .targets()
@@ -358,7 +358,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Whether there are too few for a median: then each is shown.
+/// Returns whether there are too few for a median: then each is shown.
 fn is_one_or_two(quantiles: &Quantiles) -> bool {
     (1..=2).contains(&quantiles.n)
 }
@@ -370,7 +370,7 @@ fn span(quantiles: &Quantiles) -> Option<Mark> {
         .map(|(min, max)| Mark::span(min, max))
 }
 
-/// A row with its names and notes, and no marks yet.
+/// Returns a row with its names and notes, and no marks yet.
 fn named(case: &Case) -> FigureRow {
     let options = case.options();
     let detail = match &case.encoding {

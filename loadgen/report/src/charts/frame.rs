@@ -41,23 +41,24 @@ pub(super) struct Panels {
 }
 
 impl Panels {
-    /// What a panel has from side to side.
+    /// Returns what a panel has from side to side.
     pub(super) const fn width(self) -> i32 {
         (WIDTH - 2 * MARGIN) / self.columns as i32
     }
 
-    /// What so many panels take from top to bottom.
+    /// Returns what so many panels take from top to bottom.
     pub(super) fn height_of(self, panels: usize) -> i32 {
         self.height * panels.div_ceil(self.columns) as i32
     }
 
-    /// The upper left corner of the `n`th panel, where the first line of panels starts at `top`.
+    /// Returns the upper left corner of the `n`th panel, where the first line of panels starts at
+    /// `top`.
     pub(super) fn corner(self, n: usize, top: i32) -> (i32, i32) {
         let left = MARGIN + self.width() * (n % self.columns) as i32;
         (left, top + self.height * (n / self.columns) as i32)
     }
 
-    /// The part of the surface for the axes of the panel at `corner`.
+    /// Returns the part of the surface for the axes of the panel at `corner`.
     pub(super) fn plot<DB: DrawingBackend>(
         self,
         area: &Area<DB>,
@@ -74,7 +75,7 @@ impl Panels {
     }
 }
 
-/// How ticks and names of axes are written.
+/// Returns how ticks and names of axes are written.
 pub(super) fn axis_lettering(ruler: Ruler, size: u32, colour: RGBColor) -> TextStyle<'static> {
     (plot_font::FAMILY, f64::from(ruler.upx(size)))
         .into_font()

@@ -144,7 +144,7 @@ impl PanelsFigure {
 }
 
 impl PanelGroup {
-    /// The height that all panels of the group share, so that they can be compared by eye.
+    /// Returns the height that all panels of the group share, so that they can be compared by eye.
     fn height_axis(&self) -> Option<Axis> {
         let highest = self
             .panels

@@ -31,7 +31,7 @@ pub(crate) fn thin(points: &[(f64, f64)], scale: (f64, f64)) -> Vec<(f64, f64)> 
     kept
 }
 
-/// The first, lowest, highest and last point of each column, in order.
+/// Returns the first, lowest, highest and last point of each column, in order.
 fn extremes(points: &[(f64, f64)], scale_x: f64) -> Vec<(f64, f64)> {
     let column = |&(x, _): &(f64, f64)| (x * scale_x / COLUMN_PX).floor();
     let mut kept = Vec::new();
@@ -50,8 +50,8 @@ fn extremes(points: &[(f64, f64)], scale_x: f64) -> Vec<(f64, f64)> {
     kept
 }
 
-/// The inner point farthest from the line through the first and the last; `None` when all are
-/// within the tolerance.
+/// Returns the inner point farthest from the line through the first and the last; `None` when all
+/// are within the tolerance.
 fn farthest(points: &[(f64, f64)], scale_y: f64) -> Option<usize> {
     let (&(x0, y0), &(x1, y1)) = points.first().zip(points.last())?;
     let distance = |&(x, y): &(f64, f64)| {

@@ -64,7 +64,7 @@ pub(super) struct Start {
 
 impl Work {
     fn of(case: &Case, data_set: &str) -> Self {
-        let beside = case.beside.iter().map(|load| {
+        let beside = case.background.iter().map(|load| {
             let (name, strategy) = (load.name.clone(), load.strategy.clone());
             (name, strategy, load.clients, load.offered_per_s)
         });

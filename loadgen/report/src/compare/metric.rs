@@ -180,7 +180,7 @@ impl Metric {
     }
 }
 
-/// The median; of one or two values, which have none in a result, the mean of them is it.
+/// Returns the median; of one or two values, which have none in a result, the mean of them is it.
 fn middle(quantiles: &Quantiles) -> Option<f64> {
     quantiles.p50.or(match quantiles.n {
         1 | 2 => quantiles.mean,

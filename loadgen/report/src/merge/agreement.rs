@@ -142,7 +142,7 @@ const SAME: [Same; 9] = [
     }),
 ];
 
-/// The first line in which two texts differ, of each.
+/// Returns the first line in which two texts differ, of each.
 fn difference(one: &str, other: &str) -> (String, String) {
     let (mut ours, mut theirs) = (one.lines(), other.lines());
     loop {

@@ -149,12 +149,12 @@ fn load(loads: &[&Load], times: &Histograms) -> Load {
     }
 }
 
-/// Whether a load has no waiting client: its one client is the schedule.
+/// Returns whether a load has no waiting client: its one client is the schedule.
 fn is_small_on_a_schedule(load: &Load) -> bool {
     load.offered_per_s.is_some() && !load.operation.starts_with("list by ")
 }
 
-/// The worst end that a part has, and whose it is.
+/// Returns the worst end that a part has, and whose it is.
 fn outcome(parts: &[Part]) -> Outcome {
     let ends = || {
         parts.iter().filter_map(|part| {
@@ -183,14 +183,14 @@ fn outcome(parts: &[Part]) -> Outcome {
     failed.or_else(invalid).unwrap_or(Outcome::Measured)
 }
 
-/// Why a part was not made at the same time as the others; `None` where it was.
+/// Returns why a part was not made at the same time as the others; `None` where it was.
 fn late(report: &Report) -> Option<String> {
     let late_ms = report.shard.as_ref()?.late_ms?;
     (late_ms > LATE_MS).then(|| format!("its load began {late_ms:.0} ms late"))
 }
 
-/// The slowest watchers of all generators; what the others had is not kept, so nothing is said of
-/// their spread.
+/// Returns the slowest watchers of all generators; what the others had is not kept, so nothing is
+/// said of their spread.
 fn watchers(loads: &[&Load]) -> Option<WatcherSpread> {
     let mut slowest: Vec<WatcherTimes> = Vec::new();
     for (load, generator) in loads.iter().zip(0..) {
@@ -208,13 +208,13 @@ fn watchers(loads: &[&Load]) -> Option<WatcherSpread> {
     })
 }
 
-/// A sum; `None` without any value.
+/// Returns a sum; `None` without any value.
 fn sum<T: Add<Output = T>>(values: impl Iterator<Item = Option<T>>) -> Option<T> {
     values.flatten().reduce(|sum, value| sum + value)
 }
 
-/// A sum of shares of a rate, which is the whole rate again and not a rounding beside it; `None`
-/// without any.
+/// Returns a sum of shares of a rate, which is the whole rate again and not a rounding beside it;
+/// `None` without any.
 fn rate(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let sum = values
         .flatten()
@@ -257,7 +257,7 @@ fn client(cases: &[&Case], requests: u64, lag_ms: Option<Quantiles>) -> Option<C
     })
 }
 
-/// The busiest of the generators' machines, in each respect.
+/// Returns the busiest of the generators' machines, in each respect.
 fn machine(cases: &[&Case]) -> Option<MachineLoad> {
     let all: Vec<MachineLoad> = cases.iter().filter_map(|case| case.machine).collect();
     (!all.is_empty()).then(|| MachineLoad {

@@ -40,9 +40,9 @@ impl Histograms {
         Ok(Self(all))
     }
 
-    /// The distribution of what was timed; `each` is that of every generator, which says how many
-    /// values were clamped. `None` where nothing was. Values that come in groups, as the events of
-    /// one write do, support the quantiles of as many `groups`.
+    /// Returns the distribution of what was timed; `each` is that of every generator, which says
+    /// how many values were clamped. `None` where nothing was. Values that come in groups, as the
+    /// events of one write do, support the quantiles of as many `groups`.
     pub(super) fn quantiles<'a>(
         &self,
         measure: &str,
@@ -87,7 +87,7 @@ fn check(part: &Part) -> Result<(), MergeError> {
     Ok(())
 }
 
-/// What a report counts of each thing that was timed, by the name of its histogram.
+/// Returns what a report counts of each thing that was timed, by the name of its histogram.
 fn counted(case: &Case) -> Vec<(String, u64)> {
     let mut all: Vec<(String, Option<&Quantiles>)> =
         vec![("latency".to_owned(), case.latency_ms.as_ref())];

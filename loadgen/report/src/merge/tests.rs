@@ -32,9 +32,9 @@ load = [
     { name = "small", operation = { get = 1, put = 1 }, arrivals = { poisson = 100 }, connections = 8 },
     { name = "lists", operation = { list = "stream" }, clients = 8 },
 ]
-[[bar]]
+[[threshold]]
 name = "requests that failed"
-row = "etcd/both"
+case = "etcd/both"
 metric = "loads.small.errors"
 at_most = 0
 "#;
@@ -47,8 +47,8 @@ fn quantiles(values: &[u64]) -> Option<Quantiles> {
     (!values.is_empty()).then(|| of_us(values).quantiles_ms())
 }
 
-/// What generator `index` of `count` measured: gets and puts that took so many microseconds, in
-/// turn, and a list that took a second.
+/// Returns what generator `index` of `count` measured: gets and puts that took so many
+/// microseconds, in turn, and a list that took a second.
 fn part(index: u32, count: u32, values: &[u64]) -> Part {
     let mut result = SavedResult {
         report: fixture::report(&[]),
@@ -236,7 +236,7 @@ fn eight_parts_are_what_one_generator_would_have_had() {
     assert_eq!(hosts[..2], ["host-0", "host-1"]);
     assert_eq!(report.generators[7].requests, 207);
     assert_eq!(
-        report.bars[0].met,
+        report.thresholds[0].met,
         Some(true),
         "thresholds are of the whole"
     );

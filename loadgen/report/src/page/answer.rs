@@ -2,7 +2,7 @@
 
 use crate::compare::{Metric, Verdict};
 use crate::quantity::{Quantity, three_digits};
-use crate::result::{Bar, Case, Report};
+use crate::result::{Case, Report, Threshold};
 
 use super::pairs::{Pairs, figure};
 use super::side_by_side::{SideBySide, Work};
@@ -26,11 +26,11 @@ pub(super) fn sentences(report: &Report, cases: &SideBySide<'_>, pairs: &Pairs) 
             .collect(),
     };
     said.extend(saturation(report));
-    said.extend(thresholds(&report.bars));
+    said.extend(thresholds(&report.thresholds));
     said
 }
 
-/// How a target compares with the first. Only the first of several says it in full.
+/// Returns how a target compares with the first. Only the first of several says it in full.
 fn against_first(cases: &SideBySide<'_>, pairs: &Pairs, target: usize) -> Vec<String> {
     let (base, name) = (cases.targets[0], cases.targets[target]);
     let mut ratios: Vec<Found> = Vec::new();
@@ -75,7 +75,7 @@ fn against_first(cases: &SideBySide<'_>, pairs: &Pairs, target: usize) -> Vec<St
     said
 }
 
-/// The most memory above idle of either in the cases that both have.
+/// Returns the most memory above idle of either in the cases that both have.
 fn memory(cases: &SideBySide<'_>, target: usize) -> Option<String> {
     let most = |of: usize| {
         let has = |work: &Work<'_>, at| work.counted(at).is_some_and(|it| it.server.is_some());
@@ -94,7 +94,7 @@ fn memory(cases: &SideBySide<'_>, target: usize) -> Option<String> {
     ))
 }
 
-/// What of the times is sure, where starts come in numbers.
+/// Returns what of the times is sure, where starts come in numbers.
 fn certainty(pairs: &Pairs, target: usize) -> Option<String> {
     let verdicts = pairs.verdicts(target, Metric::P50);
     let of = |is_so: fn(&Verdict) -> bool, word: &str| {
@@ -186,23 +186,29 @@ fn saturation(report: &Report) -> Option<String> {
     is_worth_a_word.then(|| format!("Rates that were kept: {}.", words.join(", ")))
 }
 
-/// How many promises were kept, and which were not.
-fn thresholds(bars: &[Bar]) -> Option<String> {
+/// Returns how many promises were kept, and which were not.
+fn thresholds(thresholds: &[Threshold]) -> Option<String> {
     const NAMED: usize = 3;
-    if bars.is_empty() {
+    if thresholds.is_empty() {
         return None;
     }
-    let of = |met: Option<bool>| bars.iter().filter(move |bar| bar.met == met);
+    let of = |met: Option<bool>| {
+        thresholds
+            .iter()
+            .filter(move |threshold| threshold.met == met)
+    };
     let (met, open) = (of(Some(true)).count(), of(None).count());
-    let missed: Vec<&str> = of(Some(false)).map(|bar| bar.name.as_str()).collect();
-    if met == bars.len() {
+    let missed: Vec<&str> = of(Some(false))
+        .map(|threshold| threshold.name.as_str())
+        .collect();
+    if met == thresholds.len() {
         return Some(match met {
             1 => "The threshold is met.".to_owned(),
             2 => "Both thresholds are met.".to_owned(),
             _ => format!("All {met} thresholds are met."),
         });
     }
-    let mut said = format!("Of {} thresholds {met} are met", bars.len());
+    let mut said = format!("Of {} thresholds {met} are met", thresholds.len());
     if open > 0 {
         said.push_str(&format!(", {open} undecided"));
     }
@@ -217,7 +223,7 @@ fn thresholds(bars: &[Bar]) -> Option<String> {
     Some(said + ".")
 }
 
-/// A case with the figures of both sides: `` `stream`: 1.64 s against 505 ms ``.
+/// Returns a case with the figures of both sides: `` `stream`: 1.64 s against 505 ms ``.
 fn beside(cases: &SideBySide<'_>, work: &Work<'_>, target: usize, metric: Metric) -> String {
     let of = |target: usize| {
         let value = work.counted(target).and_then(|case| figure(case, metric));
@@ -227,7 +233,7 @@ fn beside(cases: &SideBySide<'_>, work: &Work<'_>, target: usize, metric: Metric
     format!("`{name}`: {} against {}", of(target), of(0))
 }
 
-/// A case's name, with what sets it apart from others of that name in the result.
+/// Returns a case's name, with what sets it apart from others of that name in the result.
 fn full_name(cases: &SideBySide<'_>, work: &Work<'_>) -> String {
     let same_name = |other: &&Work<'_>| other.name == work.name;
     let same = || cases.works.iter().filter(same_name);

@@ -15,8 +15,8 @@ fn or_unknown(fact: Option<&String>) -> String {
         .unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
-/// What the cores keep of free memory (`vm.percpu_pagelist_high_fraction`), and whether a host
-/// takes the rest.
+/// Returns what the cores keep of free memory (`vm.percpu_pagelist_high_fraction`), and whether a
+/// host takes the rest.
 fn free_pages(part: Option<u32>, is_reported: Option<bool>) -> String {
     let lists = match part {
         None => format!("free pages of the cores {UNKNOWN}"),
@@ -148,7 +148,7 @@ pub(super) fn command(report: &Report) -> String {
     arguments.join(" ")
 }
 
-/// An argument as a shell would take it.
+/// Returns an argument as a shell would take it.
 fn quoted(argument: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
     if !argument.is_empty() && argument.chars().all(plain) {

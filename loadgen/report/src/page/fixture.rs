@@ -31,7 +31,7 @@ pub(crate) fn report(cases: &[(&str, &str, f64)]) -> Report {
             .collect(),
         growth: Vec::new(),
         conformance: Vec::new(),
-        bars: Vec::new(),
+        thresholds: Vec::new(),
     }
 }
 

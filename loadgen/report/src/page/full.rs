@@ -41,7 +41,7 @@ pub(super) struct FullPage<'a> {
     notes: Vec<(String, String, String)>,
     refused: Vec<Refused>,
     topics: Vec<Topic>,
-    bars: ThresholdTable,
+    thresholds: ThresholdTable,
     first_number: usize,
     bar_charts: Vec<String>,
     details: Vec<Details<'a>>,
@@ -57,8 +57,8 @@ impl<'a> FullPage<'a> {
         let report = &result.report;
         let cases = SideBySide::of(report);
         let pairs = Pairs::of(result, &cases);
-        let mut bars = ThresholdTable::of(report);
-        history.add_to(&mut bars, report);
+        let mut thresholds = ThresholdTable::of(report);
+        history.add_to(&mut thresholds, report);
         let answer = answer::sentences(report, &cases, &pairs);
         let mut lines: Vec<String> = report.environment.shared_line().into_iter().collect();
         let of_cases = [
@@ -78,7 +78,7 @@ impl<'a> FullPage<'a> {
             notes: matrix::notes(&cases),
             refused: details::refused(&cases),
             topics: graphics::topics(result, &cases, &pairs, charts),
-            bars,
+            thresholds,
             first_number: FIRST_NUMBER,
             bar_charts: graphics::thresholds(charts, &cases),
             details: report

@@ -195,7 +195,7 @@ impl Material<'_> {
         })
     }
 
-    /// A figure's title: what it is of, and the data set where there are several.
+    /// Returns a figure's title: what it is of, and the data set where there are several.
     fn title(&self, data_set: &str, of: &str) -> String {
         match self.result.report.data_sets.len() {
             0 | 1 => of.to_owned(),
@@ -203,7 +203,7 @@ impl Material<'_> {
         }
     }
 
-    /// What the colours and shapes of targets mean, where there are several.
+    /// Returns what the colours and shapes of targets mean, where there are several.
     fn legend(&self) -> String {
         let targets = self.cases.targets.iter().enumerate();
         let entries = targets.map(|(at, target)| {
@@ -216,7 +216,7 @@ impl Material<'_> {
     }
 }
 
-/// A chart of marks with its legend, as HTML.
+/// Returns a chart of marks with its legend, as HTML.
 fn lanes_of(chart: &Chart, rows: &RowsFigure, cases: &SideBySide<'_>) -> (String, String) {
     let has_targets = rows.groups.len() > 1;
     // What holds for every target has the colour of none.
@@ -262,7 +262,7 @@ fn name_by_threshold(group: &mut lanes::LaneGroup) {
     }
 }
 
-/// The colour of a target.
+/// Returns the colour of a target.
 fn colour(target: usize) -> String {
     format!("t{}", target % lanes::COLOURS)
 }
@@ -299,7 +299,7 @@ fn panels(panels: impl IntoIterator<Item = (String, String, String)>) -> String 
     }
 }
 
-/// A part of an id: letters that need no escaping anywhere.
+/// Returns a part of an id: letters that need no escaping anywhere.
 fn plain(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
     name.chars()
@@ -307,7 +307,8 @@ fn plain(name: &str) -> String {
         .collect()
 }
 
-/// The part of a subtitle behind the data set, which the page's headings name, as a sentence.
+/// Returns the part of a subtitle behind the data set, which the page's headings name, as a
+/// sentence.
 fn sentence(subtitle: &str) -> String {
     let rest = subtitle
         .split_once(" · ")

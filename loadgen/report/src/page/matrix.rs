@@ -157,7 +157,7 @@ fn line(work: &Work<'_>, columns: &[&Column], cases: &SideBySide<'_>, pairs: &Pa
     }
 }
 
-/// What a cell is called where the table's head is not to be seen.
+/// Returns what a cell is called where the table's head is not to be seen.
 fn label(title: &str, target: &str, cases: &SideBySide<'_>) -> String {
     match cases.targets.len() {
         1 => title.to_owned(),
@@ -213,7 +213,7 @@ fn cell(label: String, case: Option<&Case>, metric: Metric, pair: Option<&Pair>)
     cell
 }
 
-/// A ratio with the digits that it deserves: `3.24 ×`, `0.017 ×`, `< 0.001 ×`.
+/// Returns a ratio with the digits that it deserves: `3.24 ×`, `0.017 ×`, `< 0.001 ×`.
 pub(super) fn ratio(ratio: f64) -> String {
     match ratio {
         small if small < 0.001 => "< 0.001 ×".to_owned(),
@@ -236,7 +236,8 @@ fn shown(case: &Case, metric: Metric, value: Option<f64>) -> String {
     }
 }
 
-/// What a reader must know before taking the case's time as it is; the notes have it in full.
+/// Returns what a reader must know before taking the case's time as it is; the notes have it in
+/// full.
 fn flag(case: &Case) -> &'static str {
     match &case.outcome {
         Outcome::Failed { .. } => "FAILED",
@@ -279,7 +280,7 @@ pub(super) fn notes(cases: &SideBySide<'_>) -> Vec<(String, String, String)> {
         .collect()
 }
 
-/// A work's name and what sets it apart, in one line.
+/// Returns a work's name and what sets it apart, in one line.
 pub(super) fn title(work: &Work<'_>) -> String {
     match work.detail.is_empty() {
         true => work.name.clone(),

@@ -121,7 +121,7 @@ pub(super) fn validity(report: &Report) -> Vec<Fact> {
     facts
 }
 
-/// How many cases have figures, and what became of the others.
+/// Returns how many cases have figures, and what became of the others.
 fn outcomes(cases: &[Case]) -> Fact {
     let all = cases.len();
     let counted = count(cases, Case::counts);
@@ -152,7 +152,7 @@ fn outcomes(cases: &[Case]) -> Fact {
     Fact::new(standing, text)
 }
 
-/// What became of a case that has no figures.
+/// Returns what became of a case that has no figures.
 fn kind(outcome: &Outcome) -> Option<&'static str> {
     match outcome {
         Outcome::Measured => None,
@@ -164,8 +164,8 @@ fn kind(outcome: &Outcome) -> Option<&'static str> {
     }
 }
 
-/// Whether responses were what they should be. Those of a target that was offered too much are its
-/// load, and are counted there.
+/// Returns whether responses were what they should be. Those of a target that was offered too much
+/// are its load, and are counted there.
 fn responses(cases: &[Case]) -> Option<Fact> {
     let measured = || {
         let measured = cases.iter();
@@ -190,7 +190,7 @@ fn responses(cases: &[Case]) -> Option<Fact> {
     })
 }
 
-/// How much of the machine the run had to itself.
+/// Returns how much of the machine the run had to itself.
 fn machine(cases: &[Case]) -> Fact {
     let parts = cases
         .iter()
@@ -219,7 +219,7 @@ fn machine(cases: &[Case]) -> Fact {
     }
 }
 
-/// Whether the cases that were warmed up stood still when they were measured.
+/// Returns whether the cases that were warmed up stood still when they were measured.
 fn warm_up(cases: &[Case]) -> Option<Fact> {
     let warmed = cases.iter().filter_map(|case| case.warm_up?.stands_still);
     let warmed: Vec<bool> = warmed.collect();

@@ -97,8 +97,8 @@ fn has_interval(estimate: crate::compare::Estimate) -> bool {
     estimate.interval.is_some()
 }
 
-/// Whether extremes say where a median may lie: those of thousands of requests say what one may
-/// take.
+/// Returns whether extremes say where a median may lie: those of thousands of requests say what one
+/// may take.
 fn is_of_few(case: &Case, metric: Metric) -> bool {
     let values = match metric {
         Metric::P50 => case.latency_ms.as_ref(),

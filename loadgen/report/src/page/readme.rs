@@ -26,7 +26,7 @@ pub(super) struct Readme<'a> {
     shared: Option<String>,
     titles: [&'static str; TITLES.len()],
     data_sets: Vec<Section<'a>>,
-    bars: ThresholdTable,
+    thresholds: ThresholdTable,
     facts: Facts,
     servers: Vec<(String, Facts)>,
 }
@@ -55,8 +55,8 @@ impl<'a> Readme<'a> {
         pictures: &'a [Picture],
         history: &History,
     ) -> Self {
-        let mut bars = ThresholdTable::of(report);
-        history.add_to(&mut bars, report);
+        let mut thresholds = ThresholdTable::of(report);
+        history.add_to(&mut thresholds, report);
         Self {
             command: environment::command(report),
             elapsed: Quantity::seconds(report.elapsed_s).to_string(),
@@ -68,7 +68,7 @@ impl<'a> Readme<'a> {
                 .iter()
                 .map(|data_set| Section::of(report, data_set, pictures))
                 .collect(),
-            bars,
+            thresholds,
             facts: environment::facts(report),
             servers: environment::servers(report),
             report,

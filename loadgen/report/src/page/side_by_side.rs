@@ -105,7 +105,8 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// What else to know it by: tier, options, loads, and how the targets encoded what they sent.
+    /// Returns what else to know it by: tier, options, loads, and how the targets encoded what they
+    /// sent.
     fn detail(&self, has_tiers: bool) -> String {
         let Some((_, case)) = self.present().next() else {
             return String::new();
@@ -125,7 +126,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Which load the case's own times are of, and what ran beside it.
+/// Returns which load the case's own times are of, and what ran beside it.
 fn loads(case: &Case) -> Option<String> {
     let timed = case.loads.iter().position(|load| load.measured)?;
     let others = case.loads.iter().enumerate().filter(|(at, _)| *at != timed);
@@ -137,7 +138,8 @@ fn loads(case: &Case) -> Option<String> {
     })
 }
 
-/// How a target encoded what it sent, and whence; not what the case's strategy or options say.
+/// Returns how a target encoded what it sent, and whence; not what the case's strategy or options
+/// say.
 fn encoding(case: &Case) -> Option<String> {
     let encoding = case.encoding.as_ref()?;
     let is_said = *encoding == case.strategy || case.kube_options.contains(encoding);
@@ -148,7 +150,7 @@ fn encoding(case: &Case) -> Option<String> {
     (!words.is_empty()).then(|| words.join(" "))
 }
 
-/// The targets in the order of their first cases, the base of an A/B run before all.
+/// Returns the targets in the order of their first cases, the base of an A/B run before all.
 fn targets(report: &Report) -> Vec<&str> {
     let base = report.ab.as_ref().map(|ab| ab.base.as_str());
     let named = report.cases.iter().map(|case| case.target.as_str());

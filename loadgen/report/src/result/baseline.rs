@@ -140,9 +140,9 @@ impl Spread {
     }
 }
 
-/// How many of `n` values may be left out at either end so that the median lies between the others
-/// with 95 % confidence: it is beyond the k-th value when at most k of n coins fall on one side.
-/// `None` where all of them are too few.
+/// Returns how many of `n` values may be left out at either end so that the median lies between the
+/// others with 95 % confidence: it is beyond the k-th value when at most k of n coins fall on one
+/// side. `None` where all of them are too few.
 fn left_out(n: usize) -> Option<usize> {
     let mut ways = 1.0;
     let mut beyond = 0.0;
@@ -185,17 +185,17 @@ mod tests {
             round(230.0, 200.0),
             round(105.0, 100.0),
         ];
-        let yardstick = Baseline::of(1, rounds).expect("rounds");
-        let ratio = yardstick.time_ratio;
+        let baseline = Baseline::of(1, rounds).expect("rounds");
+        let ratio = baseline.time_ratio;
         assert!((ratio.p50 - 1.1).abs() < 1e-9, "{ratio:?}");
         assert!((ratio.min - 1.05).abs() < 1e-9 && (ratio.max - 1.15).abs() < 1e-9);
-        assert_eq!(yardstick.server_cpu_ratio, Some(ratio));
-        let over_socket = yardstick.socket_time_ratio.expect("of each round");
+        assert_eq!(baseline.server_cpu_ratio, Some(ratio));
+        let over_socket = baseline.socket_time_ratio.expect("of each round");
         assert!((over_socket.p50 - 2.2).abs() < 1e-9, "{over_socket:?}");
-        assert_eq!(yardstick.socket_ms.map(|socket| socket.p50), Some(75.0));
-        assert_eq!(yardstick.client_cpu_ratio, ratio);
-        assert_eq!(yardstick.body_ms.p50, 150.0);
-        let cpu = yardstick.list_server_cpu_ms.expect("of each round");
+        assert_eq!(baseline.socket_ms.map(|socket| socket.p50), Some(75.0));
+        assert_eq!(baseline.client_cpu_ratio, ratio);
+        assert_eq!(baseline.body_ms.p50, 150.0);
+        let cpu = baseline.list_server_cpu_ms.expect("of each round");
         assert_eq!((cpu.min, cpu.p50, cpu.max), (52.5, 82.5, 115.0));
     }
 
@@ -204,9 +204,9 @@ mod tests {
         let mut rounds = vec![round(1.0, 1.0), round(1.0, 1.0)];
         rounds[1].body.server_cpu_ms = None;
         rounds[1].list.server_cpu_ms = None;
-        let yardstick = Baseline::of(1, rounds).expect("rounds");
-        assert_eq!(yardstick.server_cpu_ratio, None);
-        assert_eq!(yardstick.list_server_cpu_ms, None);
+        let baseline = Baseline::of(1, rounds).expect("rounds");
+        assert_eq!(baseline.server_cpu_ratio, None);
+        assert_eq!(baseline.list_server_cpu_ms, None);
         assert_eq!(Baseline::of(1, Vec::new()), None);
     }
 

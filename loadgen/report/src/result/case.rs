@@ -1,5 +1,5 @@
-//! One row of the report: a strategy on a target, with everything that was measured about it or the
-//! reason why nothing was.
+//! One case of the report: a strategy on a target, with everything that was measured about it or
+//! the reason why nothing was.
 
 use serde::{Deserialize, Serialize};
 use workloads::strategy::Tier;
@@ -16,7 +16,7 @@ use super::server_start::ServerStart;
 use super::shards::Sharding;
 use super::warm_up::{Cold, WarmUp};
 
-/// How far a checked list may be above the unchecked one of its round before a row counts as
+/// How far a checked list may be above the unchecked one of its round before a case counts as
 /// limited by the client.
 const CLIENT_LIMIT: f64 = 1.10;
 /// Rounds below which nothing is said of it.
@@ -35,7 +35,8 @@ pub struct Case {
     pub tier: Tier,
     /// `unary`, `stream`, `paged:500`, …
     pub strategy: String,
-    /// The row's name in its scenario, to which bars refer: the strategy and the row's own options.
+    /// The case's name in its scenario, to which thresholds refer: the strategy and the case's own
+    /// options.
     #[serde(default)]
     pub row: String,
     /// How the server encoded what it sent: `buffered`, `incremental`, `stream`, `json`,
@@ -52,11 +53,11 @@ pub struct Case {
     /// Watchers that each put had to reach.
     #[serde(default)]
     pub watchers: Option<u32>,
-    /// Largest HTTP/2 frame that the client accepted, where the row asks for another than the
+    /// Largest HTTP/2 frame that the client accepted, where the case asks for another than the
     /// generator's own, in bytes.
     #[serde(default)]
     pub frame_bytes: Option<u32>,
-    /// How a row of the Kubernetes tier differs from a plain one: encoding, HTTP version, reading
+    /// How a case of the Kubernetes tier differs from a plain one: encoding, HTTP version, reading
     /// speed, server flags.
     #[serde(default)]
     pub kube_options: Vec<String>,
@@ -80,9 +81,10 @@ pub struct Case {
     /// `zipf-0.99`.
     #[serde(default)]
     pub keys: Option<String>,
-    /// What ran beside the row.
+    /// What ran beside the case.
     #[serde(default)]
-    pub beside: Vec<Beside>,
+    #[serde(rename = "beside")]
+    pub background: Vec<BackgroundLoad>,
     /// The loads that ran together, where the case has several; its own latency and requests are
     /// then those of the first measured one, memory and CPU of all.
     #[serde(default)]
@@ -91,7 +93,7 @@ pub struct Case {
     /// the same servers; its other figures are then those of the last round.
     #[serde(default)]
     pub at_rest: Option<AtRest>,
-    /// Whether this row was measured, and if not, why.
+    /// Whether this case was measured, and if not, why.
     pub outcome: Outcome,
     /// Objects in one list.
     pub objects: u64,
@@ -114,7 +116,7 @@ pub struct Case {
     /// servers' and the client's CPU.
     #[serde(default)]
     pub restarted_ms: Option<f64>,
-    /// How long the data set took to be written before the row; null where it was there already.
+    /// How long the data set took to be written before the case; null where it was there already.
     #[serde(default)]
     pub seed_s: Option<f64>,
     /// The first list, before everything was warm; null where the case is no list, or was not
@@ -124,8 +126,8 @@ pub struct Case {
     /// The lists before the measured phase.
     #[serde(default)]
     pub warm_up: Option<WarmUp>,
-    /// The rounds of the measured phase one by one, in order. A row of small requests is one round,
-    /// each put to watchers is one.
+    /// The rounds of the measured phase one by one, in order. A case of small requests is one
+    /// round, each put to watchers is one.
     #[serde(default)]
     pub rounds: Vec<Round>,
     /// Each start of the servers by itself, where the case was measured on several: the other
@@ -154,10 +156,11 @@ pub struct Case {
     /// Null in results from before they were taken so.
     #[serde(default)]
     pub checking_ratio: Option<Spread>,
-    /// The list interleaved with a baseline of its bytes; null where the row does not want it,
+    /// The list interleaved with a baseline of its bytes; null where the case does not want it,
     /// where there was no memory for them, and on a target that loadgen did not start.
     #[serde(default)]
-    pub yardstick: Option<Baseline>,
+    #[serde(rename = "yardstick")]
+    pub baseline: Option<Baseline>,
     /// Time from the start of a list to its first chunk with an object, from lists cancelled after
     /// it.
     pub first_chunk_ms: Option<Quantiles>,
@@ -182,7 +185,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// A row that has not been measured: every figure absent. The driver fills in what it learns.
+    /// A case that has not been measured: every figure absent. The driver fills in what it learns.
     #[must_use]
     pub fn new(data_set: &str, target: &str, tier: Tier, strategy: &str, outcome: Outcome) -> Self {
         Self {
@@ -203,7 +206,7 @@ impl Case {
             arrivals: None,
             saturation: None,
             keys: None,
-            beside: Vec::new(),
+            background: Vec::new(),
             loads: Vec::new(),
             at_rest: None,
             outcome,
@@ -226,7 +229,7 @@ impl Case {
             requests_per_s: None,
             null_sink_ms: None,
             checking_ratio: None,
-            yardstick: None,
+            baseline: None,
             first_chunk_ms: None,
             chunks: None,
             throughput_bytes_per_s: None,
@@ -250,7 +253,7 @@ impl Case {
                 .is_some_and(|ratio| ratio.p50 > CLIENT_LIMIT);
     }
 
-    /// True when the row has numbers that may be ranked against others.
+    /// True when the case has numbers that may be ranked against others.
     #[must_use]
     pub fn counts(&self) -> bool {
         self.valid && self.outcome == Outcome::Measured
@@ -266,8 +269,8 @@ impl Case {
         }
     }
 
-    /// What identifies the row within its run: `data set/target/tier/strategy`, the clients where
-    /// there are several, and [`Case::options`].
+    /// Returns what identifies the case within its run: `data set/target/tier/strategy`, the
+    /// clients where there are several, and [`Case::options`].
     #[must_use]
     pub fn id(&self) -> String {
         let Self {
@@ -297,7 +300,7 @@ impl Case {
         id
     }
 
-    /// What else sets the row apart from others of its strategy, in words.
+    /// Returns what else sets the case apart from others of its strategy, in words.
     #[must_use]
     pub fn options(&self) -> Vec<String> {
         let mut options = Vec::new();
@@ -313,7 +316,7 @@ impl Case {
         options.extend(self.kube_options.iter().cloned());
         options.extend(self.network.clone());
         options.extend(
-            self.beside
+            self.background
                 .iter()
                 .map(|load| format!("beside {}", load.name)),
         );
@@ -321,10 +324,10 @@ impl Case {
     }
 }
 
-/// A load that ran beside a row.
+/// A load that ran beside a case.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Beside {
+pub struct BackgroundLoad {
     /// Its name in the scenario.
     pub name: String,
     /// What it did.
@@ -333,7 +336,7 @@ pub struct Beside {
     pub clients: u32,
     /// Small requests per second that it intended; null where each waits for its answer.
     pub offered_per_s: Option<f64>,
-    /// Lists, small requests or events while the row was measured.
+    /// Lists, small requests or events while the case was measured.
     pub requests: u64,
     /// How many of them failed.
     pub errors: u64,
@@ -352,7 +355,7 @@ pub enum ServedFrom {
     Unknown,
 }
 
-/// Whether a row was measured, and if not, why.
+/// Whether a case was measured, and if not, why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "state", rename_all = "snake_case")]
@@ -379,12 +382,12 @@ pub enum Outcome {
         /// What the server showed, or which limit was reached.
         reason: String,
     },
-    /// The run was stopped from outside while this row was measured.
+    /// The run was stopped from outside while this case was measured.
     Interrupted,
 }
 
 impl Outcome {
-    /// The reason, where there is one.
+    /// Returns the reason, where there is one.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {

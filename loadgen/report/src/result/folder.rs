@@ -44,10 +44,10 @@ pub enum FolderError {
     /// There is a result of that name already.
     #[error("{} exists already: results are never overwritten, choose another --out", .0.display())]
     Exists(PathBuf),
-    /// The folder is there but was never finished, nor any row of it.
+    /// The folder is there but was never finished, nor any case of it.
     #[error("{} is what an unfinished run left behind, not a result", .0.display())]
     Partial(PathBuf),
-    /// The folder is there and has rows, but was never finished; a run may still be at it.
+    /// The folder is there and has cases, but was never finished; a run may still be at it.
     #[error("{} is what an unfinished run left behind: if it runs no more, rename the folder without `{PARTIAL}` to read the rows that it measured", .0.display())]
     Unfinished(PathBuf),
     /// The folder holds no report.
@@ -126,7 +126,7 @@ impl ResultFolder {
         Ok(Self { partial, whole })
     }
 
-    /// Where files go until [`ResultFolder::finish`].
+    /// Returns where files go until [`ResultFolder::finish`].
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.partial
@@ -163,7 +163,7 @@ impl ResultFolder {
 }
 
 impl SavedResult {
-    /// The histogram of a case: `latency`, `null_sink`, `first_chunk` or `lag`.
+    /// Returns the histogram of a case: `latency`, `null_sink`, `first_chunk` or `lag`.
     #[must_use]
     pub fn histogram(&self, measure: &str, case: &Case) -> Option<&Latencies> {
         let case = log_name(&case.id());
@@ -279,8 +279,8 @@ struct Versioned {
     schema_version: u64,
 }
 
-/// The name of a result: `<date>T<time>-<host>-<scenario>`, in UTC and without what file systems
-/// dislike.
+/// Returns the name of a result: `<date>T<time>-<host>-<scenario>`, in UTC and without what file
+/// systems dislike.
 #[must_use]
 pub fn folder_name(started: SystemTime, host: &str, scenario: &str) -> String {
     let time = humantime::format_rfc3339_seconds(started)

@@ -29,13 +29,13 @@ pub struct TaggedHistogram {
 }
 
 impl TaggedHistogram {
-    /// The tag in the log: measure and case. The format forbids commas and white space.
+    /// Returns the tag in the log: measure and case. The format forbids commas and white space.
     fn tag(&self) -> String {
         format!("{}/{}", self.measure, log_name(&self.case))
     }
 }
 
-/// A case's id as it appears in a tag.
+/// Returns a case's id as it appears in a tag.
 pub(crate) fn log_name(case: &str) -> String {
     case.replace(|c: char| c == ',' || c.is_whitespace(), "_")
 }

@@ -6,7 +6,7 @@ use super::case::Case;
 use super::conformance::Conformance;
 use super::environment::Environment;
 use super::generators::{Generator, RunShard};
-use super::threshold::Bar;
+use super::threshold::Threshold;
 
 /// The version of `report.json`. It grows by one when a field changes its meaning or goes away; new
 /// fields do not count.
@@ -51,9 +51,10 @@ pub struct Report {
     /// more of objects of one size.
     #[serde(default)]
     pub growth: Vec<Growth>,
-    /// The scenario's bars and what the run made of them.
+    /// The scenario's thresholds and what the run made of them.
     #[serde(default)]
-    pub bars: Vec<Bar>,
+    #[serde(rename = "bars")]
+    pub thresholds: Vec<Threshold>,
     /// What each etcd that holds other people's data honours of the contract, by rules that only
     /// read.
     #[serde(default)]

@@ -55,7 +55,7 @@ impl ServerStart {
             latency_ms: case.latency_ms.clone(),
             first_chunk_ms: case.first_chunk_ms.clone(),
             requests_per_s: case.requests_per_s,
-            over_baseline: case.yardstick.as_ref().map(|found| found.time_ratio.p50),
+            over_baseline: case.baseline.as_ref().map(|found| found.time_ratio.p50),
             server_cpu_s_per_request: server.and_then(|server| server.cpu_s_per_request),
             client_cpu_s_per_request: client.and_then(|client| client.cpu_s_per_request),
             peak_above_idle: server.map(|server| server.peak_above_idle),

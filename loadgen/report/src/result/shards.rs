@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::quantiles::Quantiles;
 
-/// The shards of a row.
+/// The shards of a case.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sharding {

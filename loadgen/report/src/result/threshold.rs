@@ -1,20 +1,20 @@
-//! A bar and what the run made of it.
+//! A threshold and what the run made of it.
 
 use serde::{Deserialize, Serialize};
 
-/// A figure of one row compared with its limit, with the same figure of every other target.
+/// A figure of one case compared with its limit, with the same figure of every other target.
 ///
-/// It is a statement about the machine that it ran on: a bar that is not met fails no run.
+/// It is a statement about the machine that it ran on: a threshold that is not met fails no run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Bar {
+pub struct Threshold {
     /// What is promised, in a few words.
     pub name: String,
     /// Where the limit was published, when it is somebody else's figure on another machine; null
     /// for a promise of ours.
     #[serde(default)]
     pub source: Option<String>,
-    /// [`super::Case::data_set`] of the row.
+    /// [`super::Case::data_set`] of the case.
     pub data_set: String,
     /// The row, as `etcd/stream`: tier and [`super::Case::row`].
     pub row: String,
@@ -28,7 +28,7 @@ pub struct Bar {
     pub at_least: bool,
     /// What the limit is a factor of, as `etcd/stream`; null for a limit in the figure's unit.
     pub basis: Option<String>,
-    /// The figure; null when the row has none.
+    /// The figure; null when the case has none.
     pub figure: Option<f64>,
     /// Where the figure is a median: the smallest and the largest of what it is the median of.
     #[serde(default)]
@@ -48,13 +48,13 @@ pub struct Bar {
     pub others: Vec<OtherTarget>,
 }
 
-/// Another target's figure of a bar.
+/// Another target's figure of a threshold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OtherTarget {
     /// Its name.
     pub target: String,
-    /// Its figure; null when it cannot do the row, or was not measured.
+    /// Its figure; null when it cannot do the case, or was not measured.
     pub figure: Option<f64>,
     /// Its figure over ours: above 1, ours is the smaller.
     pub ratio: Option<f64>,

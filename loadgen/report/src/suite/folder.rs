@@ -105,7 +105,7 @@ pub fn draw_again(folder: &Path) -> Result<String, SuiteError> {
     Ok(text(&result, terminal::width()))
 }
 
-/// Whether it names something in a folder, and nothing outside of it.
+/// Returns whether it names something in a folder, and nothing outside of it.
 fn is_name(name: &str) -> bool {
     let mut parts = Path::new(name).components();
     matches!((parts.next(), parts.next()), (Some(Component::Normal(part)), None) if part == name)

@@ -130,18 +130,18 @@ fn notes(result: &SuiteResult) -> impl Iterator<Item = &str> {
 }
 
 fn cells(line: &SuiteLine) -> [String; TITLES.len()] {
-    let bar = &line.bar;
-    let others = bar.others.iter().map(|other| {
-        let figure = other_text(bar, other);
+    let threshold = &line.threshold;
+    let others = threshold.others.iter().map(|other| {
+        let figure = other_text(threshold, other);
         format!("{} {figure}", other.target)
     });
     [
         line.scenario.clone(),
-        bar.name.clone(),
-        format!("{} {}", bar.data_set, bar.row),
-        figure_text(bar),
-        limit_text(bar),
-        met_text(bar).to_owned(),
+        threshold.name.clone(),
+        format!("{} {}", threshold.data_set, threshold.row),
+        figure_text(threshold),
+        limit_text(threshold),
+        met_text(threshold).to_owned(),
         line.held.map(|held| held.to_string()).unwrap_or_default(),
         others.collect::<Vec<_>>().join(", "),
     ]

@@ -1,10 +1,10 @@
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::result::{Bar, Environment};
+use crate::result::{Environment, Threshold};
 
-fn bar(name: &str, value: Option<f64>, met: Option<bool>) -> Bar {
-    Bar {
+fn threshold(name: &str, value: Option<f64>, met: Option<bool>) -> Threshold {
+    Threshold {
         name: name.into(),
         source: None,
         data_set: "pods".into(),
@@ -24,7 +24,7 @@ fn bar(name: &str, value: Option<f64>, met: Option<bool>) -> Bar {
     }
 }
 
-fn report(scenario: &str, bars: Vec<Bar>) -> Report {
+fn report(scenario: &str, thresholds: Vec<Threshold>) -> Report {
     Report {
         schema_version: crate::result::SCHEMA_VERSION,
         scenario: scenario.into(),
@@ -38,7 +38,7 @@ fn report(scenario: &str, bars: Vec<Bar>) -> Report {
         ab: None,
         cases: Vec::new(),
         growth: Vec::new(),
-        bars,
+        thresholds,
         conformance: Vec::new(),
     }
 }
@@ -75,22 +75,22 @@ fn each_threshold_counts_once_as_the_worst_run_with_a_figure_has_it() {
     let first = report(
         "lists",
         vec![
-            bar("time", Some(500.0), Some(true)),
-            bar("pages", None, None),
-            bar("close", Some(599.0), None),
-            bar("kept", Some(400.0), Some(true)),
+            threshold("time", Some(500.0), Some(true)),
+            threshold("pages", None, None),
+            threshold("close", Some(599.0), None),
+            threshold("kept", Some(400.0), Some(true)),
         ],
     );
     let second = report(
         "lists",
         vec![
-            bar("time", Some(700.0), Some(false)),
-            bar("pages", Some(900.0), Some(false)),
-            bar("close", Some(500.0), Some(true)),
-            bar("kept", Some(401.0), Some(true)),
+            threshold("time", Some(700.0), Some(false)),
+            threshold("pages", Some(900.0), Some(false)),
+            threshold("close", Some(500.0), Some(true)),
+            threshold("kept", Some(401.0), Some(true)),
         ],
     );
-    let other = report("others", vec![bar("time", None, None)]);
+    let other = report("others", vec![threshold("time", None, None)]);
     let result = judged(
         parent.path(),
         &[("a-lists", first), ("b-lists", second), ("c-others", other)],
@@ -113,9 +113,9 @@ fn each_threshold_counts_once_as_the_worst_run_with_a_figure_has_it() {
         "missed, missed, undecided, met by less"
     );
     // The order of the runs does not matter, and the worse of two rates is the lower one.
-    let rate = |value| Bar {
+    let rate = |value| Threshold {
         at_least: true,
-        ..bar("rate", Some(value), Some(true))
+        ..threshold("rate", Some(value), Some(true))
     };
     let rates = [700.0, 650.0, 690.0].map(|value| report("rates", vec![rate(value)]));
     let [a, b, c] = rates;
@@ -129,7 +129,7 @@ fn drawn_again_it_is_judged_anew_and_saved() {
     let mut stale = suite();
     stale.thresholds = judged(
         parent.path(),
-        &[("gone", report("lists", vec![bar("old", None, None)]))],
+        &[("gone", report("lists", vec![threshold("old", None, None)]))],
     )
     .thresholds;
     let at = parent.path().join("suite");
@@ -171,7 +171,7 @@ fn the_verdict_is_one_table_with_how_often_limits_held_before() {
     };
     let history = format!("{header}{}{}", line(1, "no"), line(2, "yes"));
     std::fs::write(parent.path().join("thresholds.csv"), history).expect("it is written");
-    let lists = report("lists", vec![bar("a|b", Some(700.0), Some(false))]);
+    let lists = report("lists", vec![threshold("a|b", Some(700.0), Some(false))]);
     let result = judged(parent.path(), &[("a-lists", lists)]);
     let table = text(&result, None);
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -6,8 +6,8 @@ use report::latency::Latencies;
 use report::result::histogram_log::TaggedHistogram;
 use report::result::series::{Sample, Series};
 use report::result::{
-    Bar, Case, ClientFigures, Cold, DataSet, Environment, MachineLoad, OtherTarget, Outcome,
-    Quantiles, Report, SCHEMA_VERSION, SavedResult, ServedFrom, ServerFigures, ServerSetup,
+    Case, ClientFigures, Cold, DataSet, Environment, MachineLoad, OtherTarget, Outcome, Quantiles,
+    Report, SCHEMA_VERSION, SavedResult, ServedFrom, ServerFigures, ServerSetup, Threshold,
     TierFigures, Verified, WarmUp,
 };
 use workloads::strategy::Tier;
@@ -29,8 +29,8 @@ struct Sketch {
     cpu_s: f64,
 }
 
-/// A result of one data set on two targets. `speed` stretches every time and size of the target
-/// `bench`.
+/// Returns a result of one data set on two targets. `speed` stretches every time and size of the
+/// target `bench`.
 pub(crate) fn result(speed: f64) -> SavedResult {
     let mut result = SavedResult {
         report: report(),
@@ -231,9 +231,9 @@ fn report() -> Report {
         generators: Vec::new(),
         growth: Vec::new(),
         conformance: Vec::new(),
-        bars: vec![
-            bar(600.0, None, Some(640.0), Some(1_250.0)),
-            bar(1.2, Some("etcd/unary-incremental"), Some(640.0), None),
+        thresholds: vec![
+            threshold(600.0, None, Some(640.0), Some(1_250.0)),
+            threshold(1.2, Some("etcd/unary-incremental"), Some(640.0), None),
         ],
     }
 }
@@ -370,11 +370,16 @@ fn histogram(values_ms: impl Iterator<Item = f64>) -> Latencies {
         .collect()
 }
 
-/// A bar of the row `etcd/stream`.
-fn bar(limit: f64, basis: Option<&str>, figure: Option<f64>, other: Option<f64>) -> Bar {
+/// Returns a threshold of the row `etcd/stream`.
+fn threshold(
+    limit: f64,
+    basis: Option<&str>,
+    figure: Option<f64>,
+    other: Option<f64>,
+) -> Threshold {
     let base = basis.map(|_| 610.0);
     let value = figure.map(|figure| figure / base.unwrap_or(1.0));
-    Bar {
+    Threshold {
         name: format!("at most {limit}"),
         source: None,
         data_set: "pods-150k".into(),

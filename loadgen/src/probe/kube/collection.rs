@@ -43,15 +43,15 @@ pub(super) struct Collection {
 }
 
 impl Collection {
-    /// The name of its object `nth`; there are [`FEWEST`] at least.
+    /// Returns the name of its object `nth`; there are [`FEWEST`] at least.
     pub(super) fn name(&self, nth: usize) -> String {
         let key = self.base.items.get(nth).map_or("", |(key, _)| key);
         key.rsplit('/').next().unwrap_or_default().to_owned()
     }
 }
 
-/// The first collection of a cluster that is small: counted and sampled by a page of three objects
-/// before it is read.
+/// Returns the first collection of a cluster that is small: counted and sampled by a page of three
+/// objects before it is read.
 ///
 /// # Errors
 /// The API is lost.
@@ -127,7 +127,7 @@ impl Own {
         }
     }
 
-    /// The path of its collection.
+    /// Returns the path of its collection.
     pub(super) fn collection(&self) -> String {
         let name = self.namespaces.names().first();
         let name = name.map_or("", String::as_str);

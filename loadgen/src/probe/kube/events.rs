@@ -60,7 +60,7 @@ fn due(history: &History) -> Events {
     ]
 }
 
-/// What a watch sends from a resourceVersion on until `a` is deleted for it.
+/// Returns what a watch sends from a resourceVersion on until `a` is deleted for it.
 async fn watched(
     probe: &Probe,
     history: &History,

@@ -27,7 +27,7 @@ pub(super) async fn try_all(probe: &mut Probe) -> Result<(), KubeError> {
     Ok(())
 }
 
-/// The base's list in another form.
+/// Returns the base's list in another form.
 async fn at_base(probe: &mut Probe, accept: &'static str) -> Result<Response, Trouble> {
     let n = probe.collection.base.version;
     let path = probe.path(&format!("resourceVersion={n}&resourceVersionMatch=Exact"));
@@ -64,7 +64,7 @@ fn version_in(list: &[u8]) -> Result<String, Malformed> {
     Ok(String::from_utf8_lossy(version).into_owned())
 }
 
-/// How many items a list has.
+/// Returns how many items a list has.
 fn items_in(list: &[u8]) -> Result<usize, Malformed> {
     let mut items = 0;
     for field in Fields::new(list) {
@@ -81,19 +81,19 @@ async fn table(probe: &mut Probe) -> Checked {
     let response = response.success()?;
     let table = &response.json;
     let columns = table["columnDefinitions"].as_array().map_or(0, Vec::len);
-    let rows = table["rows"].as_array().map_or(&[][..], Vec::as_slice);
-    let is_row = |(row, (key, _)): (&Value, &(String, u64))| {
-        row["cells"].as_array().map_or(0, Vec::len) == columns
-            && row["object"]["kind"] == "PartialObjectMetadata"
-            && key_of(&row["object"]) == *key
+    let cases = table["cases"].as_array().map_or(&[][..], Vec::as_slice);
+    let is_row = |(case, (key, _)): (&Value, &(String, u64))| {
+        case["cells"].as_array().map_or(0, Vec::len) == columns
+            && case["object"]["kind"] == "PartialObjectMetadata"
+            && key_of(&case["object"]) == *key
     };
     let base = &probe.collection.base;
     let holds = table["kind"] == "Table"
         && columns > 0
-        && rows.len() == base.items.len()
-        && rows.iter().zip(&base.items).all(is_row);
+        && cases.len() == base.items.len()
+        && cases.iter().zip(&base.items).all(is_row);
     let kind = &table["kind"];
-    let came = format!("kind {kind}, {} rows of {columns} columns", rows.len());
+    let came = format!("kind {kind}, {} cases of {columns} columns", cases.len());
     Ok(found(holds, came))
 }
 

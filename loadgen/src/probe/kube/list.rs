@@ -48,7 +48,7 @@ impl List {
         self.json["items"].as_array().map_or(&[], Vec::as_slice)
     }
 
-    /// What a report shows of it.
+    /// Returns what a report shows of it.
     pub(super) fn shown(&self) -> String {
         let mut text = format!("{} items at {}", self.items.len(), self.version);
         if self.token.is_some() {

@@ -117,7 +117,7 @@ async fn version(probe: &mut Probe) -> Checked {
     at_least(probe, "").await
 }
 
-/// A list at the base's resourceVersion or later.
+/// Returns a list at the base's resourceVersion or later.
 async fn at_least(probe: &mut Probe, options: &str) -> Checked {
     let base = probe.collection.base.version;
     let query = format!("resourceVersion={base}{options}");
@@ -150,7 +150,7 @@ async fn exact_limit(probe: &mut Probe) -> Checked {
     first_page(probe, "&resourceVersionMatch=Exact").await
 }
 
-/// A page at exactly the base's resourceVersion.
+/// Returns a page at exactly the base's resourceVersion.
 async fn first_page(probe: &mut Probe, options: &str) -> Checked {
     let base = probe.collection.base.version;
     let query = format!("resourceVersion={base}&limit=2{options}");
@@ -242,7 +242,7 @@ async fn cached_page(probe: &mut Probe) -> Checked {
     third(probe, "&resourceVersion=0").await
 }
 
-/// The second page after one of two items. At resourceVersion 0 its limit may be ignored.
+/// Returns the second page after one of two items. At resourceVersion 0 its limit may be ignored.
 async fn third(probe: &mut Probe, options: &str) -> Checked {
     let page = probe.list("limit=2").await?;
     let whole = probe.exact(page.version).await?;
@@ -293,7 +293,7 @@ async fn get_cached(probe: &mut Probe) -> Checked {
     object(probe, "?resourceVersion=0").await
 }
 
-/// The base's second object by itself.
+/// Returns the base's second object by itself.
 async fn object(probe: &mut Probe, query: &str) -> Checked {
     let path = format!("{}{query}", probe.object(&probe.collection.name(1)));
     let response = probe.requests.get(&path).await?.success()?;
@@ -307,7 +307,7 @@ async fn object(probe: &mut Probe, query: &str) -> Checked {
     Ok(found(holds, response.shown()))
 }
 
-/// The first items of a list.
+/// Returns the first items of a list.
 fn first(list: &List, count: usize) -> &[(String, u64)] {
     &list.items[..count.min(list.items.len())]
 }

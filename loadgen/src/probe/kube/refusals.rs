@@ -115,8 +115,8 @@ pub(super) async fn try_all(probe: &mut Probe) -> Result<(), KubeError> {
     Ok(())
 }
 
-/// Whether a query is refused by this code and reason. One that is not may begin a watch, so each
-/// is asked on a connection of its own.
+/// Returns whether a query is refused by this code and reason. One that is not may begin a watch,
+/// so each is asked on a connection of its own.
 async fn refusal(probe: &mut Probe, query: &str, code: u16, reason: &str) -> Checked {
     let path = probe.path(query);
     let watched = probe.requests.watch(&path, JSON, |_| true).await?;

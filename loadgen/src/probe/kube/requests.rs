@@ -185,12 +185,12 @@ impl Response {
         }
     }
 
-    /// A Status's reason.
+    /// Returns a Status's reason.
     pub(super) fn reason(&self) -> &str {
         self.json["reason"].as_str().unwrap_or_default()
     }
 
-    /// Whether it is a Status of this code and reason.
+    /// Returns whether it is a Status of this code and reason.
     pub(super) fn is_status(&self, code: u16, reason: &str) -> bool {
         self.code == code
             && self.json["kind"] == "Status"
@@ -198,7 +198,7 @@ impl Response {
             && self.reason() == reason
     }
 
-    /// The resourceVersion of an object or a list; 0 for none.
+    /// Returns the resourceVersion of an object or a list; 0 for none.
     pub(super) fn version(&self) -> u64 {
         version_of(&self.json)
     }
@@ -214,7 +214,7 @@ impl Response {
         }
     }
 
-    /// What a report shows of it.
+    /// Returns what a report shows of it.
     pub(super) fn shown(&self) -> String {
         let code = self.code;
         let short = |text: &str| text.chars().take(SHOWN_CHARS).collect::<String>();
@@ -250,7 +250,7 @@ impl Watched {
     }
 }
 
-/// The resourceVersion of an object or a list; 0 for none.
+/// Returns the resourceVersion of an object or a list; 0 for none.
 pub(super) fn version_of(object: &Value) -> u64 {
     let text = object["metadata"]["resourceVersion"].as_str();
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
@@ -265,7 +265,7 @@ pub(super) fn key_of(object: &Value) -> String {
     }
 }
 
-/// A value as a query has it.
+/// Returns a value as a query has it.
 pub(super) fn in_query(value: &str) -> String {
     form_urlencoded::byte_serialize(value.as_bytes()).collect()
 }

@@ -108,7 +108,7 @@ async fn watch_list(
     Ok(())
 }
 
-/// Whether an event is the bookmark behind the initial events, or an error.
+/// Returns whether an event is the bookmark behind the initial events, or an error.
 fn is_initial_end(event: &Value) -> bool {
     let annotations = &event["object"]["metadata"]["annotations"];
     match event["type"].as_str() {
@@ -118,7 +118,7 @@ fn is_initial_end(event: &Value) -> bool {
     }
 }
 
-/// Whether the initial events are the list at the bookmark's resourceVersion.
+/// Returns whether the initial events are the list at the bookmark's resourceVersion.
 async fn whole(probe: &mut Probe, watched: &Watched) -> Checked {
     let end = watched.events.iter().position(is_initial_end);
     let Some((end, before)) = end.and_then(|end| watched.events[..=end].split_last()) else {
@@ -161,7 +161,7 @@ fn bookmark(probe: &Probe, watched: &Watched) -> Found {
     found(holds, format!("a {kind} at {version}, N is {base}"))
 }
 
-/// Whether every object that was listed is among the events, each ADDED.
+/// Returns whether every object that was listed is among the events, each ADDED.
 fn state(probe: &Probe, watched: &Watched) -> Found {
     let added: Vec<_> = watched
         .of_type("ADDED")
@@ -177,7 +177,7 @@ fn state(probe: &Probe, watched: &Watched) -> Found {
     found(missing == 0, came)
 }
 
-/// Whether no event is as old as the list, or older.
+/// Returns whether no event is as old as the list, or older.
 fn nothing_old(probe: &Probe, watched: &Watched) -> Found {
     if let Some(refused) = &watched.refused {
         return found(false, refused.shown());
@@ -193,7 +193,7 @@ fn nothing_old(probe: &Probe, watched: &Watched) -> Found {
     found(first.is_none(), came)
 }
 
-/// Whether a watch of one object has that object's events alone.
+/// Returns whether a watch of one object has that object's events alone.
 fn alone(probe: &Probe, watched: &Watched) -> Found {
     let key = &probe.collection.base.items[1].0;
     let objects = watched.events.iter().map(|event| key_of(&event["object"]));

@@ -77,7 +77,7 @@ pub(super) async fn try_all(probe: &mut Probe) -> Result<History, KubeError> {
     Ok(history)
 }
 
-/// A ConfigMap of this name with a value and a label.
+/// Returns a ConfigMap of this name with a value and a label.
 fn object(name: &str, (value, stage): (&str, &str)) -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap",
@@ -313,7 +313,7 @@ async fn labels(probe: &mut Probe) -> Checked {
     Ok(found(holds, came.join("; ")))
 }
 
-/// Whether a DELETE with preconditions that do not hold is refused, and deletes nothing.
+/// Returns whether a DELETE with preconditions that do not hold is refused, and deletes nothing.
 async fn precondition(probe: &mut Probe, preconditions: &Value) -> Checked {
     let response = probe.delete(options(preconditions)).await?;
     let now = probe.read("a").await?;

@@ -1,27 +1,27 @@
-//! What can be said of a row before anything is started: whether its target can have it at all.
+//! What can be said of a case before anything is started: whether its target can have it at all.
 
 use anyhow::anyhow;
-use workloads::scenario::{CaseSpec, Keys, LoadSpec};
-use workloads::{Driver, Kind, RowSpec, Scenario, SmallRequest, Strategy, Tier};
+use workloads::scenario::{Keys, LoadSpec, LoadsSpec};
+use workloads::{CaseSpec, Driver, Kind, Scenario, SmallRequest, Strategy, Tier};
 
 use crate::exit::Failure;
 use crate::run::target::Target;
 use crate::servers::target_spec::TargetSpec;
 
-/// Why a target can never have a row; `None` when it may. `loaded` are the objects that are written
-/// for it, if any are.
+/// Returns why a target can never have a case; `None` when it may. `loaded` are the objects that
+/// are written for it, if any are.
 pub(in crate::run) fn never(
     target: &TargetSpec,
     scenario: &Scenario,
     tier: Tier,
-    row: &RowSpec,
+    case: &CaseSpec,
     loaded: Option<Kind>,
 ) -> Option<&'static str> {
     let needs = || loaded.and_then(|kind| needs_kubernetes(kind, tier));
     if let Some(reason) = target.lacks(tier).or_else(needs) {
         return Some(reason);
     }
-    if let Some(case) = &row.case
+    if let Some(case) = &case.loads
         && case.uses_etcd()
         && let Some(reason) = target.lacks(Tier::Etcd)
     {
@@ -30,39 +30,46 @@ pub(in crate::run) fn never(
     if target.is_started() {
         return None;
     }
-    if row.case.as_ref().is_some_and(|case| case.rounds.is_some()) {
+    if case
+        .loads
+        .as_ref()
+        .is_some_and(|case| case.rounds.is_some())
+    {
         return Some(
             "what it holds at rest depends on its other clients: only on servers that we start",
         );
     }
-    let through_api = row.case.as_ref().is_some_and(CaseSpec::writes_through_api);
+    let through_api = case
+        .loads
+        .as_ref()
+        .is_some_and(LoadsSpec::writes_through_api);
     if through_api && loaded.is_none() {
         return Some(
             "its requests write objects into namespaces of the run, which --seed-data makes and removes",
         );
     }
-    if writes_what_stays(scenario, row) {
+    if writes_what_stays(scenario, case) {
         return Some(
             "it leaves keys that nobody would delete, or compacts: only on servers that loadgen starts",
         );
     }
-    (!row.server.is_empty())
+    (!case.server.is_empty())
         .then_some("it needs other flags of the server, which loadgen does not start")
 }
 
-/// Why a tier cannot serve objects of a kind; `None` when it can.
+/// Returns why a tier cannot serve objects of a kind; `None` when it can.
 pub(in crate::run) fn needs_kubernetes(kind: Kind, tier: Tier) -> Option<&'static str> {
     (tier == Tier::Kube && !kind.is_kubernetes())
         .then_some("the Kubernetes tier serves Kubernetes objects, and these are raw values")
 }
 
-/// What is written to a target before its rows: an API that is only read is asked for what it
-/// holds, whatever the data set would be.
+/// Returns what is written to a target before its cases: an API that is only read is asked for what
+/// it holds, whatever the data set would be.
 pub(in crate::run) fn loaded(target: &TargetSpec, seed_data: bool, kind: Kind) -> Option<Kind> {
     (target.is_started() || seed_data).then_some(kind)
 }
 
-/// Refuses a scenario of which no target can have any row: it would end well and have nothing to
+/// Refuses a scenario of which no target can have any case: it would end well and have nothing to
 /// show.
 ///
 /// # Errors
@@ -76,8 +83,8 @@ pub(in crate::run) fn measures_something(
     for target in targets {
         for spec in &scenario.data_sets {
             let loaded = loaded(&target.spec, seed_data, spec.kind);
-            for (tier, row) in scenario.rows.all() {
-                let Some(reason) = never(&target.spec, scenario, tier, row, loaded) else {
+            for (tier, case) in scenario.cases.all() {
+                let Some(reason) = never(&target.spec, scenario, tier, case, loaded) else {
                     return Ok(());
                 };
                 let reason = format!("{target}: {reason}");
@@ -94,18 +101,18 @@ pub(in crate::run) fn measures_something(
     )))
 }
 
-/// True when a row writes more than the objects of its data set and the keys and leases of its
+/// True when a case writes more than the objects of its data set and the keys and leases of its
 /// loads, which are deleted from an endpoint that is not ours, or takes away the history of others.
-fn writes_what_stays(scenario: &Scenario, row: &RowSpec) -> bool {
+fn writes_what_stays(scenario: &Scenario, case: &CaseSpec) -> bool {
     let mut writers = scenario
         .background
         .iter()
         .filter(|load| load.strategy == Strategy::Put && load.keys == Keys::Elsewhere);
     // What goes through a Kubernetes API is deleted again.
-    let loads = row.case.iter().flat_map(|case| &case.load);
+    let loads = case.loads.iter().flat_map(|case| &case.load);
     let requests = loads.filter(|load| load.tier() == Tier::Etcd);
     let requests = requests.flat_map(LoadSpec::small_requests);
-    row.strategy.driver() == Driver::Delivery
+    case.strategy.driver() == Driver::Delivery
         || requests.into_iter().any(SmallRequest::needs_own_server)
-        || writers.any(|load| row.beside.contains(&load.name))
+        || writers.any(|load| case.background.contains(&load.name))
 }

@@ -1,4 +1,4 @@
-//! Why a row cannot be had: its target cannot have it at all, this machine cannot hold it, or the
+//! Why a case cannot be had: its target cannot have it at all, this machine cannot hold it, or the
 //! server does not know the call.
 
 use etcd_api::error::Error as EtcdError;
@@ -43,8 +43,8 @@ impl CaseRun<'_> {
         }
     }
 
-    /// Whether this machine holds the row. What the target cannot do at all is found out before, so
-    /// that a row is N/A for the reason that more memory would not change.
+    /// Whether this machine holds the case. What the target cannot do at all is found out before,
+    /// so that a case is N/A for the reason that more memory would not change.
     pub(in crate::run) fn check_fits(&self) -> Result<(), Early> {
         let Source::Fresh(data) = &self.source else {
             return Ok(());
@@ -65,19 +65,19 @@ impl CaseRun<'_> {
     /// Whether the target knows the call, before anything is written to it for nothing.
     pub(in crate::run) async fn probe(
         &self,
-        row: &ListCase,
+        case: &ListCase,
         running: &Running,
     ) -> Result<(), Early> {
         // Only RangeStream can be unknown to an etcd, and to begin any other list is for the server
         // to read all of it.
         if self.care.is_some()
-            && row.by_our_client().strategy.etcd_response() != Some(EtcdResponse::Stream)
+            && case.by_our_client().strategy.etcd_response() != Some(EtcdResponse::Stream)
         {
             return Ok(());
         }
         let reach = Reach::from(running);
         let probe = async {
-            let mut lister = row.by_our_client().connect(&reach).await?;
+            let mut lister = case.by_our_client().connect(&reach).await?;
             lister.first_object().await
         };
         let probe = timeout(ANSWERS_WITHIN, probe);

@@ -1,7 +1,8 @@
-//! Whether this machine can hold a row: what servers are known to need, compared with what is free.
+//! Whether this machine can hold a case: what servers are known to need, compared with what is
+//! free.
 //!
 //! Factors are from measurements of the servers at their worst (etcd 3.7.1: 10,000 objects of 100
-//! KB), rounded up: a row that is N/A can be had with fewer objects, one that the kernel kills
+//! KB), rounded up: a case that is N/A can be had with fewer objects, one that the kernel kills
 //! takes the run with it.
 
 use workloads::{DataSet, Driver, EtcdResponse, GoClient, Strategy, Tier};
@@ -11,10 +12,10 @@ use crate::servers::target_spec::TargetSpec;
 
 /// What a server has before it holds anything, and the generator's own share, in bytes.
 const BASE_BYTES: u64 = 256 << 20;
-/// Of what is free, what a row may count on.
+/// Of what is free, what a case may count on.
 const USABLE_PERCENT: u64 = 90;
 
-/// What a row needs, in bytes.
+/// What a case needs, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::run) struct Needs {
     pub(in crate::run) memory: u64,
@@ -22,7 +23,7 @@ pub(in crate::run) struct Needs {
 }
 
 impl Needs {
-    /// Of a row on servers that we start.
+    /// Of a case on servers that we start.
     pub(in crate::run) fn of(
         target: &TargetSpec,
         tier: Tier,
@@ -67,7 +68,8 @@ impl Needs {
         }
     }
 
-    /// Why the row cannot run with so much free, and how many objects would; `None` when it can.
+    /// Returns why the case cannot run with so much free, and how many objects would; `None` when
+    /// it can.
     pub(in crate::run) fn refuse(
         self,
         free_memory: u64,
@@ -99,8 +101,8 @@ impl Needs {
     }
 }
 
-/// What a Go client needs to hold a list, as a multiple of what is stored: the responses, what they
-/// are decoded to, and what its collector has not freed yet.
+/// Returns what a Go client needs to hold a list, as a multiple of what is stored: the responses,
+/// what they are decoded to, and what its collector has not freed yet.
 fn of_program(client: GoClient) -> u64 {
     match client {
         GoClient::Unary | GoClient::Stream | GoClient::Paged(_) => 5,

@@ -22,7 +22,7 @@ use load::endpoint::Reach;
 use measure::{MetricsClient, MetricsText, Process, settle};
 use report::result::{AtRest, Held, HeldKind, LoadRound, Outcome, Verdict};
 use tokio::time::sleep;
-use workloads::scenario::CaseSpec;
+use workloads::scenario::LoadsSpec;
 
 use super::source::created_root;
 use super::{CaseRun, Early, Measured};
@@ -52,7 +52,7 @@ impl CaseRun<'_> {
     /// its last round.
     pub(super) async fn rounds_of_loads(
         &self,
-        case: &CaseSpec,
+        case: &LoadsSpec,
         reach: &Reach,
         verifier: Verifier,
         running: &mut Running,
@@ -140,14 +140,14 @@ impl CaseRun<'_> {
     }
 }
 
-/// Whether nothing that only clients make is above what it was. What lies in pools is not waited
-/// for.
+/// Returns whether nothing that only clients make is above what it was. What lies in pools is not
+/// waited for.
 fn has_returned(first: &Reading, now: &Reading) -> bool {
     now.iter()
         .all(|(key, held)| !key.1.must_equal() || first.get(key).is_none_or(|first| held <= first))
 }
 
-/// Whether what only clients make has been the same in the last [`STILL`] readings and now.
+/// Returns whether what only clients make has been the same in the last [`STILL`] readings and now.
 fn stands_still(before: &[Reading], now: &Reading) -> bool {
     let Some(last) = before.len().checked_sub(STILL) else {
         return false;
@@ -194,7 +194,7 @@ async fn leases(client: &Client) -> Result<Vec<i64>, EtcdError> {
     Ok(all.map(|lease| lease.id).collect())
 }
 
-/// What a process holds now; what it does not tell is left out.
+/// Returns what a process holds now; what it does not tell is left out.
 async fn held(process: &Process, metrics_url: Option<&str>) -> Result<Vec<(HeldKind, u64)>, Early> {
     let page = match metrics_url.map(MetricsClient::new) {
         Some(Ok(mut client)) => client.metrics().await.unwrap_or_default(),
@@ -215,7 +215,7 @@ async fn held(process: &Process, metrics_url: Option<&str>) -> Result<Vec<(HeldK
     Ok(held)
 }
 
-/// What the readings say, of everything that each of them has.
+/// Returns what the readings say, of everything that each of them has.
 fn judged(readings: &[Reading], rounds: &[LoadRound]) -> AtRest {
     let keys = readings.first().into_iter().flat_map(BTreeMap::keys);
     let held = keys.filter_map(|key| {
@@ -229,7 +229,7 @@ fn judged(readings: &[Reading], rounds: &[LoadRound]) -> AtRest {
     }
 }
 
-/// What a round did.
+/// Returns what a round did.
 fn round_of(loads: &[report::result::Load], elapsed: Duration) -> LoadRound {
     let is_watch = |load: &&report::result::Load| load.events.is_some();
     let requests = loads.iter().filter(|load| !is_watch(load));
@@ -245,7 +245,7 @@ fn round_of(loads: &[report::result::Load], elapsed: Duration) -> LoadRound {
     }
 }
 
-/// What is held now, in one line.
+/// Returns what is held now, in one line.
 fn shown(at_rest: &AtRest) -> String {
     let held = at_rest.held.iter().map(|held| {
         let now = held.at_rest.last().copied().unwrap_or(0);

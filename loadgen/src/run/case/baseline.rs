@@ -24,20 +24,20 @@ const ROUNDS: u32 = 10;
 const LEFT_FREE_BYTES: u64 = 512 << 20;
 
 impl CaseRun<'_> {
-    /// Measures the case's lists against their bytes, where its row wants it. A target that is
+    /// Measures the case's lists against their bytes, where its case wants it. A target that is
     /// somewhere else has no baseline: from this machine's loopback interface it would be no floor
     /// of theirs.
-    pub(super) async fn yardstick(
+    pub(super) async fn baseline(
         &self,
         clients: &Clients,
-        row: &ListCase,
+        case: &ListCase,
         running: &Running,
         meter: &Meter,
         measured: &mut Measured,
     ) -> Result<(), Early> {
         let bytes = measured.case.bytes;
         // An empty list has no bytes to send.
-        if self.spec.yardstick.is_none() || bytes == 0 || !self.target.spec.is_started() {
+        if self.spec.baseline.is_none() || bytes == 0 || !self.target.spec.is_started() {
             return Ok(());
         }
         let title = format!("{}/{}: baseline", self.target.name, self.spec.name());
@@ -50,17 +50,17 @@ impl CaseRun<'_> {
         let started = launcher.start_baseline(bytes);
         let started = self.unless_stopped(started).await?;
         let server = started.map_err(|e| Early::Failed(e.to_string()))?;
-        let rounds = self.interleaved(clients, row, running, meter, &server, bytes);
+        let rounds = self.interleaved(clients, case, running, meter, &server, bytes);
         let rounds = rounds.await;
         server.stop().await;
-        measured.case.yardstick = Baseline::of(bytes, rounds?);
+        measured.case.baseline = Baseline::of(bytes, rounds?);
         Ok(())
     }
 
     async fn interleaved(
         &self,
         clients: &Clients,
-        row: &ListCase,
+        case: &ListCase,
         running: &Running,
         meter: &Meter,
         server: &BaselineServer,
@@ -68,7 +68,7 @@ impl CaseRun<'_> {
     ) -> Result<Vec<BaselineRound>, Early> {
         let like = match (self.tier, self.reach(running).etcd) {
             (Tier::Etcd, Some(config)) => Like::Etcd(Box::new(config)),
-            _ => Like::Kube(row.asks.options),
+            _ => Like::Kube(case.asks.options),
         };
         let process = Process::new(server.pid())?;
         let baseline = BaselineClient::connect(&server.url, server.socket, like, bytes);

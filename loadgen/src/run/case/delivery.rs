@@ -1,4 +1,4 @@
-//! A row of deliveries: puts, one after the other, each of which must reach every watcher before
+//! A case of deliveries: puts, one after the other, each of which must reach every watcher before
 //! the next is sent.
 
 use std::num::NonZeroU32;
@@ -17,7 +17,7 @@ use crate::servers::running::Running;
 use crate::timeouts::in_time;
 use crate::to_result;
 
-/// Watchers where a row does not say.
+/// Watchers where a case does not say.
 const WATCHERS: u32 = 1_000;
 /// How long a put may take to reach all of them.
 const DELIVERED_WITHIN: Duration = Duration::from_secs(30);
@@ -25,7 +25,7 @@ const DELIVERED_WITHIN: Duration = Duration::from_secs(30);
 const VALUE_BYTES: usize = 100;
 
 impl CaseRun<'_> {
-    /// The measured part of a row of deliveries.
+    /// The measured part of a case of deliveries.
     pub(super) async fn deliveries(
         &self,
         reach: &Reach,

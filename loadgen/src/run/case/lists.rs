@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use load::driver::closed::{Clients, Done, Job, Verifier};
 use load::endpoint::Reach;
-use load::operation::list::restart::Restarts;
+use load::operation::list::attempts::Restarts;
 use load::operation::list::{ListCase, ListError};
 use load::record::LatencyHistogram;
 use load::verify::Found;
@@ -36,16 +36,16 @@ const FEW_FIRST_OBJECTS: u32 = 20;
 const FIRST_OBJECT_BESIDE_WITHIN: Duration = Duration::from_secs(20);
 
 impl CaseRun<'_> {
-    /// The measured part of a row of lists.
+    /// The measured part of a case of lists.
     pub(super) async fn lists(
         &self,
-        row: &ListCase,
+        case: &ListCase,
         reach: &Reach,
         verifier: Verifier,
         running: &mut Running,
         measured: &mut Measured,
     ) -> Result<(), Early> {
-        let clients = Clients::connect(self.clients(), row, reach, verifier);
+        let clients = Clients::connect(self.clients(), case, reach, verifier);
         let clients = self.unless_stopped(clients).await??;
         let mut meter = self.settled(running, measured).await?;
         let is_timed = self.rounds(&clients, &mut meter, running, measured).await?;
@@ -72,9 +72,9 @@ impl CaseRun<'_> {
                 }
                 Ok(times)
             };
-            self.drained(measured, list).await?;
+            self.unchecked(measured, list).await?;
         }
-        self.yardstick(&clients, row, running, &meter, measured)
+        self.baseline(&clients, case, running, &meter, measured)
             .await?;
         self.first_objects(&clients, measured).await
     }
@@ -195,8 +195,8 @@ impl CaseRun<'_> {
         Ok(is_timed)
     }
 
-    /// Why a slow reader cannot have its list: the server gives a request so much time, and no
-    /// more. Whatever else went wrong is a failure, and so is an end that comes sooner.
+    /// Returns why a slow reader cannot have its list: the server gives a request so much time, and
+    /// no more. Whatever else went wrong is a failure, and so is an end that comes sooner.
     fn too_slow(&self, lists: &Lists) -> Option<String> {
         let (after, bytes) = lists.cut_off?;
         if lists.cut_offs < lists.errors || after < LEAST_REQUEST_TIME {
@@ -248,7 +248,7 @@ impl CaseRun<'_> {
             return Ok(());
         }
         let mut lists = Lists::new();
-        let usual = match self.spec.beside.is_empty() {
+        let usual = match self.spec.background.is_empty() {
             true => FIRST_OBJECT_WITHIN,
             false => FIRST_OBJECT_BESIDE_WITHIN,
         };
@@ -377,7 +377,7 @@ impl Lists {
     }
 }
 
-/// Which part of the Kubernetes tier answered, by its own counters of the measured phase.
+/// Returns which part of the Kubernetes tier answered, by its own counters of the measured phase.
 pub(super) fn served_from(server: Option<&result::ServerFigures>) -> ServedFrom {
     let Some(server) = server else {
         return ServedFrom::Unknown;

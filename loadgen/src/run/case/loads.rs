@@ -25,7 +25,7 @@ use load::record::Live;
 use report::result::Outcome;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use workloads::scenario::{CaseSpec, LoadSpec, Operation, Start, Streams};
+use workloads::scenario::{LoadSpec, LoadsSpec, Operation, Start, Streams};
 use workloads::{DataSet, GeneratorShard, Tier};
 
 use self::figures::{Came, figures};
@@ -82,19 +82,19 @@ struct Share {
 const REMOVED_WITHIN: Duration = Duration::from_secs(600);
 
 impl CaseRun<'_> {
-    /// Why the target cannot have one of the case's lists; `None` when it may.
-    pub(super) fn refused_list(&self, row: &ListCase, running: &Running) -> Option<String> {
-        let mut lists = self.lists_of_case(row);
+    /// Returns why the target cannot have one of the case's lists; `None` when it may.
+    pub(super) fn refused_list(&self, case: &ListCase, running: &Running) -> Option<String> {
+        let mut lists = self.lists_of_case(case);
         lists.find_map(|list| target::refused(&list, running))
     }
 
-    /// The lists of the case, as rows of their own.
-    pub(super) fn lists_of_case(&self, row: &ListCase) -> impl Iterator<Item = ListCase> {
-        let loads = self.spec.case.iter().flat_map(|case| &case.load);
+    /// Returns the lists of the case, as cases of their own.
+    pub(super) fn lists_of_case(&self, case: &ListCase) -> impl Iterator<Item = ListCase> {
+        let loads = self.spec.loads.iter().flat_map(|case| &case.load);
         loads.filter_map(|load| match load.operation {
             Operation::List(strategy) => Some(ListCase {
                 strategy,
-                ..row.clone()
+                ..case.clone()
             }),
             Operation::Small(_) | Operation::Watch => None,
         })
@@ -103,7 +103,7 @@ impl CaseRun<'_> {
     /// The measured part of a case of several loads.
     pub(super) async fn loads(
         &self,
-        case: &CaseSpec,
+        case: &LoadsSpec,
         reach: &Reach,
         mut verifier: Verifier,
         running: &mut Running,
@@ -179,7 +179,7 @@ impl CaseRun<'_> {
         &self,
         number: u64,
         spec: &'a LoadSpec,
-        case: &CaseSpec,
+        case: &LoadsSpec,
         data: &Arc<DataSet>,
         reach: &Reach,
         verifier: &Verifier,
@@ -189,7 +189,7 @@ impl CaseRun<'_> {
             let etcd = reach.etcd.as_ref();
             etcd.ok_or_else(|| failed("the target has no etcd API".to_owned()))
         };
-        // Each load draws its own operations; the first has those of a row of its kind.
+        // Each load draws its own operations; the first has those of a case of its kind.
         let seed = data.spec().seed.wrapping_add(number << 32);
         let connections = spec.connections.map_or(1, std::num::NonZeroU32::get);
         let share = self.share_of_load(spec);
@@ -252,28 +252,28 @@ impl CaseRun<'_> {
                 Worker::Small(callers, calls)
             }
             Operation::List(strategy) => {
-                let mut row = ListCase {
+                let mut case = ListCase {
                     tier: case.tier,
                     strategy: *strategy,
-                    ..self.row()
+                    ..self.list_case()
                 };
                 let mut verifier = verifier.clone();
                 if let Some(nodes) = self.narrow(*strategy, &mut verifier).await? {
-                    row.asks.nodes = nodes;
+                    case.asks.nodes = nodes;
                 }
-                let clients = Clients::connect(share.clients, &row, reach, verifier);
+                let clients = Clients::connect(share.clients, &case, reach, verifier);
                 let clients = clients.await.map_err(|error| failed(error.to_string()))?;
                 let job = match spec.checked {
                     true => Job::List,
-                    false => Job::Drain,
+                    false => Job::ListUnchecked,
                 };
                 Worker::Lists(clients, job)
             }
             Operation::Watch if spec.tier() == Tier::Kube => {
                 let created = DeliveryWatchers::create_through_api(ApiWatching {
-                    row: ListCase {
+                    case: ListCase {
                         tier: Tier::Kube,
-                        ..self.row()
+                        ..self.list_case()
                     },
                     reach: reach.clone(),
                     count: spec.clients.get(),
@@ -321,11 +321,11 @@ impl CaseRun<'_> {
         })
     }
 
-    /// What the keys and leases begin with that a load makes, and where leases are noted that
-    /// nobody else revokes.
+    /// Returns what the keys and leases begin with that a load makes, and where leases are noted
+    /// that nobody else revokes.
     fn own(
         &self,
-        case: &CaseSpec,
+        case: &LoadsSpec,
         load: &LoadSpec,
         verifier: &Verifier,
     ) -> (String, Option<&Arc<GrantedLeases>>) {
@@ -337,7 +337,7 @@ impl CaseRun<'_> {
         (format!("{created}{}/{}/", case.name, load.name), leases)
     }
 
-    /// What of a load this generator has.
+    /// Returns what of a load this generator has.
     fn share_of_load(&self, spec: &LoadSpec) -> Share {
         let (clients, connections) = (spec.clients.get(), spec.connections);
         let of = connections.map_or(1, std::num::NonZeroU32::get);
@@ -363,7 +363,7 @@ impl CaseRun<'_> {
     /// Notes what each load came to; watchers are compared with what was written.
     async fn told(
         &self,
-        case: &CaseSpec,
+        case: &LoadsSpec,
         loads: &mut [Load<'_>],
         warm: &[Came],
         came: Vec<Came>,
@@ -430,7 +430,7 @@ impl CaseRun<'_> {
     }
 
     /// What the loads make of the case.
-    fn judge_loads(&self, case: &CaseSpec, measured: &mut Measured) -> Result<(), Early> {
+    fn judge_loads(&self, case: &LoadsSpec, measured: &mut Measured) -> Result<(), Early> {
         let loads = &measured.case.loads;
         let is_refused = |load: &report::result::Load| {
             let errors = load.error_samples.iter().map(String::as_str);
@@ -560,7 +560,7 @@ impl Load<'_> {
 
 /// Returns by how many requests the case's CPU time is divided: those of its only load. Of several
 /// loads, or of watchers, no request costs what the case does, and it is 0.
-fn priced_requests(case: &CaseSpec, requests: u64) -> u64 {
+fn priced_requests(case: &LoadsSpec, requests: u64) -> u64 {
     match &case.load[..] {
         [only] if !matches!(only.operation, Operation::Watch) => requests,
         _ => 0,

@@ -1,4 +1,4 @@
-//! What a row costs: memory and CPU of the servers that we started and of ourselves, and the
+//! What a case costs: memory and CPU of the servers that we started and of ourselves, and the
 //! servers' own counters.
 //!
 //! - [`remote`]: the same of a server that is not ours, by its own metrics
@@ -72,7 +72,7 @@ pub(super) struct PeakMemory {
     pub(super) above_idle: u64,
 }
 
-/// The meter of one row.
+/// The meter of one case.
 pub(super) struct Meter {
     servers: Vec<Metered>,
     /// A server that is not ours and tells its figures; then there are no `servers`.
@@ -189,7 +189,8 @@ impl Meter {
         }
     }
 
-    /// The servers' memory at its peak since [`Self::reset_peaks`]; `None` where none is ours.
+    /// Returns the servers' memory at its peak since [`Self::reset_peaks`]; `None` where none is
+    /// ours.
     pub(super) fn peak_of_warm_up(&mut self) -> Option<PeakMemory> {
         let peaks = self.peaks(false);
         let servers = self.servers.iter().zip(&peaks);
@@ -207,7 +208,7 @@ impl Meter {
         self.sampler = None;
     }
 
-    /// Why the server's figures are not known, where it could have told them.
+    /// Returns why the server's figures are not known, where it could have told them.
     pub(super) fn unmetered(&self) -> Option<&str> {
         self.unmetered.as_deref()
     }
@@ -273,7 +274,7 @@ impl Meter {
         Ok(())
     }
 
-    /// The servers, to be sampled.
+    /// Returns the servers, to be sampled.
     async fn watched(&self) -> Result<Vec<Watched>, ProcessError> {
         let mut watched = Vec::new();
         for server in &self.servers {

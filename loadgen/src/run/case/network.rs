@@ -1,4 +1,4 @@
-//! The network that a row asks for: its clients reach the servers through a relay.
+//! The network that a case asks for: its clients reach the servers through a relay.
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ use workloads::scenario::Network;
 use super::{CaseRun, Early};
 
 impl CaseRun<'_> {
-    /// The same servers by way of the row's network, and the relays that must be kept for it.
+    /// The same servers by way of the case's network, and the relays that must be kept for it.
     pub(super) async fn through_network(
         &self,
         mut reach: Reach,
@@ -37,7 +37,7 @@ impl CaseRun<'_> {
     }
 }
 
-/// An endpoint by way of a relay.
+/// Returns an endpoint by way of a relay.
 async fn relayed(endpoint: &Uri, network: Network) -> Result<(Uri, Shaper), Early> {
     if endpoint.scheme_str() != Some("http") || endpoint.path() != "/" {
         return Err(Early::NotApplicable(format!(

@@ -75,7 +75,7 @@ mod tests {
 
     use super::*;
     use load::operation::list::ClientCost;
-    use load::operation::list::restart::Restarts;
+    use load::operation::list::attempts::Restarts;
     use report::result::{ClientFigures, MachineLoad, Outcome};
 
     fn done(cpu_ms: u64, rss_peak: u64) -> Done {
@@ -95,7 +95,7 @@ mod tests {
         }
     }
 
-    /// A case whose generator had these figures.
+    /// Returns a case whose generator had these figures.
     fn case(client: ClientFigures, others_cpu_part: Option<f64>) -> Case {
         let outcome = Outcome::Measured;
         let mut case = Case::new("pods", "bench", Tier::Etcd, "clientv3:stream", outcome);

@@ -1,4 +1,4 @@
-//! A row of small requests: in a closed or an open loop, or searched for its highest rate.
+//! A case of small requests: in a closed or an open loop, or searched for its highest rate.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -45,7 +45,7 @@ pub(super) const READ_BACK_WITHIN: Duration = Duration::from_secs(60);
 const KEPT_ERRORS: usize = 5;
 
 impl CaseRun<'_> {
-    /// The measured part of a row of small requests.
+    /// The measured part of a case of small requests.
     pub(super) async fn requests(
         &self,
         reach: &Reach,
@@ -215,11 +215,11 @@ impl CaseRun<'_> {
         verifier: &Verifier,
         measured: &mut Measured,
     ) -> Result<(), Early> {
-        let row = ListCase {
+        let case = ListCase {
             strategy: Strategy::Paged(PAGE),
-            ..self.row()
+            ..self.list_case()
         };
-        let clients = Clients::connect(1, &row, reach, verifier.clone());
+        let clients = Clients::connect(1, &case, reach, verifier.clone());
         let clients = self.unless_stopped(clients).await??;
         for done in self.unless_stopped(clients.round(Job::List)).await? {
             if let Some((_, Some(found))) = done.result? {
@@ -266,7 +266,7 @@ pub(super) fn describe(case: &mut Case, tally: &Tally) {
     case.error_samples = most_frequent(&tally.error_counts);
 }
 
-/// The most frequent error texts, a few of them.
+/// Returns the most frequent error texts, a few of them.
 pub(super) fn most_frequent(counts: &HashMap<String, u64>) -> Vec<String> {
     let mut errors: Vec<_> = counts.iter().collect();
     errors.sort_by(|a, b| b.1.cmp(a.1).then_with(|| a.0.cmp(b.0)));
@@ -274,8 +274,8 @@ pub(super) fn most_frequent(counts: &HashMap<String, u64>) -> Vec<String> {
     texts.map(|(text, _)| text.clone()).collect()
 }
 
-/// Why a row's figures say nothing about the target; `None` when they do. A closed loop waits for
-/// its generator: only an empty one is spoiled.
+/// Returns why a case's figures say nothing about the target; `None` when they do. A closed loop
+/// waits for its generator: only an empty one is spoiled.
 fn spoiled(tally: &Tally) -> Option<String> {
     if tally.requests == 0 {
         let reason = "not one request was sent: none was due at this rate in this time";
@@ -287,35 +287,35 @@ fn spoiled(tally: &Tally) -> Option<String> {
     stall_of(tally).or_else(|| late(tally))
 }
 
-/// How long the generator was kept from its CPU, where that is too long.
+/// Returns how long the generator was kept from its CPU, where that is too long.
 pub(super) fn stall_of(tally: &Tally) -> Option<String> {
     let stall_ms = tally.stall.as_secs_f64() * 1e3;
     (stall_ms > STALL_MS).then(|| format!("the generator lost its CPU for {stall_ms:.0} ms"))
 }
 
-/// Whether a target did not keep the rate of an open loop. Its times then grow for as long as the
-/// load lasts. Held against what was due in `duration`, which was sent, and not against the mean
-/// rate: a few random arrivals are seldom as many as the mean.
+/// Returns whether a target did not keep the rate of an open loop. Its times then grow for as long
+/// as the load lasts. Held against what was due in `duration`, which was sent, and not against the
+/// mean rate: a few random arrivals are seldom as many as the mean.
 pub(super) fn is_saturated(tally: &Tally, duration: Duration) -> bool {
     let answered = tally.requests.saturating_sub(tally.errors) as f64;
     let due = tally.requests as f64 / duration.as_secs_f64();
     tally.overrun || answered / tally.elapsed.as_secs_f64() < KEPT_PART * due
 }
 
-/// Whether all that failed was refused for the load, and so not done.
+/// Returns whether all that failed was refused for the load, and so not done.
 fn is_refused_at_once(tally: &Tally) -> bool {
     let mut errors = tally.error_counts.keys();
     errors.all(|error| error.contains(REFUSED))
 }
 
-/// Whether all that failed did so for the load.
+/// Returns whether all that failed did so for the load.
 fn is_refused(tally: &Tally) -> bool {
     let errors = tally.error_counts.keys().map(String::as_str);
     is_of_the_load(tally.requests, tally.errors, errors)
 }
 
-/// Whether requests failed since there were too many: refused, or still waiting when most had been
-/// answered. A target that answers next to nothing hangs.
+/// Returns whether requests failed since there were too many: refused, or still waiting when most
+/// had been answered. A target that answers next to nothing hangs.
 pub(super) fn is_of_the_load<'a>(
     requests: u64,
     failed: u64,
@@ -325,10 +325,10 @@ pub(super) fn is_of_the_load<'a>(
     errors.all(|error| error.contains(REFUSED) || error.starts_with(NO_ANSWER) && mostly_answered)
 }
 
-/// Why the median of an open loop is the generator's rather than the target's. Between the intended
-/// start and sending lies what the generator was late by: one that is never late would have seen a
-/// latency between that from sending and that from the intended start. Both are reported of each
-/// quantile.
+/// Returns why the median of an open loop is the generator's rather than the target's. Between the
+/// intended start and sending lies what the generator was late by: one that is never late would
+/// have seen a latency between that from sending and that from the intended start. Both are
+/// reported of each quantile.
 fn late(tally: &Tally) -> Option<String> {
     let latency = to_result::quantiles_ms(&tally.latency).p50?;
     let late = latency - to_result::quantiles_ms(&tally.service).p50?;
@@ -345,7 +345,7 @@ fn late(tally: &Tally) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A thousand requests that were each sent so late and answered within so long.
+    /// Returns a thousand requests that were each sent so late and answered within so long.
     fn tally(late_us: u64, service_us: u64, stall_ms: u64) -> Tally {
         let mut tally = Tally {
             requests: 1_000,

@@ -38,7 +38,7 @@ impl Live<'_> {
         reshard: Reshard,
         meter: &Meter,
     ) -> Result<Reshared, Early> {
-        let (plan, row) = (&self.workers.plan, &self.workers.rows[0]);
+        let (plan, case) = (&self.workers.plan, &self.workers.cases[0]);
         let Some(distribution) = &self.workers.distribution else {
             let reason = "which hashes the objects have is not known".to_owned();
             return Err(Early::NotApplicable(reason));
@@ -48,7 +48,7 @@ impl Live<'_> {
             Reshard::Give => plan.grown(distribution),
         };
         // A process that starts is no part of it.
-        self.followers.join(row, self.reach).await?;
+        self.followers.join(case, self.reach).await?;
         let (begun, cpu_before) = (Instant::now(), meter.cpu());
         let seen = self.followers.pause().await?;
         let revision = seen.into_iter().max().unwrap_or_default();
@@ -77,7 +77,7 @@ impl Live<'_> {
 }
 
 impl Reshared {
-    /// What each worker held at the revision.
+    /// Returns what each worker held at the revision.
     pub(super) fn held(&self) -> impl Iterator<Item = &HashMap<u64, Held>> {
         self.taken.iter().map(|taken| &taken.held)
     }

@@ -158,7 +158,8 @@ impl CaseRun<'_> {
     }
 }
 
-/// What a trial showed. Failed requests and those without a response are slower than any objective.
+/// Returns what a trial showed. Failed requests and those without a response are slower than any
+/// objective.
 fn judge(objective: Objective, tally: &Tally, duration: Duration) -> Verdict {
     let may_miss = 1.0 - objective.quantile;
     let missing = |histogram: &LatencyHistogram| {
@@ -179,7 +180,7 @@ fn judge(objective: Objective, tally: &Tally, duration: Duration) -> Verdict {
     }
 }
 
-/// How many of the times are longer than `limit`.
+/// Returns how many of the times are longer than `limit`.
 fn above(histogram: &LatencyHistogram, limit: Duration) -> u64 {
     let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
     let within = histogram.histogram_ns().count_between(0, limit_ns);
@@ -270,7 +271,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// A second of 1,000 requests, `slow` of which took 20 ms, sent late by `late`.
+    /// Returns a second of 1,000 requests, `slow` of which took 20 ms, sent late by `late`.
     fn tally(slow: u64, late: Duration) -> Tally {
         let mut tally = Tally {
             requests: 1_000,

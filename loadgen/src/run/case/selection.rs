@@ -1,4 +1,4 @@
-//! What a row's lists hold of its objects: those that a selector selects, or only keys.
+//! What a case's lists hold of its objects: those that a selector selects, or only keys.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A row of workers that watch the objects together while they are written.
+//! A case of workers that watch the objects together while they are written.
 //!
 //! First the state, as often as lists are repeated: the time until the last worker has its
 //! bookmark, and whether all of them together hold the data set. Then objects are written, one
@@ -28,24 +28,24 @@ use crate::progress::Counted;
 use crate::servers::running::Running;
 use crate::to_result;
 
-/// Writes a second where neither the row nor its scenario says.
+/// Writes a second where neither the case nor its scenario says.
 const WRITES_PER_S: f64 = 1_000.0;
 /// The worker that loses its connection.
 const RECONNECTS: usize = 0;
 
 impl CaseRun<'_> {
-    /// The measured part of a row of sharded watches.
+    /// The measured part of a case of sharded watches.
     pub(super) async fn sharded_watch(
         &self,
-        row: &ListCase,
+        case: &ListCase,
         reach: &Reach,
         verifier: &Verifier,
         running: &mut Running,
         measured: &mut Measured,
     ) -> Result<(), Early> {
-        let mut workers = self.workers(row).await?;
+        let mut workers = self.workers(case).await?;
         if self.strategy().workers().is_none() {
-            workers.rows.clear();
+            workers.cases.clear();
         }
         let (Some(etcd), Some(data), Some(expected), Some(inventory)) = (
             &reach.etcd,
@@ -57,7 +57,7 @@ impl CaseRun<'_> {
             return Err(Early::NotApplicable(reason));
         };
         self.probe_shard_info(&workers, reach).await?;
-        let followers = Followers::connect(&workers.rows, reach);
+        let followers = Followers::connect(&workers.cases, reach);
         let mut followers = self.unless_stopped(followers).await??;
         let writing = Writing {
             etcd: etcd.clone(),
@@ -70,12 +70,12 @@ impl CaseRun<'_> {
                 .rate
                 .or(self.scenario.rate)
                 .unwrap_or(WRITES_PER_S),
-            api: (self.spec.writes == Some(Writes::Patches)).then(|| (row.clone(), reach.clone())),
+            api: (self.spec.writes == Some(Writes::Patches)).then(|| (case.clone(), reach.clone())),
         };
         measured.case.offered_per_s = Some(writing.per_second);
 
         let mut meter = self.settled(running, measured).await?;
-        if workers.rows.is_empty() {
+        if workers.cases.is_empty() {
             return self.unwatched(&writing, &mut meter, measured).await;
         }
         let mut sharding = self.sharding(&workers);
@@ -102,11 +102,11 @@ impl CaseRun<'_> {
         let Strategy::WatchSharded(number) = self.strategy() else {
             return Ok(());
         };
-        let row = ListCase {
+        let case = ListCase {
             strategy: Strategy::Sharded(number),
-            ..workers.rows[0].clone()
+            ..workers.cases[0].clone()
         };
-        let mut lister = self.unless_stopped(row.connect(reach)).await??;
+        let mut lister = self.unless_stopped(case.connect(reach)).await??;
         match self.unless_stopped(lister.revision()).await? {
             Err(not_sharded @ ListError::NotSharded) => {
                 Err(Early::NotApplicable(not_sharded.to_string()))
@@ -152,7 +152,7 @@ impl CaseRun<'_> {
             }
             phase.advance(1);
         }
-        // The state's peak is the row's, too.
+        // The state's peak is the case's, too.
         meter.note_peak();
         let case = &mut measured.case;
         case.bytes = sharding.shards.iter().map(|shard| shard.bytes).sum();

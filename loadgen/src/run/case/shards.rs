@@ -1,4 +1,4 @@
-//! A row of workers that list the objects together: all at one revision, each its shard, until the
+//! A case of workers that list the objects together: all at one revision, each its shard, until the
 //! last one has it.
 //!
 //! The revision is what a consistent list of one object says, and that request is part of the time;
@@ -31,19 +31,19 @@ pub(super) use self::tally::summarise;
 use super::{CaseRun, Early, Measured, Source};
 use crate::servers::running::Running;
 
-/// The workers of a row and what each must hold.
+/// The workers of a case and what each must hold.
 pub(super) struct Workers {
     pub(super) plan: Plan,
     /// What the objects are, where they are ours.
     pub(super) inventory: Option<Arc<Inventory>>,
     pub(super) distribution: Option<Distribution>,
     /// What a worker lists, or watches.
-    pub(super) rows: Vec<ListCase>,
+    pub(super) cases: Vec<ListCase>,
 }
 
 impl CaseRun<'_> {
     /// Cuts the objects into shards.
-    pub(super) async fn workers(&self, row: &ListCase) -> Result<Workers, Early> {
+    pub(super) async fn workers(&self, case: &ListCase) -> Result<Workers, Early> {
         let number = self.strategy().workers().unwrap_or(NonZeroU32::MIN);
         let key = self.spec.shard_key.unwrap_or_default().into();
         let inventory = match (&self.source, self.data()) {
@@ -67,34 +67,34 @@ impl CaseRun<'_> {
             }
         };
         let by_server = self.strategy().server_shards();
-        let rows = plan.shards().iter().map(|shard| {
-            let mut row = row.clone();
-            row.asks.part = Some(Part {
+        let cases = plan.shards().iter().map(|shard| {
+            let mut case = case.clone();
+            case.asks.part = Some(Part {
                 shard: shard.clone(),
                 by_server,
             });
-            row
+            case
         });
         Ok(Workers {
-            rows: rows.collect(),
+            cases: cases.collect(),
             plan,
             inventory: inventory.map(Arc::new),
             distribution,
         })
     }
 
-    /// The measured part of a row of shards.
+    /// The measured part of a case of shards.
     pub(super) async fn shards(
         &self,
-        row: &ListCase,
+        case: &ListCase,
         reach: &Reach,
         verifier: Verifier,
         running: &mut Running,
         measured: &mut Measured,
     ) -> Result<(), Early> {
-        let workers = self.workers(row).await?;
-        let clients = workers.rows.iter().zip(workers.plan.shards());
-        let clients = clients.map(|(row, shard)| {
+        let workers = self.workers(case).await?;
+        let clients = workers.cases.iter().zip(workers.plan.shards());
+        let clients = clients.map(|(case, shard)| {
             let mut own = verifier.clone();
             // Each latest list is another shard's: they are compared here.
             own.latest = Arc::default();
@@ -102,16 +102,16 @@ impl CaseRun<'_> {
                 expected.fingerprint = inventory.expected(shard);
                 expected.revisions = None;
             }
-            (row.clone(), own)
+            (case.clone(), own)
         });
         let clients: Vec<_> = clients.collect();
         let clients = Clients::connect_each(clients, reach);
         let clients = self.unless_stopped(clients).await??;
         self.probe_shards(&clients).await?;
-        let whole = self.unsharded(row, reach, verifier.clone()).await?;
+        let whole = self.unsharded(case, reach, verifier.clone()).await?;
 
         let mut meter = self.settled(running, measured).await?;
-        let mut set = Set::new(workers.rows.len());
+        let mut set = Set::new(workers.cases.len());
         let rounds = Rounds {
             run: self,
             clients: &clients,
@@ -122,7 +122,7 @@ impl CaseRun<'_> {
         };
         rounds.measured(&mut set, &mut meter, measured).await?;
         let list = async |job| Ok(vec![rounds.timed(job).await?]);
-        self.drained(measured, list).await?;
+        self.unchecked(measured, list).await?;
         let turns = Turns {
             run: self,
             workers: &clients,
@@ -130,7 +130,7 @@ impl CaseRun<'_> {
         };
         // Where every worker lists everything, one costs what each costs.
         let alone = match self.strategy().server_shards() && self.care.is_none() {
-            true => turns.measured(workers.rows.len(), &meter).await?,
+            true => turns.measured(workers.cases.len(), &meter).await?,
             false => None,
         };
         let mut sharding = self.sharding(&workers);
@@ -154,21 +154,21 @@ impl CaseRun<'_> {
         }
     }
 
-    /// A client that lists everything: what shards are a part of, and what they must be together
-    /// where nobody else knows.
+    /// Returns a client that lists everything: what shards are a part of, and what they must be
+    /// together where nobody else knows.
     async fn unsharded(
         &self,
-        row: &ListCase,
+        case: &ListCase,
         reach: &Reach,
         verifier: Verifier,
     ) -> Result<Clients, Early> {
-        let clients = Clients::connect(1, row, reach, verifier);
+        let clients = Clients::connect(1, case, reach, verifier);
         Ok(self.unless_stopped(clients).await??)
     }
 
-    /// The row's own plan for one worker more.
+    /// Returns the case's own plan for one worker more.
     pub(super) fn replan(&self, workers: &Workers, distribution: &Distribution) -> Plan {
-        let number = u32::try_from(workers.rows.len()).unwrap_or(u32::MAX);
+        let number = u32::try_from(workers.cases.len()).unwrap_or(u32::MAX);
         let more = NonZeroU32::MIN.saturating_add(number);
         match self.spec.shard_plan.unwrap_or_default() {
             ShardPlan::Equal => Plan::equal(distribution.key(), more),
@@ -176,7 +176,7 @@ impl CaseRun<'_> {
         }
     }
 
-    /// What can be said of the shards before anything was listed.
+    /// Returns what can be said of the shards before anything was listed.
     pub(super) fn sharding(&self, workers: &Workers) -> Sharding {
         let name = |value: &dyn std::fmt::Debug| format!("{value:?}").to_lowercase();
         let number = self.strategy().workers().unwrap_or(NonZeroU32::MIN);

@@ -1,4 +1,4 @@
-//! Where a row's objects come from: what they are listed as, and how they get there.
+//! Where a case's objects come from: what they are listed as, and how they get there.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use load::driver::closed::Verifier;
 use load::operation::leases::GrantedLeases;
 use load::operation::list::{Asks, ListCase};
 use load::verify::Expected;
-use workloads::scenario::{CaseSpec, Http};
+use workloads::scenario::{Http, LoadsSpec};
 use workloads::{DataSet, Kind, Scenario};
 
 use super::{CaseRun, Early, Measured};
@@ -27,12 +27,12 @@ const REGISTRY: &str = "registry/";
 /// Where created keys lie, in its place.
 const CREATED: &str = "created/";
 
-/// Where a row's objects come from.
+/// Where a case's objects come from.
 #[derive(Debug, Clone)]
 pub(in crate::run) enum Source {
-    /// Fresh servers are seeded for this row alone.
+    /// Fresh servers are seeded for this case alone.
     Fresh(Arc<DataSet>),
-    /// An endpoint that was seeded for all its rows.
+    /// An endpoint that was seeded for all its cases.
     Seeded {
         data: Arc<DataSet>,
         root: String,
@@ -40,7 +40,7 @@ pub(in crate::run) enum Source {
         /// Leases of its loads, which are revoked in the end.
         leases: Arc<GrantedLeases>,
     },
-    /// A Kubernetes API into which it was loaded for all its rows.
+    /// A Kubernetes API into which it was loaded for all its cases.
     Loaded(Arc<Loaded>),
     /// Whatever is there.
     There { prefix: String },
@@ -53,7 +53,7 @@ pub(in crate::run) fn created_root(root: &str) -> String {
     format!("{beside}{CREATED}")
 }
 
-/// The resource that is listed on an existing API, in place of the scenario's data set.
+/// Returns the resource that is listed on an existing API, in place of the scenario's data set.
 pub(in crate::run) fn resource_there(scenario: &Scenario, data_set: &str) -> &'static str {
     let mut specs = scenario.data_sets.iter();
     match specs.find(|spec| spec.name == data_set) {
@@ -63,7 +63,7 @@ pub(in crate::run) fn resource_there(scenario: &Scenario, data_set: &str) -> &'s
 }
 
 impl CaseRun<'_> {
-    /// The data set, where it is ours.
+    /// Returns the data set, where it is ours.
     pub(in crate::run) fn data(&self) -> Option<&Arc<DataSet>> {
         match &self.source {
             Source::Fresh(data) | Source::Seeded { data, .. } => Some(data),
@@ -72,8 +72,8 @@ impl CaseRun<'_> {
         }
     }
 
-    /// What is listed, and as what.
-    pub(super) fn row(&self) -> ListCase {
+    /// Returns what is listed, and as what.
+    pub(super) fn list_case(&self) -> ListCase {
         let below =
             |root: &str, data: &DataSet| (format!("{root}{}", data.prefix()), data.prefix());
         let (prefix, resource) = match &self.source {
@@ -96,8 +96,8 @@ impl CaseRun<'_> {
                 read_per_s: self.spec.read_per_s.map(|size| size.0),
             },
         );
-        let case = self.spec.case.as_ref();
-        asks.ignores_made = case.is_some_and(CaseSpec::writes_through_api);
+        let case = self.spec.loads.as_ref();
+        asks.ignores_made = case.is_some_and(LoadsSpec::writes_through_api);
         if let Source::Loaded(loaded) = &self.source {
             asks.namespace.clone_from(&loaded.only_namespace);
             asks.own_namespaces = Some(loaded.names_begin.clone());

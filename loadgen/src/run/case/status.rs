@@ -20,7 +20,7 @@ use crate::progress::Phase;
 use crate::servers::running::Running;
 
 impl CaseRun<'_> {
-    /// A load of this row, for those who look while it runs.
+    /// Returns a load of this case, for those who look while it runs.
     pub(super) fn live(&self, load: &str, operation: &str) -> LiveLoad {
         self.progress.loads().add(Labels {
             scenario: self.scenario.name.clone(),
@@ -126,7 +126,7 @@ async fn tell(phase: Phase, loads: Vec<LiveLoad>, mut servers: Vec<Server>) {
     }
 }
 
-/// What a load did in these seconds.
+/// Returns what a load did in these seconds.
 fn of_load(name: &str, came: &Counts, due: Option<f64>, seconds: f64) -> String {
     let per_second = |count: f64| Quantity::PerSecond(count / seconds);
     if came.events() > 0 {

@@ -1,4 +1,4 @@
-//! When the phases of a row were, and the times that are kept of them.
+//! When the phases of a case were, and the times that are kept of them.
 
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,7 @@ impl Measured {
         });
     }
 
-    /// Keeps those that are the row's own.
+    /// Keeps those that are the case's own.
     pub(super) fn keep_latency(&mut self, span: Span, latency: LatencyHistogram) {
         self.case.latency_ms = (latency.n() > 0).then(|| to_result::quantiles_ms(&latency));
         self.keep("latency", span, latency);

@@ -14,8 +14,8 @@ impl CaseRun<'_> {
     /// Makes as many rounds of one checked and one unchecked list as were measured, in alternating
     /// order; `list` does one of them and answers what each client took. Below [`LEAST_ROUNDS`],
     /// which say nothing of checking, unchecked lists only. The measured phase is over: none of it
-    /// is in the row's own figures.
-    pub(super) async fn drained(
+    /// is in the case's own figures.
+    pub(super) async fn unchecked(
         &self,
         measured: &mut Measured,
         list: impl AsyncFn(Job) -> Result<Vec<Duration>, Early>,
@@ -25,25 +25,27 @@ impl CaseRun<'_> {
             return Ok(());
         }
         let begun = Instant::now();
-        let mut drained = LatencyHistogram::default();
+        let mut unchecked = LatencyHistogram::default();
         let mut ratios = Vec::new();
         let says_something = self.repeats() as usize >= LEAST_ROUNDS;
         for number in 0..self.repeats() {
-            let drains = if says_something {
+            let unchecked_lists = if says_something {
                 let checks_first = number.is_multiple_of(2);
-                let (checks, drains) =
-                    by_turns(checks_first, list(Job::List), list(Job::Drain)).await?;
-                ratios.push(slowest(&checks) / slowest(&drains));
-                drains
+                let (checks, unchecked_lists) =
+                    by_turns(checks_first, list(Job::List), list(Job::ListUnchecked)).await?;
+                ratios.push(slowest(&checks) / slowest(&unchecked_lists));
+                unchecked_lists
             } else {
-                list(Job::Drain).await?
+                list(Job::ListUnchecked).await?
             };
-            drains.iter().for_each(|&time| drained.record(time));
+            unchecked_lists
+                .iter()
+                .for_each(|&time| unchecked.record(time));
         }
         let case = &mut measured.case;
-        case.null_sink_ms = Some(to_result::quantiles_ms(&drained));
+        case.null_sink_ms = Some(to_result::quantiles_ms(&unchecked));
         case.mark_client_limited(&ratios);
-        measured.keep("null_sink", self.since(begun), drained);
+        measured.keep("null_sink", self.since(begun), unchecked);
         Ok(())
     }
 }

@@ -46,7 +46,7 @@ impl Lists {
         self.peaks.extend(peak);
     }
 
-    /// Whether the last three took the same time and none of them raised the peak.
+    /// Returns whether the last three took the same time and none of them raised the peak.
     fn stand_still(&self) -> bool {
         let Some(times) = self.times.last_chunk::<AGREEING>() else {
             return false;
@@ -65,7 +65,7 @@ impl Lists {
         highest(&self.peaks) <= before + may_grow
     }
 
-    /// Whether there is to be another one, where the scenario wants at least `least`.
+    /// Returns whether there is to be another one, where the scenario wants at least `least`.
     fn wants_more(&self, least: usize, elapsed: Duration) -> bool {
         let n = self.times.len();
         n < least || !self.stand_still() && n < MOST_LISTS && elapsed < MOST_TIME

@@ -1,4 +1,4 @@
-//! The part of a row in which objects are written: how it is metered, and rows in which nobody
+//! The part of a case in which objects are written: how it is metered, and cases in which nobody
 //! watches meanwhile, the baseline of those in which somebody does.
 
 use std::time::{Duration, Instant};
@@ -56,12 +56,12 @@ impl CaseRun<'_> {
         Ok((span, done?))
     }
 
-    /// How long objects are written.
+    /// Returns how long objects are written.
     pub(super) fn writes_for(&self) -> Duration {
         self.spec.duration.unwrap_or(self.scenario.duration)
     }
 
-    /// How well the writers kept their pace; a row whose writers did not is invalid.
+    /// How well the writers kept their pace; a case whose writers did not is invalid.
     pub(super) fn note_pace(&self, ledger: &Ledger, case: &mut Case) {
         let per_s = ledger.writes.len() as f64 / ledger.elapsed.as_secs_f64();
         case.requests_per_s = Some(per_s);

@@ -84,8 +84,8 @@ impl Endpoint {
         })
     }
 
-    /// What it says that it is: one line. `yes` consents to a user whom a Kubernetes API does not
-    /// limit.
+    /// Returns what it says that it is: one line. `yes` consents to a user whom a Kubernetes API
+    /// does not limit.
     ///
     /// # Errors
     /// In one line, where it does not say so, has an alarm, or consent is needed.
@@ -115,7 +115,7 @@ impl Endpoint {
         }
     }
 
-    /// What is to be listed, without listing it.
+    /// Returns what is to be listed, without listing it.
     ///
     /// # Errors
     /// In one line, where it does not answer or refuses.
@@ -149,13 +149,13 @@ impl Endpoint {
         self.vitals.as_ref().map(Vitals::resident)
     }
 
-    /// Why its memory cannot be watched, if so: one line.
+    /// Returns why its memory cannot be watched, if so: one line.
     pub(super) fn unmetered(&self) -> Option<String> {
         let reason = self.unmetered.as_ref()?;
         Some(format!("its memory cannot be watched: {reason}"))
     }
 
-    /// What the canary reads and looks at.
+    /// Returns what the canary reads and looks at.
     pub(super) fn watched(self) -> (Read, Option<Vitals>) {
         let read = match self.kind {
             Kind::Etcd { client, key, .. } => Read::Etcd { client, key },

@@ -167,7 +167,7 @@ impl Seeded {
     }
 }
 
-/// What is said of leases that could not be revoked.
+/// Returns what is said of leases that could not be revoked.
 pub(in crate::run) fn leases_left(error: &EtcdError) -> String {
     format!("leases of loads may be left, for an hour at most: {error}")
 }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
 use workloads::scenario::LoadSpec;
-use workloads::{DataSet, RowSpec, Scenario, SmallRequest, Strategy, Tier};
+use workloads::{CaseSpec, DataSet, Scenario, SmallRequest, Strategy, Tier};
 
 use super::endpoint::Endpoint;
 use crate::exit::Failure;
@@ -154,41 +154,41 @@ impl Surveyed {
     pub(in crate::run) fn in_order<'s>(
         &self,
         scenario: &'s Scenario,
-    ) -> Vec<(Tier, &'s RowSpec, Cost, Option<String>)> {
+    ) -> Vec<(Tier, &'s CaseSpec, Cost, Option<String>)> {
         let mut spent = 0;
         let mut cases: Vec<_> = scenario
-            .rows
+            .cases
             .all()
-            .map(|(tier, row)| {
-                let cost = Cost::of(tier, row, clients_of(scenario, row), &self.census);
-                (tier, row, cost)
+            .map(|(tier, case)| {
+                let cost = Cost::of(tier, case, clients_of(scenario, case), &self.census);
+                (tier, case, cost)
             })
             .collect();
         cases.sort_by_key(|(_, _, cost)| cost.order());
-        let judged = cases.into_iter().map(|(tier, row, cost)| {
-            let rounds = rounds_of(scenario, row);
-            let refused =
-                makes_keys(row).or_else(|| self.allowed.refuse(&cost, rounds, spent, &self.memory));
+        let judged = cases.into_iter().map(|(tier, case, cost)| {
+            let rounds = rounds_of(scenario, case);
+            let refused = makes_keys(case)
+                .or_else(|| self.allowed.refuse(&cost, rounds, spent, &self.memory));
             if refused.is_none() {
                 spent += cost.round.unwrap_or(0) * rounds;
             }
-            (tier, row, cost, refused)
+            (tier, case, cost, refused)
         });
         judged.collect()
     }
 
-    /// What would be done with each case: one line.
+    /// Returns what would be done with each case: one line.
     pub(in crate::run) fn shown(&self, target: &Target, scenario: &Scenario) -> Vec<String> {
         let cases = self.in_order(scenario).into_iter();
         let cases = cases.filter(|(tier, ..)| target.spec.lacks(*tier).is_none());
         cases
-            .map(|(tier, row, cost, refused)| {
-                let name = row.name();
+            .map(|(tier, case, cost, refused)| {
+                let name = case.name();
                 if let Some(reason) = refused {
                     return format!("{tier}/{name}: N/A: {reason}");
                 }
                 let peak = cost.peak.map(Quantity::bytes);
-                let rounds = rounds_of(scenario, row);
+                let rounds = rounds_of(scenario, case);
                 let reads = cost.round.map(|round| Quantity::bytes(round * rounds));
                 format!(
                     "{tier}/{name}: reads {} in {rounds} rounds, takes up to {} of the server's memory ({})",
@@ -275,14 +275,14 @@ impl Precautions {
     }
 
     /// Cases from the cheapest to the most expensive.
-    pub(in crate::run) fn in_order<'s>(&self, scenario: &'s Scenario) -> Vec<(Tier, &'s RowSpec)> {
-        let rows = scenario.rows.all();
-        let mut rows: Vec<_> = rows.collect();
-        rows.sort_by_key(|(tier, row)| self.cost(scenario, *tier, row).order());
-        rows
+    pub(in crate::run) fn in_order<'s>(&self, scenario: &'s Scenario) -> Vec<(Tier, &'s CaseSpec)> {
+        let cases = scenario.cases.all();
+        let mut cases: Vec<_> = cases.collect();
+        cases.sort_by_key(|(tier, case)| self.cost(scenario, *tier, case).order());
+        cases
     }
 
-    /// What stops a case on this endpoint.
+    /// Returns what stops a case on this endpoint.
     pub(in crate::run) fn stop(&self) -> &CancellationToken {
         &self.stop
     }
@@ -292,27 +292,27 @@ impl Precautions {
         self.allowed.pause.min(Duration::from_secs(1))
     }
 
-    /// Why a case must not begin; `None` where it may. From then on the server's memory may grow by
-    /// what it takes.
+    /// Returns why a case must not begin; `None` where it may. From then on the server's memory may
+    /// grow by what it takes.
     pub(in crate::run) fn refuse(
         &self,
         scenario: &Scenario,
         tier: Tier,
-        row: &RowSpec,
+        case: &CaseSpec,
     ) -> Option<String> {
         if let Some(reason) = self.stopped() {
             return Some(format!("not begun, since the run was stopped: {reason}"));
         }
         if !self.is_named
-            && let Strategy::ClientFiltered(_) | Strategy::WatchClientFiltered(_) = row.strategy
+            && let Strategy::ClientFiltered(_) | Strategy::WatchClientFiltered(_) = case.strategy
         {
             return Some(NOT_NAMED.to_owned());
         }
-        if let Some(reason) = makes_keys(row) {
+        if let Some(reason) = makes_keys(case) {
             return Some(reason);
         }
-        let cost = self.cost(scenario, tier, row);
-        let rounds = rounds_of(scenario, row);
+        let cost = self.cost(scenario, tier, case);
+        let rounds = rounds_of(scenario, case);
         let spent = self.spent.load(Ordering::Relaxed);
         let refused = self.allowed.refuse(&cost, rounds, spent, &self.memory);
         if refused.is_none() {
@@ -350,7 +350,7 @@ impl Precautions {
         }
     }
 
-    /// Why nothing may be listed any more, if so.
+    /// Returns why nothing may be listed any more, if so.
     pub(in crate::run) fn stopped(&self) -> Option<&str> {
         let own = self.reason.get().map(String::as_str);
         self.canary.reason().or(own)
@@ -361,19 +361,20 @@ impl Precautions {
         self.stop.cancel();
     }
 
-    fn cost(&self, scenario: &Scenario, tier: Tier, row: &RowSpec) -> Cost {
-        Cost::of(tier, row, clients_of(scenario, row), &self.census)
+    fn cost(&self, scenario: &Scenario, tier: Tier, case: &CaseSpec) -> Cost {
+        Cost::of(tier, case, clients_of(scenario, case), &self.census)
     }
 }
 
-fn clients_of(scenario: &Scenario, row: &RowSpec) -> u32 {
-    row.clients
+fn clients_of(scenario: &Scenario, case: &CaseSpec) -> u32 {
+    case.clients
         .map_or(scenario.clients, std::num::NonZeroU32::get)
 }
 
-/// Why a case must not be had that makes keys of its own on an etcd; `None` where it makes none.
-fn makes_keys(row: &RowSpec) -> Option<String> {
-    let loads = row.case.iter().flat_map(|case| &case.load);
+/// Returns why a case must not be had that makes keys of its own on an etcd; `None` where it makes
+/// none.
+fn makes_keys(case: &CaseSpec) -> Option<String> {
+    let loads = case.loads.iter().flat_map(|case| &case.load);
     let mut requests = loads
         .filter(|load| load.tier() == Tier::Etcd)
         .flat_map(LoadSpec::small_requests);
@@ -382,14 +383,15 @@ fn makes_keys(row: &RowSpec) -> Option<String> {
 }
 
 /// Rounds of lists: those that are measured, and one before on somebody's endpoint.
-fn rounds_of(scenario: &Scenario, row: &RowSpec) -> u64 {
-    let measured = row
+fn rounds_of(scenario: &Scenario, case: &CaseSpec) -> u64 {
+    let measured = case
         .repeats
         .map_or(scenario.repeats, std::num::NonZeroU32::get);
     u64::from(measured) + u64::from(scenario.warmup.min(1))
 }
 
-/// Whether a list failed since the server is not well, rather than that its response was wrong.
+/// Returns whether a list failed since the server is not well, rather than that its response was
+/// wrong.
 fn is_distress(error: &ListError) -> bool {
     match error {
         ListError::Etcd(EtcdError::Status { code, .. }) => matches!(

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use anyhow::anyhow;
 use workloads::scenario::{LoadSpec, Operation, Start};
-use workloads::{Driver, RowSpec, Scenario, Tier};
+use workloads::{CaseSpec, Driver, Scenario, Tier};
 
 use super::Together;
 use crate::cli::RunArgs;
@@ -41,7 +41,7 @@ pub(in crate::run) fn check(
             "{flag} is for loads, and --prefix lists what is there"
         ));
     }
-    let (scenario, tier, row) = match one_case(scenarios, targets) {
+    let (scenario, tier, case) = match one_case(scenarios, targets) {
         Ok(one) => one,
         Err(cases) => {
             return refused(format!(
@@ -49,15 +49,15 @@ pub(in crate::run) fn check(
             ));
         }
     };
-    let name = format!("{tier}/{}", row.name());
-    let is_load = matches!(row.strategy.driver(), Driver::Loads | Driver::Requests);
-    if !is_load || row.saturate.is_some() || !row.beside.is_empty() {
+    let name = format!("{tier}/{}", case.name());
+    let is_load = matches!(case.strategy.driver(), Driver::Loads | Driver::Requests);
+    if !is_load || case.saturate.is_some() || !case.background.is_empty() {
         return refused(format!(
             "{flag} is for small requests and for cases of loads, and `{name}` is neither: lists are a load as well, {{ list = \"stream\" }}"
         ));
     }
     if !shard.is_whole() {
-        shared(together, scenario, row, targets, args)?;
+        shared(together, scenario, case, targets, args)?;
     }
     match start_at.map(|at| at.duration_since(SystemTime::now())) {
         None | Some(Ok(_)) => Ok(()),
@@ -68,18 +68,18 @@ pub(in crate::run) fn check(
     }
 }
 
-/// The only case of a run, or how many there are.
+/// Returns the only case of a run, or how many there are.
 fn one_case<'a>(
     scenarios: &'a [Scenario],
     targets: &[Target],
-) -> Result<(&'a Scenario, Tier, &'a RowSpec), usize> {
-    let of = |scenario: &Scenario| scenario.data_sets.len() * scenario.rows.all().count();
+) -> Result<(&'a Scenario, Tier, &'a CaseSpec), usize> {
+    let of = |scenario: &Scenario| scenario.data_sets.len() * scenario.cases.all().count();
     let cases = scenarios.iter().map(of).sum::<usize>() * targets.len();
     let mut all = scenarios.iter().flat_map(|scenario| {
         scenario
-            .rows
+            .cases
             .all()
-            .map(move |(tier, row)| (scenario, tier, row))
+            .map(move |(tier, case)| (scenario, tier, case))
     });
     match (cases, all.next()) {
         (1, Some(one)) => Ok(one),
@@ -91,7 +91,7 @@ fn one_case<'a>(
 fn shared(
     together: Together,
     scenario: &Scenario,
-    row: &RowSpec,
+    case: &CaseSpec,
     targets: &[Target],
     args: &RunArgs,
 ) -> Result<(), Failure> {
@@ -124,9 +124,9 @@ fn shared(
             "--shard needs an etcd without keys, since several generators are too much load for one in use; so --seed-data does not go with it".to_owned(),
         );
     }
-    let parts: Vec<Parts> = match &row.case {
+    let parts: Vec<Parts> = match &case.loads {
         Some(case) => case.load.iter().map(parts_of_load).collect(),
-        None => vec![parts_of_row(scenario, row)],
+        None => vec![parts_of_case(scenario, case)],
     };
     let too_few = parts
         .into_iter()
@@ -155,16 +155,16 @@ fn parts_of_load(load: &LoadSpec) -> Parts {
     (load.name.clone(), what, count)
 }
 
-fn parts_of_row(scenario: &Scenario, row: &RowSpec) -> Parts {
-    let clients = row.clients.map(std::num::NonZeroU32::get);
+fn parts_of_case(scenario: &Scenario, case: &CaseSpec) -> Parts {
+    let clients = case.clients.map(std::num::NonZeroU32::get);
     let clients = ("clients", clients.unwrap_or(scenario.clients));
-    let connections = row.connections.map_or(1, std::num::NonZeroU32::get);
+    let connections = case.connections.map_or(1, std::num::NonZeroU32::get);
     let connections = ("connections", connections);
-    let (what, count) = match row.profile(scenario.rate) {
+    let (what, count) = match case.profile(scenario.rate) {
         Some(_) => connections,
         None => fewer(clients, connections),
     };
-    (row.name(), what, count)
+    (case.name(), what, count)
 }
 
 fn fewer(one: (&'static str, u32), other: (&'static str, u32)) -> (&'static str, u32) {

@@ -169,7 +169,7 @@ async fn ask_once(keys: &Keys, generator: u32, number: u32) -> Result<Try, EtcdE
     }
 }
 
-/// The time that was told for the try of this number; `None` where it was for another.
+/// Returns the time that was told for the try of this number; `None` where it was for another.
 fn told(value: &[u8], number: u32) -> Option<SystemTime> {
     let (told_for, nanos) = std::str::from_utf8(value).ok()?.split_once(' ')?;
     let is_for_it = told_for.parse() == Ok(number);

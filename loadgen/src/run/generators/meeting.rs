@@ -248,7 +248,7 @@ impl Meeting {
         Ok((meeting, expected))
     }
 
-    /// How far the clock is ahead of the first generator's.
+    /// Returns how far the clock is ahead of the first generator's.
     pub(in crate::run) fn clock(&self) -> ClockDifference {
         self.clock
     }
@@ -386,7 +386,7 @@ impl Meeting {
         Ok(said.await?)
     }
 
-    /// The generators that have not said `what`.
+    /// Returns the generators that have not said `what`.
     async fn without(&self, what: &str) -> Result<Vec<u32>, MeetingError> {
         Ok(self.keys.without(what, self.shard.count()).await?)
     }

@@ -86,7 +86,7 @@ pub(super) async fn sample<K: Keys>(
     Ok(weighted(known))
 }
 
-/// A page, and the gap between its last key and `to`; `None` of a page without keys.
+/// Returns a page, and the gap between its last key and `to`; `None` of a page without keys.
 fn behind(page: Page, to: Vec<u8>) -> Option<Known> {
     let (last, _) = page.objects.last()?;
     let gap = Gap {
@@ -108,7 +108,7 @@ fn read(known: &[Known]) -> u64 {
     known.iter().flat_map(|(page, _)| &page.sizes).sum()
 }
 
-/// The gap with the most keys that has a middle, and that.
+/// Returns the gap with the most keys that has a middle, and that.
 fn widest(known: &[Known]) -> Option<(usize, Vec<u8>)> {
     let gaps = known.iter().enumerate();
     let gaps = gaps.filter(|(_, (_, gap))| gap.keys > 0);

@@ -62,7 +62,7 @@ pub async fn revoke(config: &ClientConfig, leases: Vec<i64>) -> Result<(), EtcdE
         .await
 }
 
-/// The keys below `root` that are named as those of loads are.
+/// Returns the keys below `root` that are named as those of loads are.
 async fn made(client: &Client, root: &str) -> Result<Vec<Bytes>, EtcdError> {
     let end = prefix_end(root.as_bytes());
     let mut next = root.as_bytes().to_vec();
@@ -89,16 +89,16 @@ async fn made(client: &Client, root: &str) -> Result<Vec<Bytes>, EtcdError> {
     }
 }
 
-/// Whether a key is `ROOT…/LANE/NUMBER`.
+/// Returns whether a key is `ROOT…/CONNECTION/NUMBER`.
 fn is_of_a_load(key: &[u8], root: &str) -> bool {
     let mut parts = key
         .strip_prefix(root.as_bytes())
         .unwrap_or_default()
         .rsplit(|byte| *byte == b'/');
-    let (number, lane) = (parts.next(), parts.next());
+    let (number, connection) = (parts.next(), parts.next());
     let is_number = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
     number.is_some_and(|number| number.len() >= DIGITS && is_number(number))
-        && lane.is_some_and(is_number)
+        && connection.is_some_and(is_number)
         && parts.next().is_some()
 }
 

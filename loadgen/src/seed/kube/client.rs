@@ -154,13 +154,13 @@ impl Reply {
         error_from_response(method.clone(), path, self.status, &self.body)
     }
 
-    /// A text of the answer's metadata, where it is an object in JSON.
+    /// Returns a text of the answer's metadata, where it is an object in JSON.
     pub(super) fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
 
-/// Whether the same request may well be granted a moment later.
+/// Returns whether the same request may well be granted a moment later.
 fn is_passing(status: StatusCode) -> bool {
     matches!(
         status,
@@ -172,7 +172,7 @@ fn is_passing(status: StatusCode) -> bool {
     )
 }
 
-/// The pause that a server asks for, in whole seconds.
+/// Returns the pause that a server asks for, in whole seconds.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
     text.parse().ok().map(Duration::from_secs)

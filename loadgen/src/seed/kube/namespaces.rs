@@ -75,7 +75,7 @@ pub struct Left {
     reason: Option<String>,
 }
 
-/// How somebody removes what we have not removed.
+/// Returns how somebody removes what we have not removed.
 fn by_hand(run: &str) -> String {
     format!("remove with: kubectl delete namespace -l {LABEL}={run}")
 }
@@ -86,7 +86,7 @@ fn because(reason: Option<&String>) -> String {
         .unwrap_or_default()
 }
 
-/// The first names, and how many more there are.
+/// Returns the first names, and how many more there are.
 fn listed(names: &[String]) -> String {
     let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>();
     let more = names.len().saturating_sub(NAMED);
@@ -113,7 +113,7 @@ impl Namespaces {
         }
     }
 
-    /// What all their names begin with.
+    /// Returns what all their names begin with.
     #[must_use]
     pub fn names_begin(&self) -> &str {
         &self.begin
@@ -125,7 +125,7 @@ impl Namespaces {
         &self.names
     }
 
-    /// The name, where there is one only.
+    /// Returns the name, where there is one only.
     pub(super) fn only(&self) -> Option<&str> {
         match self.names.as_slice() {
             [only] => Some(only),
@@ -139,7 +139,7 @@ impl Namespaces {
         self.names.get(i).map_or("", String::as_str)
     }
 
-    /// What is said where they stay.
+    /// Returns what is said where they stay.
     #[must_use]
     pub fn kept(&self) -> String {
         format!(
@@ -301,7 +301,7 @@ impl Namespaces {
     }
 }
 
-/// A namespace as it is; `None` when there is none.
+/// Returns a namespace as it is; `None` when there is none.
 async fn look(client: &mut Client, name: &str) -> Result<Option<Value>, KubeError> {
     let path = format!("/api/v1/namespaces/{name}");
     let good = [StatusCode::OK, StatusCode::NOT_FOUND];

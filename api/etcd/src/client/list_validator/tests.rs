@@ -37,7 +37,7 @@ fn frame(message: &impl Message) -> Vec<u8> {
     framed
 }
 
-/// A stream of chunks as etcd lays it out: header, more and count on the last one only.
+/// Returns a stream of chunks as etcd lays it out: header, more and count on the last one only.
 fn stream(value_lens: &[usize], chunk: usize) -> Vec<u8> {
     let kvs: Vec<_> = value_lens
         .iter()

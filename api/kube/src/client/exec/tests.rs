@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A folder with a plugin that does this.
+/// Returns a folder with a plugin that does this.
 fn plugin(script: &str) -> (TempDir, ExecPlugin) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("plugin");
@@ -27,7 +27,7 @@ fn named(command: &str, more: &str) -> ExecPlugin {
     serde_saphyr::from_str(&text).expect("a plugin")
 }
 
-/// What a plugin prints with this status.
+/// Returns what a plugin prints with this status.
 fn prints(status: &str) -> String {
     format!(
         r#"echo '{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{status}}}'"#

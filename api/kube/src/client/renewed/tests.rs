@@ -6,8 +6,8 @@ use super::super::access::Credentials;
 use super::super::config::Context;
 use super::*;
 
-/// A folder with a plugin that counts its runs and returns `token-N`, good for so many seconds
-/// from the beginning of 1970 or for ever.
+/// Returns a folder with a plugin that counts its runs and returns `token-N`, good for so many
+/// seconds from the beginning of 1970 or for ever.
 fn counting(folder: &Path, ends: Option<&str>) -> Credentials {
     let ends = ends.map_or_else(String::new, |ends| {
         format!(r#","expirationTimestamp":"{ends}""#)

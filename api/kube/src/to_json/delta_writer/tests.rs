@@ -19,7 +19,8 @@ fn pods(numbers: impl IntoIterator<Item = u64>) -> Vec<Vec<u8>> {
     numbers.into_iter().map(pod).collect()
 }
 
-/// A pod with so many finalizers; pods with another number of them cannot be its neighbours.
+/// Returns a pod with so many finalizers; pods with another number of them cannot be its
+/// neighbours.
 fn unlike_pod(finalizers: usize) -> Vec<u8> {
     let pod = serde_json::json!({"metadata": {"finalizers": vec!["f"; finalizers]}});
     let mut out = Vec::new();
@@ -88,7 +89,7 @@ fn a_long_object_is_no_base() {
     assert!(base_of(&writer_after(&[pod.clone(), pod.clone(), pod])).is_none());
 }
 
-/// A pod with these labels; empty keys are not written.
+/// Returns a pod with these labels; empty keys are not written.
 fn labelled(labels: &[(&str, &str)]) -> Vec<u8> {
     let mut metadata = Vec::new();
     put_bytes(&mut metadata, 1, b"name");

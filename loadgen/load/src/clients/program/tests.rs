@@ -11,7 +11,7 @@ async fn shell(script: &str) -> Result<ClientProgram, ProgramError> {
     ClientProgram::start("test", Path::new("/bin/sh"), &["-c".into(), script.into()]).await
 }
 
-/// A program that is ready, reads one command, and then does `script`.
+/// Returns a program that is ready, reads one command, and then does `script`.
 async fn ready(script: &str) -> ClientProgram {
     let script = format!(r#"echo '{{"ready":"test 1"}}'; read command; {script}"#);
     shell(&script).await.expect("it is ready")

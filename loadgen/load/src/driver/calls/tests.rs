@@ -10,7 +10,7 @@ use crate::driver::paused::{Connection, JumpingTimer, StallingServer, longer_tha
 use crate::operation::requests::About;
 use crate::record::LatencyHistogram;
 
-/// A connection to such a peer, which lives as long as the test's runtime.
+/// Returns a connection to such a peer, which lives as long as the test's runtime.
 async fn to_a_hanging_peer() -> PipelinedConnection {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("it is bound");
@@ -39,8 +39,8 @@ fn gets() -> Arc<Calls> {
     Calls::new(SmallRequest::Get, About::new(&data, "/")).into()
 }
 
-/// A run of ten years that is stopped after an hour; what it came to and when it ended, on a clock
-/// that jumps.
+/// Returns a run of ten years that is stopped after an hour; what it came to and when it ended, on
+/// a clock that jumps.
 async fn stopped_after_an_hour(pace: Pace) -> (Tally, Duration) {
     let mut connections = [to_a_hanging_peer().await];
     tokio::time::pause();
@@ -57,11 +57,11 @@ async fn stopped_after_an_hour(pace: Pace) -> (Tally, Duration) {
         run.stop.cancel();
     };
     let calls = gets();
-    let lanes = Lanes {
+    let numbers = ConnectionNumbers {
         shard: GeneratorShard::WHOLE,
         of_load: 1,
     };
-    let sent = all_lanes::<Alarm, _>(&mut connections, lanes.places(0), &*calls, &run);
+    let sent = all_connections::<Alarm, _>(&mut connections, numbers.places(0), &*calls, &run);
     let (tally, ()) = tokio::join!(sent, stop);
     (tally, begun.elapsed())
 }
@@ -92,19 +92,19 @@ async fn when_the_first_request_is_due_is_known_before_the_clock_starts() {
         stop: CancellationToken::new(),
         live: Arc::default(),
     };
-    let (calls, given_up, lane) = (gets(), Cell::new(false), Lane::default());
+    let (calls, given_up, next_due) = (gets(), Cell::new(false), NextDue::default());
     let place = Place {
         number: 0,
-        lanes: 1,
+        connections: 1,
         part: 0,
     };
-    let _driver = Driver::new(&*calls, &run, place, Instant::now(), &given_up, &lane);
-    assert!(lane.due().is_some_and(|due| due < run.duration));
+    let _driver = Driver::new(&*calls, &run, place, Instant::now(), &given_up, &next_due);
+    assert!(next_due.due().is_some_and(|due| due < run.duration));
 }
 
-/// A run of `duration` against a server that stalls, over so many connections.
-async fn against(server: &StallingServer, pace: Pace, duration: Duration, lanes: u32) -> Tally {
-    let mut connections: Vec<Connection> = (0..lanes).map(|_| Connection::default()).collect();
+/// Returns a run of `duration` against a server that stalls, over so many connections.
+async fn against(server: &StallingServer, pace: Pace, duration: Duration, count: u32) -> Tally {
+    let mut connections: Vec<Connection> = (0..count).map(|_| Connection::default()).collect();
     let run = Run {
         pace,
         waiting: Waiting::Sleep,
@@ -112,11 +112,11 @@ async fn against(server: &StallingServer, pace: Pace, duration: Duration, lanes:
         stop: CancellationToken::new(),
         live: Arc::default(),
     };
-    let places = Lanes {
+    let places = ConnectionNumbers {
         shard: GeneratorShard::WHOLE,
-        of_load: lanes,
+        of_load: count,
     };
-    all_lanes::<JumpingTimer, _>(&mut connections, places.places(0), server, &run).await
+    all_connections::<JumpingTimer, _>(&mut connections, places.places(0), server, &run).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,7 +148,7 @@ async fn a_stall_of_the_generator_is_in_times_from_the_intended_start_alone() {
     let run = against(&server, Pace::Open(Profile::Constant(1_000.0)), lasts, 4);
     let stall = async {
         sleep(Duration::from_secs(5)).await;
-        // The clock goes on and the lanes do not: nobody polls them.
+        // The clock goes on and the connections do not: nobody polls them.
         tokio::time::advance(Duration::from_millis(500)).await;
     };
     let (tally, ()) = tokio::join!(run, stall);

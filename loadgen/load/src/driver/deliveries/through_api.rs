@@ -18,7 +18,7 @@ use crate::record::{LatencyHistogram, Live};
 #[derive(Debug, Clone)]
 pub struct ApiWatching {
     /// The collection.
-    pub row: ListCase,
+    pub case: ListCase,
     /// Where.
     pub reach: Reach,
     /// How many.
@@ -37,14 +37,14 @@ pub(super) async fn watching(
     until: watch::Receiver<Option<Last>>,
 ) -> Result<Vec<Received>, DeliveryError> {
     let ApiWatching {
-        row,
+        case,
         reach,
         count,
         made,
         ..
     } = watching;
-    let revision = ApiWatch::current_revision(row, reach).await?;
-    let begun = (0..*count).map(|_| ApiWatch::begin(row, reach, made, revision));
+    let revision = ApiWatch::current_revision(case, reach).await?;
+    let begun = (0..*count).map(|_| ApiWatch::begin(case, reach, made, revision));
     let watches = try_join_all(begun).await?;
     // Whoever waited may have given up; then `until` closes.
     created.send(()).ok();

@@ -43,8 +43,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// What watchers must see; `owner` answers the worker that had an object of this hash at a
-    /// revision.
+    /// Returns what watchers must see; `owner` answers the worker that had an object of this hash
+    /// at a revision.
     #[must_use]
     pub fn expected(&self, owner: impl Fn(i64, u64) -> usize) -> Vec<Written> {
         let writes = self.writes.iter();
@@ -60,20 +60,20 @@ impl Ledger {
             .collect()
     }
 
-    /// The last write of each object up to a revision.
+    /// Returns the last write of each object up to a revision.
     fn latest(&self, revision: i64) -> HashMap<u64, &Acknowledged> {
         let writes = self.writes.iter();
         let writes = writes.filter(|done| done.revision <= revision);
         writes.map(|done| (done.write.object, done)).collect()
     }
 
-    /// What is there now, after it was `inventory`.
+    /// Returns what is there now, after it was `inventory`.
     #[must_use]
     pub fn result(&self, inventory: &Inventory) -> Fingerprint {
         self.result_at(inventory, i64::MAX)
     }
 
-    /// What was there at a revision, after it was `inventory`.
+    /// Returns what was there at a revision, after it was `inventory`.
     #[must_use]
     pub fn result_at(&self, inventory: &Inventory, revision: i64) -> Fingerprint {
         let mut fingerprint = Fingerprint::default();
@@ -89,7 +89,7 @@ impl Ledger {
         fingerprint
     }
 
-    /// An object that is there for each worker that has one, with its version.
+    /// Returns an object that is there for each worker that has one, with its version.
     pub(super) fn one_of_each(
         &self,
         inventory: &Inventory,

@@ -19,7 +19,7 @@ use workloads::GeneratorShard;
 use super::*;
 use crate::arrivals::Pace;
 use crate::driver::calls::Callers;
-use crate::driver::open::Waiting;
+use crate::driver::open_clock::Waiting;
 use crate::driver::run::Tally;
 
 /// What a server was asked for.
@@ -92,8 +92,8 @@ impl Lease for Counting {
     }
 }
 
-/// What three clients over two connections come to against a server that finds a lease so often;
-/// what the server saw, and the leases that were noted.
+/// Returns what three clients over two connections come to against a server that finds a lease so
+/// often; what the server saw, and the leases that were noted.
 async fn kept_alive(found: i64) -> (Tally, Arc<Seen>, Vec<i64>) {
     let seen = Arc::new(Seen::default());
     seen.found.store(found, Ordering::SeqCst);

@@ -106,7 +106,7 @@ impl Reply {
         }
     }
 
-    /// Whether it is a refusal of this status and reason.
+    /// Returns whether it is a refusal of this status and reason.
     pub(super) fn is(&self, status: StatusCode, reason: &str) -> bool {
         self.status == status && Refusal::of(&self.body).reason == reason
     }

@@ -103,7 +103,7 @@ impl KubeCalls {
     }
 }
 
-/// A label's name as part of a query.
+/// Returns a label's name as part of a query.
 fn percent(name: &str) -> String {
     name.replace('/', "%2F")
 }

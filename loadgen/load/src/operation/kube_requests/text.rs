@@ -63,14 +63,14 @@ impl Prototype {
         }
     }
 
-    /// The object of this name, with this value.
+    /// Returns the object of this name, with this value.
     pub(super) fn text(&self, name: &str, value: &str) -> Bytes {
         let named = self.text.replacen(NAME_MARK, name, 1);
         named.replacen(VALUE_MARK, value, 1).into()
     }
 }
 
-/// The object in a field; an empty one where there is none.
+/// Returns the object in a field; an empty one where there is none.
 fn entry<'o>(object: &'o mut Map<String, Value>, field: &str) -> &'o mut Map<String, Value> {
     let value = object.entry(field).or_insert(Value::Null);
     if !value.is_object() {
@@ -79,13 +79,13 @@ fn entry<'o>(object: &'o mut Map<String, Value>, field: &str) -> &'o mut Map<Str
     value.as_object_mut().expect("it is one now")
 }
 
-/// The value that operation `n` writes: another one for each, and never that of an object which was
-/// just made, for a server does not write what changes nothing.
+/// Returns the value that operation `n` writes: another one for each, and never that of an object
+/// which was just made, for a server does not write what changes nothing.
 pub(super) fn change(n: u64) -> String {
     format!("{:0CHANGE_LEN$x}", n.wrapping_add(1))
 }
 
-/// The text with the value that operation `n` writes; `None` where it is no object.
+/// Returns the text with the value that operation `n` writes; `None` where it is no object.
 pub(super) fn changed(text: &[u8], n: u64) -> Option<Bytes> {
     in_place(text, n).or_else(|| parsed(text, n))
 }
@@ -114,13 +114,13 @@ fn parsed(text: &[u8], n: u64) -> Option<Bytes> {
     Some(Value::Object(object).to_string().into())
 }
 
-/// The merge patch that operation `n` sends.
+/// Returns the merge patch that operation `n` sends.
 pub(super) fn merge_patch(n: u64) -> Bytes {
     let patch = json!({ "metadata": { "annotations": { CHANGE: change(n) } } });
     patch.to_string().into()
 }
 
-/// What is sent with a deletion: at once, for no kubelet has the pod.
+/// Returns what is sent with a deletion: at once, for no kubelet has the pod.
 pub(super) fn delete_options() -> Bytes {
     Bytes::from_static(br#"{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0}"#)
 }
@@ -218,7 +218,7 @@ fn is_object(head: &Head, kind: &str, name: &str) -> Result<(), String> {
     }
 }
 
-/// The resourceVersion of an object; `None` where it has none.
+/// Returns the resourceVersion of an object; `None` where it has none.
 pub(super) fn revision(body: &[u8]) -> Option<i64> {
     let head: Head = serde_json::from_slice(body).ok()?;
     head.metadata.resource_version.parse().ok()

@@ -9,7 +9,7 @@ use etcd_api::proto::etcdserverpb::RangeRequest;
 use super::error::ListError;
 use crate::verify::{Check, History, Wrong};
 
-/// The Range over a whole prefix.
+/// Returns the Range over a whole prefix.
 pub(super) fn whole(prefix: &str) -> RangeRequest {
     RangeRequest {
         key: Bytes::copy_from_slice(if prefix.is_empty() {

@@ -70,7 +70,7 @@ pub enum ListError {
 }
 
 impl ListError {
-    /// Whether what the list was read from was compacted, so that it may be begun again.
+    /// Returns whether what the list was read from was compacted, so that it may be begun again.
     #[must_use]
     pub fn is_compacted(&self) -> bool {
         matches!(

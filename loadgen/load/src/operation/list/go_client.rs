@@ -63,17 +63,17 @@ pub(super) struct GoLister {
     cost: Option<ClientCost>,
 }
 
-/// Starts the program of a row, connected.
+/// Starts the program of a case, connected.
 pub(super) async fn connect(
     client: GoClient,
-    row: &ListCase,
+    case: &ListCase,
     to: &Reach,
 ) -> Result<GoLister, ListError> {
-    let path = row.go_clients.program(client).map_err(ListError::Http)?;
-    let args = arguments(client, row, to)?;
+    let path = case.go_clients.program(client).map_err(ListError::Http)?;
+    let args = arguments(client, case, to)?;
     // A client, so it has the CPUs of the generator.
     let args = parent_death::arguments(None, &path, &args);
-    let own = &row.go_clients.own_program;
+    let own = &case.go_clients.own_program;
     let program = ClientProgram::start(client.program(), own, &args).await?;
     let process = Process::new(program.pid()).map_err(not_measured)?;
     Ok(GoLister {
@@ -85,17 +85,17 @@ pub(super) async fn connect(
     })
 }
 
-fn arguments(client: GoClient, row: &ListCase, to: &Reach) -> Result<Vec<OsString>, ListError> {
+fn arguments(client: GoClient, case: &ListCase, to: &Reach) -> Result<Vec<OsString>, ListError> {
     let nothing = || ListError::Http(format!("the target has nothing for {client}"));
     let mut args = match (&to.etcd, &to.kube_url) {
         (Some(etcd), _) if client.tier() == workloads::Tier::Etcd => {
             let endpoints = etcd.endpoints.iter();
             let endpoints = endpoints.map(|uri| uri.to_string().trim_end_matches('/').to_owned());
             let endpoints = endpoints.collect::<Vec<_>>().join(",");
-            vec![endpoints, row.prefix.clone(), client.mode()]
+            vec![endpoints, case.prefix.clone(), client.mode()]
         }
         (_, Some(url)) if client.tier() == workloads::Tier::Kube => {
-            let media = match row.asks.media {
+            let media = match case.asks.media {
                 Media::Protobuf => "protobuf",
                 Media::Json => "json",
             };
@@ -103,7 +103,7 @@ fn arguments(client: GoClient, row: &ListCase, to: &Reach) -> Result<Vec<OsStrin
         }
         _ => return Err(nothing()),
     };
-    if row.asks.options.gzip {
+    if case.asks.options.gzip {
         args.push("gzip".to_owned());
     }
     Ok(args.into_iter().map(OsString::from).collect())
@@ -208,7 +208,7 @@ impl Lister for GoLister {
         })
     }
 
-    async fn drain(&mut self) -> Result<(), ListError> {
+    async fn list_unchecked(&mut self) -> Result<(), ListError> {
         Err(decodes())
     }
 

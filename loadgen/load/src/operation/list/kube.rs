@@ -40,19 +40,19 @@ use crate::endpoint::Reach;
 
 /// A client of the Kubernetes API whose lists come like this, by requests with this query.
 pub(super) async fn connect(
-    row: &ListCase,
+    case: &ListCase,
     reach: &Reach,
     exchange: Exchange,
     query: String,
 ) -> Result<Box<dyn Lister>, ListError> {
-    let mut lister = Kube::connect(row, reach).await?;
+    let mut lister = Kube::connect(case, reach).await?;
     lister.exchange = exchange;
     lister.query = query;
-    if row.strategy == Strategy::Exact {
+    if case.strategy == Strategy::Exact {
         let revision = lister.current_revision().await?;
         lister.ask_exactly(revision);
     }
-    if row.strategy == Strategy::ReadYourWrite {
+    if case.strategy == Strategy::ReadYourWrite {
         let config = reach.etcd.clone();
         let config =
             config.ok_or_else(|| ListError::Http("there is no etcd to write to".into()))?;

@@ -6,7 +6,7 @@ use workloads::strategy::{Strategy, Tier};
 use super::kube::asks::Asks;
 use crate::clients::go_clients::GoClients;
 
-/// What a row lists, and as what.
+/// What a case lists, and as what.
 #[derive(Debug, Clone)]
 pub struct ListCase {
     /// Which protocol.
@@ -19,12 +19,12 @@ pub struct ListCase {
     pub resource: String,
     /// How clients of the Kubernetes tier ask.
     pub asks: Asks,
-    /// Where the programs of rows by Go clients are.
+    /// Where the programs of cases by Go clients are.
     pub go_clients: GoClients,
 }
 
 impl ListCase {
-    /// The row by our own client that asks for the same.
+    /// The case by our own client that asks for the same.
     #[must_use]
     pub fn by_our_client(&self) -> Self {
         let client = self.strategy.go_client();

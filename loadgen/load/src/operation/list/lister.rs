@@ -24,8 +24,8 @@ pub struct ClientCost {
 /// One client of one strategy, with a connection of its own.
 #[async_trait]
 pub trait Lister: Send {
-    /// Whether [`Lister::list`] shows the objects to its check. Where it does not, there is nothing
-    /// to verify.
+    /// Returns whether [`Lister::list`] shows the objects to its check. Where it does not, there is
+    /// nothing to verify.
     fn shows_objects(&self) -> bool {
         true
     }
@@ -38,16 +38,17 @@ pub trait Lister: Send {
     /// Shows the latest list to `check`, where [`Self::list`] leaves that for later.
     async fn show_latest(&mut self, _check: &mut Check) -> Result<Listed, ListError> {
         Err(ListError::Http(
-            "lists of this row are checked while they arrive".to_owned(),
+            "lists of this case are checked while they arrive".to_owned(),
         ))
     }
 
-    /// Whether it never asks for anything: its rounds pass, and there is nothing to time.
+    /// Returns whether it never asks for anything: its rounds pass, and there is nothing to time.
     fn is_idle(&self) -> bool {
         false
     }
 
-    /// The node that the latest list asked for, where a row's lists ask for one after the other.
+    /// Returns the node that the latest list asked for, where a case's lists ask for one after the
+    /// other.
     fn node(&self) -> Option<&str> {
         None
     }
@@ -57,10 +58,11 @@ pub trait Lister: Send {
         Ok(())
     }
 
-    /// The revision that the server is at, for lists that must agree on one: see [`Self::pin`].
+    /// Returns the revision that the server is at, for lists that must agree on one: see
+    /// [`Self::pin`].
     async fn revision(&mut self) -> Result<i64, ListError> {
         Err(ListError::Http(
-            "lists of this row have no common revision".to_owned(),
+            "lists of this case have no common revision".to_owned(),
         ))
     }
 
@@ -72,8 +74,8 @@ pub trait Lister: Send {
         Ok(())
     }
 
-    /// Whether a list is never older than the one before it. What a cache holds may be, where
-    /// another server answers.
+    /// Returns whether a list is never older than the one before it. What a cache holds may be,
+    /// where another server answers.
     fn is_monotonic(&self) -> bool {
         true
     }
@@ -90,7 +92,7 @@ pub trait Lister: Send {
     ) -> Result<Listed, ListError>;
 
     /// Lists without checking any object: the cost that remains is that of transport and server.
-    async fn drain(&mut self) -> Result<(), ListError>;
+    async fn list_unchecked(&mut self) -> Result<(), ListError>;
 
     /// Begins a list and cancels it once the first object is there.
     async fn first_object(&mut self) -> Result<(), ListError>;

@@ -1,4 +1,4 @@
-//! `no-lists`: the cost of the servers without lists; the baseline of rows that list now and
+//! `no-lists`: the cost of the servers without lists; the baseline of cases that list now and
 //! then.
 
 use async_trait::async_trait;
@@ -28,7 +28,7 @@ impl Lister for NoLists {
         Ok(Listed::default())
     }
 
-    async fn drain(&mut self) -> Result<(), ListError> {
+    async fn list_unchecked(&mut self) -> Result<(), ListError> {
         Ok(())
     }
 

@@ -116,7 +116,7 @@ impl Lister for Paged {
     }
 
     /// Keys must be parsed to request the next page; only hashing is left out.
-    async fn drain(&mut self) -> Result<(), ListError> {
+    async fn list_unchecked(&mut self) -> Result<(), ListError> {
         self.pages(|_| {}, &mut || {}).await?;
         Ok(())
     }

@@ -74,7 +74,7 @@ impl Lister for Whole {
         })
     }
 
-    async fn drain(&mut self) -> Result<(), ListError> {
+    async fn list_unchecked(&mut self) -> Result<(), ListError> {
         self.connection
             .read_unchecked(self.rpc, &self.request)
             .await?;

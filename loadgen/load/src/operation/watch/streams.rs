@@ -146,7 +146,7 @@ impl Opening {
 }
 
 impl<T> WatchStream<T> {
-    /// The next response.
+    /// Returns the next response.
     ///
     /// # Errors
     /// When the stream ends, or a watcher is cancelled.

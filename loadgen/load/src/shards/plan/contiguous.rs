@@ -19,7 +19,7 @@ pub(super) fn owners(distribution: &Distribution, workers: usize) -> Vec<usize> 
     even_parts(&weights, low, workers)
 }
 
-/// How many runs of at most `cap` these weights make; none is above it.
+/// Returns how many runs of at most `cap` these weights make; none is above it.
 fn parts_under(weights: &[u64], cap: u64) -> usize {
     let (mut parts, mut load) = (1, 0);
     for &weight in weights {

@@ -147,7 +147,7 @@ impl Subject<'_> {
     }
 }
 
-/// A way to share the objects, whatever the number of workers.
+/// Returns a way to share the objects, whatever the number of workers.
 fn name(case: &Case) -> String {
     let strategy = case.strategy.split(':').next().unwrap_or_default();
     let mut words = vec![strategy.to_owned()];

@@ -1,10 +1,10 @@
-//! How far each figure is from its bar.
+//! How far each figure is from its threshold.
 
 use super::Subject;
 use crate::charts::axis::Axis;
 use crate::charts::rows::{FigureRow, Group, Mark, RowsFigure, Shape};
 use crate::quantity::Unit;
-use crate::result::Bar;
+use crate::result::Threshold;
 use crate::threshold_table::{figure_text, limit_text};
 
 /// Figures are parts of their limits, which have no unit.
@@ -14,18 +14,18 @@ const PART: Unit = Unit {
 };
 
 impl Subject<'_> {
-    /// Each bar's value as a part of its limit.
+    /// Each threshold's value as a part of its limit.
     pub(in crate::charts) fn bars(&self) -> Option<RowsFigure> {
-        let bars = &self.result.report.bars;
-        let bars: Vec<&Bar> = bars
+        let thresholds = &self.result.report.thresholds;
+        let thresholds: Vec<&Threshold> = thresholds
             .iter()
-            .filter(|bar| bar.data_set == self.data_set.name)
+            .filter(|threshold| threshold.data_set == self.data_set.name)
             .collect();
-        let rows = bars.iter().enumerate();
-        let rows: Vec<FigureRow> = rows.map(|(at, bar)| row(at, bar)).collect();
+        let rows = thresholds.iter().enumerate();
+        let rows: Vec<FigureRow> = rows.map(|(at, threshold)| row(at, threshold)).collect();
         let marks = rows.iter().flat_map(|row| &row.marks);
         let values: Vec<f64> = marks.map(|mark| mark.from).collect();
-        if !bars.iter().any(|bar| bar.value.is_some()) {
+        if !thresholds.iter().any(|threshold| threshold.value.is_some()) {
             return None;
         }
         Some(RowsFigure {
@@ -43,40 +43,50 @@ impl Subject<'_> {
                 ),
             ],
             groups: vec![Group {
-                target: bars.first()?.target.clone(),
-                name: self.target_title(&bars.first()?.target),
+                target: thresholds.first()?.target.clone(),
+                name: self.target_title(&thresholds.first()?.target),
                 rows,
             }],
         })
     }
 }
 
-fn row(at: usize, bar: &Bar) -> FigureRow {
+fn row(at: usize, threshold: &Threshold) -> FigureRow {
     let part = |value: f64| {
-        if bar.at_least {
-            bar.limit / value
+        if threshold.at_least {
+            threshold.limit / value
         } else {
-            value / bar.limit
+            value / threshold.limit
         }
     };
     let mut marks = vec![Mark::at(Shape::Stroke, 1.0).as_reference()];
     // Another target's ratio to its own basis is not known here.
-    let other = bar.others.first().filter(|_| bar.basis.is_none());
+    let other = threshold
+        .others
+        .first()
+        .filter(|_| threshold.basis.is_none());
     let other = other.and_then(|other| other.figure);
     marks.extend(other.map(|figure| Mark::at(Shape::Ring, part(figure)).as_reference()));
-    marks.extend(bar.value.map(|value| Mark::at(Shape::Disc, part(value))));
-    let row = bar.row.split_once('/').map_or(&*bar.row, |(_, row)| row);
+    marks.extend(
+        threshold
+            .value
+            .map(|value| Mark::at(Shape::Disc, part(value))),
+    );
+    let row = threshold
+        .row
+        .split_once('/')
+        .map_or(&*threshold.row, |(_, row)| row);
     FigureRow {
         // Each is a line of its own, also where several are of one case.
         work: at.to_string(),
         name: row.to_owned(),
-        detail: bar.metric.clone(),
+        detail: threshold.metric.clone(),
         marks,
-        number: figure_text(bar),
-        number_detail: limit_text(bar),
-        note: match bar.met {
-            Some(true) | None => bar.name.clone(),
-            Some(false) => format!("{}: not met", bar.name),
+        number: figure_text(threshold),
+        number_detail: limit_text(threshold),
+        note: match threshold.met {
+            Some(true) | None => threshold.name.clone(),
+            Some(false) => format!("{}: not met", threshold.name),
         },
         counts: true,
     }

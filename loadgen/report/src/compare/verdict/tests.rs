@@ -38,7 +38,7 @@ impl Starts {
         }
     }
 
-    /// A number above 0 and up to 1.
+    /// Returns a number above 0 and up to 1.
     fn uniform(&mut self) -> f64 {
         ((self.random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
@@ -72,7 +72,7 @@ impl Starts {
     }
 }
 
-/// How many of the simulated comparisons are so.
+/// Returns how many of the simulated comparisons are so.
 fn count(
     deviation: f64,
     doubled: Option<u64>,

@@ -207,12 +207,12 @@ impl Lanes<'_> {
         }
     }
 
-    /// Where a value in the axis' base unit is, in hundredths of the axis.
+    /// Returns where a value in the axis' base unit is, in hundredths of the axis.
     fn percent(&self, value: f64) -> f64 {
         100.0 * self.axis.part(self.axis.place(value))
     }
 
-    /// The ticks at the foot, and the lines above them that each lane repeats.
+    /// Returns the ticks at the foot, and the lines above them that each lane repeats.
     fn axis(&self, html: &mut String) -> std::fmt::Result {
         write!(
             html,
@@ -268,7 +268,7 @@ impl Lanes<'_> {
     }
 }
 
-/// Whether a tick's label may go where there is little room.
+/// Returns whether a tick's label may go where there is little room.
 pub(super) fn is_minor(axis: &Axis, n: usize) -> bool {
     if !axis.logarithmic {
         return n % 2 == 1;

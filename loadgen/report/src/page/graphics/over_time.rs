@@ -159,7 +159,7 @@ fn cpu(
     Some(plot.svg())
 }
 
-/// When rounds of lists ended, or loads began and ended within the measured time, in ms.
+/// Returns when rounds of lists ended, or loads began and ended within the measured time, in ms.
 fn phases(case: &Case) -> Vec<f64> {
     let mut ends: Vec<f64> = match case.loads.is_empty() {
         true => case

@@ -115,7 +115,7 @@ impl Scale {
         }
     }
 
-    /// How far along the axis a value is: 0 at its foot, 1 at its end.
+    /// Returns how far along the axis a value is: 0 at its foot, 1 at its end.
     fn part(&self, value: f64) -> f64 {
         let value = value.clamp(self.low, self.high);
         match self.logarithmic {
@@ -316,7 +316,7 @@ impl Plot {
     }
 }
 
-/// A line through points as SVG has it: whole units, each point from the one before.
+/// Returns a line through points as SVG has it: whole units, each point from the one before.
 fn path(points: &[(f64, f64)]) -> String {
     let mut path = String::new();
     let mut before = (0, 0);

@@ -42,7 +42,7 @@ pub(super) fn against_latency(of: &Material<'_>) -> Option<TopicFigure> {
     })
 }
 
-/// What is sent, whatever the rate: the strategy and its options.
+/// Returns what is sent, whatever the rate: the strategy and its options.
 fn kind(case: &Case) -> Option<String> {
     let rate = case.offered_per_s?;
     if case.shards.is_some() || case.arrivals.is_some() || !case.loads.is_empty() {

@@ -118,7 +118,7 @@ fn lane(target: usize, who: &str, pair: &Pair) -> Lane {
     }
 }
 
-/// A logarithmic axis with 1 on it, whatever the ratios.
+/// Returns a logarithmic axis with 1 on it, whatever the ratios.
 fn axis(ratios: impl Iterator<Item = f64>) -> Option<Axis> {
     let ratios: Vec<f64> = ratios.filter(|it| it.is_finite() && *it > 0.0).collect();
     if ratios.is_empty() {

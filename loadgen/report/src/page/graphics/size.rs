@@ -140,7 +140,7 @@ fn families(data_sets: &[DataSet]) -> Vec<Vec<&DataSet>> {
     families
 }
 
-/// A number of objects where there is little room: `100k`, `1M`.
+/// Returns a number of objects where there is little room: `100k`, `1M`.
 fn short_count(count: u64) -> String {
     match count {
         count if count >= 1_000_000 && count.is_multiple_of(100_000) => {

@@ -49,7 +49,7 @@ pub(super) fn figures(of: &Material<'_>) -> Vec<TopicFigure> {
     figures.collect()
 }
 
-/// Which histograms a work may have, and what they are of.
+/// Returns which histograms a work may have, and what they are of.
 fn measures(work: &Work<'_>) -> Vec<(String, String)> {
     let Some((_, case)) = work.present().find(|(_, case)| !case.loads.is_empty()) else {
         return vec![("latency".to_owned(), work.name.clone())];

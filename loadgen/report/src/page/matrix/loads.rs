@@ -104,7 +104,7 @@ fn load_flag(load: &Load) -> &'static str {
     }
 }
 
-/// The line of one kind of request of a mix.
+/// Returns the line of one kind of request of a mix.
 fn kind_line(load: &str, kind: &LoadKind, work: &Work<'_>, cases: &SideBySide<'_>) -> MatrixLine {
     let of = |case: &Case| {
         let found = case.loads.iter().find(|it| it.name == load)?;
@@ -139,7 +139,7 @@ fn kind_line(load: &str, kind: &LoadKind, work: &Work<'_>, cases: &SideBySide<'_
     }
 }
 
-/// A cell of a load's times.
+/// Returns a cell of a load's times.
 fn times(label: String, latency: Option<&Quantiles>) -> Cell {
     let median = latency.and_then(|it| it.p50);
     let mut details = Vec::new();

@@ -48,12 +48,12 @@ impl Came {
         }
     }
 
-    /// The most frequent error.
+    /// Returns the most frequent error.
     pub(super) fn first_error(&self) -> Option<String> {
         self.errors().into_iter().next()
     }
 
-    /// The error texts, most frequent first, a few of them.
+    /// Returns the error texts, most frequent first, a few of them.
     fn errors(&self) -> Vec<String> {
         let none = HashMap::new();
         most_frequent(match self {
@@ -64,7 +64,7 @@ impl Came {
         })
     }
 
-    /// What was written to the data set.
+    /// Returns what was written to the data set.
     pub(super) fn writes(&self) -> &[Written] {
         match self {
             Self::Small(tally) => &tally.writes,
@@ -72,8 +72,8 @@ impl Came {
         }
     }
 
-    /// The times to be kept, that from the intended start first; of a mix, those of each kind too,
-    /// as `latency.KIND`.
+    /// Returns the times to be kept, that from the intended start first; of a mix, those of each
+    /// kind too, as `latency.KIND`.
     pub(super) fn histograms(&self) -> Vec<(Cow<'static, str>, &LatencyHistogram)> {
         let named = |name: &'static str| Cow::Borrowed(name);
         let all =
@@ -107,7 +107,7 @@ impl Came {
     }
 }
 
-/// A load's figures, in a case that lasted `duration`.
+/// Returns a load's figures, in a case that lasted `duration`.
 pub(super) fn figures(
     spec: &LoadSpec,
     share: Share,
@@ -209,7 +209,7 @@ fn of_lists(common: Load, tally: &ListTally, window: Duration) -> Load {
     }
 }
 
-/// How different watchers fared; `None` for one alone. They are numbered among those of all
+/// Returns how different watchers fared; `None` for one alone. They are numbered among those of all
 /// generators.
 fn spread(delivered: &Delivered, shard: GeneratorShard) -> Option<WatcherSpread> {
     let timed = delivered.watchers.iter().filter(|w| w.latency.n() > 0);
@@ -247,16 +247,16 @@ fn quantiles(histogram: &LatencyHistogram) -> Option<Quantiles> {
     (histogram.n() > 0).then(|| to_result::quantiles_ms(histogram))
 }
 
-/// A rate over the load's time, or until its last response where that came later.
+/// Returns a rate over the load's time, or until its last response where that came later.
 fn per_second(count: u64, elapsed: Duration, window: Duration) -> Option<f64> {
     let time = elapsed.max(window);
     (!time.is_zero()).then(|| count as f64 / time.as_secs_f64())
 }
 
-/// Why the p99 of an open loop, or its median where there are too few for a p99, is the generator's
-/// rather than the target's: between the intended start and sending lies what the generator was
-/// late by. A perfect one would have seen something between the quantile from sending and that from
-/// the intended start.
+/// Returns why the p99 of an open loop, or its median where there are too few for a p99, is the
+/// generator's rather than the target's: between the intended start and sending lies what the
+/// generator was late by. A perfect one would have seen something between the quantile from sending
+/// and that from the intended start.
 fn late(load: &Load) -> Option<String> {
     let (latency, service) = (load.latency_ms.as_ref()?, load.service_ms.as_ref()?);
     let (what, latency, service) = match (latency.p99, service.p99) {

@@ -6,7 +6,7 @@ use load::driver::calls::Callers;
 use load::endpoint::Reach;
 use load::operation::kube_requests::{KubeAbout, KubeCalls, made_by};
 use tokio::time::timeout;
-use workloads::scenario::{CaseSpec, LoadSpec, Operation};
+use workloads::scenario::{LoadSpec, LoadsSpec, Operation};
 use workloads::{DataSet, Mix};
 
 use super::super::requests::READ_BACK_WITHIN;
@@ -27,7 +27,7 @@ impl CaseRun<'_> {
         &self,
         mix: &Mix,
         spec: &LoadSpec,
-        case: &CaseSpec,
+        case: &LoadsSpec,
         data: &DataSet,
         reach: &Reach,
         (seed, connections): (u64, u32),
@@ -64,7 +64,7 @@ impl CaseRun<'_> {
         Ok((callers, calls))
     }
 
-    /// The namespace that object `i` of the data set is in.
+    /// Returns the namespace that object `i` of the data set is in.
     fn namespace_of(&self, data: &DataSet, i: u64) -> String {
         if let Source::Loaded(loaded) = &self.source {
             return loaded.namespace_of(i).to_owned();

@@ -59,9 +59,9 @@ impl Remote {
         join_all(self.members.iter_mut().map(|m| m.server.look_again())).await;
     }
 
-    /// The figures of a phase of so many requests with `in_flight` bytes of lists at the same time;
-    /// `None` when every server has ceased to tell them. A member that has is missing, also in the
-    /// sums.
+    /// Returns the figures of a phase of so many requests with `in_flight` bytes of lists at the
+    /// same time; `None` when every server has ceased to tell them. A member that has is missing,
+    /// also in the sums.
     pub(super) async fn end(&mut self, in_flight: u64, requests: u64) -> Option<ServerFigures> {
         let costs = join_all(self.members.iter_mut().map(|m| m.server.end())).await;
         let told = self.members.iter().zip(costs);
@@ -112,7 +112,7 @@ impl Member {
     }
 }
 
-/// Whether each endpoint's member leads, where it says so.
+/// Returns whether each endpoint's member leads, where it says so.
 async fn leaders(config: &ClientConfig) -> Vec<Option<bool>> {
     let Ok(client) = in_time(Client::connect(config.clone())).await else {
         return Vec::new();

@@ -85,7 +85,7 @@ impl Turns<'_> {
         Ok(())
     }
 
-    /// The servers' CPU seconds for one list.
+    /// Returns the servers' CPU seconds for one list.
     async fn cost(
         &self,
         clients: &Clients,
@@ -128,7 +128,7 @@ impl Alone {
     }
 }
 
-/// The middle value, or the mean of the two; `None` of nothing.
+/// Returns the middle value, or the mean of the two; `None` of nothing.
 fn median(values: &[f64]) -> Option<f64> {
     Spread::of(values.iter().copied()).map(|spread| spread.p50)
 }

@@ -1,4 +1,4 @@
-//! What the workers of a row came to: summed up over its rounds, and what follows for all of them
+//! What the workers of a case came to: summed up over its rounds, and what follows for all of them
 //! together.
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use report::result::Sharding;
 use super::alone::Alone;
 use crate::to_result;
 
-/// What the workers of a row answered.
+/// What the workers of a case answered.
 pub(super) struct Set {
     pub(super) shards: Vec<ShardTally>,
     /// All shards of the latest round together.

@@ -41,7 +41,7 @@ impl From<KubeError> for Hindrance {
     }
 }
 
-/// Whether no controller has written down how far it is with the deletion.
+/// Returns whether no controller has written down how far it is with the deletion.
 pub(super) fn nobody_looked(namespace: &Value) -> bool {
     let conditions = namespace["status"]["conditions"].as_array();
     namespace["status"]["phase"] == "Terminating" && conditions.is_none_or(Vec::is_empty)
@@ -77,7 +77,7 @@ fn refused(error: KubeError) -> Hindrance {
     Hindrance::Refused(error.to_string())
 }
 
-/// A namespace without the controller's finalizer, and with everybody else's.
+/// Returns a namespace without the controller's finalizer, and with everybody else's.
 fn without_controllers(mut namespace: Value) -> Result<Value, Hindrance> {
     let all = namespace["spec"]["finalizers"].as_array();
     let others: Vec<_> = all

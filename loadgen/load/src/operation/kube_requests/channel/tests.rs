@@ -15,7 +15,8 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-/// A server that puts the first requests off, each for a pause; the requests that it has had.
+/// Returns a server that puts the first requests off, each for a pause; the requests that it has
+/// had.
 async fn putting_off(first: u32, pause: &'static str) -> (String, Arc<AtomicU32>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("it is bound"));
@@ -44,7 +45,7 @@ async fn putting_off(first: u32, pause: &'static str) -> (String, Arc<AtomicU32>
     (url, seen)
 }
 
-/// What comes of one request.
+/// Returns what comes of one request.
 async fn asked(url: &str) -> KubeAnswer {
     let access = KubeAccess::default();
     let mut channel = KubeChannel::connect(url, &access)

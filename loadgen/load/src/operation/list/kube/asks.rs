@@ -1,4 +1,4 @@
-//! What a row of this tier asks for, besides its strategy.
+//! What a case of this tier asks for, besides its strategy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use workloads::scenario::Media;
 
 use super::memo::Memo;
 
-/// How a row of this tier asks, besides its strategy. Shared by the row's clients.
+/// How a case of this tier asks, besides its strategy. Shared by the case's clients.
 #[derive(Debug, Clone, Default)]
 pub struct Asks {
     /// The encoding that is asked for.
@@ -42,7 +42,7 @@ impl Asks {
         }
     }
 
-    /// The node whose turn it is, where lists ask for one.
+    /// Returns the node whose turn it is, where lists ask for one.
     pub(super) fn take_node(&self) -> Option<String> {
         let next = self.next_node.fetch_add(1, Ordering::Relaxed);
         (!self.nodes.is_empty()).then(|| self.nodes[next % self.nodes.len()].clone())
@@ -60,12 +60,12 @@ pub struct Part {
 }
 
 impl Part {
-    /// What the server is asked for.
+    /// Returns what the server is asked for.
     pub(super) fn asked(&self) -> Option<String> {
         self.by_server.then(|| self.shard.to_string())
     }
 
-    /// What is kept of an answer that has everything.
+    /// Returns what is kept of an answer that has everything.
     pub(super) fn kept(&self) -> Option<ShardSelector> {
         (!self.by_server).then(|| self.shard.clone())
     }

@@ -45,24 +45,24 @@ pub(in crate::operation) struct Kube {
 impl Kube {
     /// A connected client, with no query yet.
     pub(in crate::operation) async fn connect(
-        row: &ListCase,
+        case: &ListCase,
         reach: &Reach,
     ) -> Result<Self, ListError> {
         let url = reach.kube_url.as_deref();
         let url =
             url.ok_or_else(|| ListError::Http("the target has no Kubernetes API".to_owned()))?;
-        let asks = row.asks.clone();
+        let asks = case.asks.clone();
         let mut connection = Connection::new(url, reach.kube_access.clone(), asks.options)?;
         connection.open().await?;
         let path = match &asks.namespace {
-            Some(namespace) => format!("/api/v1/namespaces/{namespace}/{}", row.resource),
-            None => format!("/api/v1/{}", row.resource),
+            Some(namespace) => format!("/api/v1/namespaces/{namespace}/{}", case.resource),
+            None => format!("/api/v1/{}", case.resource),
         };
         Ok(Self {
             connection,
             path,
-            resource: row.resource.clone(),
-            strategy: row.strategy,
+            resource: case.resource.clone(),
+            strategy: case.strategy,
             exchange: Exchange::Whole,
             query: String::new(),
             node: None,
@@ -127,7 +127,7 @@ impl Lister for Kube {
 
     /// Pages must be read for the next token, a watch for its bookmark; whole lists are only
     /// received.
-    async fn drain(&mut self) -> Result<(), ListError> {
+    async fn list_unchecked(&mut self) -> Result<(), ListError> {
         match self.exchange {
             Exchange::State => {
                 self.state(None, &mut || {}).await?;
@@ -136,7 +136,7 @@ impl Lister for Kube {
                 self.pages(None, &mut || {}).await?;
             }
             Exchange::Whole => {
-                self.open("").await?.drain().await?;
+                self.open("").await?.discard().await?;
             }
         }
         Ok(())

@@ -7,7 +7,7 @@ use super::request::exactly;
 use super::stored_bytes::Sink;
 
 impl Kube {
-    /// The revision that the server is at: what a consistent list of one object says.
+    /// Returns the revision that the server is at: what a consistent list of one object says.
     pub(in crate::operation) async fn current_revision(&mut self) -> Result<i64, ListError> {
         let mut body = self.get("limit=1".to_owned()).await?;
         let mut validator = self.validator();

@@ -83,7 +83,7 @@ impl<'f> Event<'f> {
         check_live(self.kind, &version, state)
     }
 
-    /// The revision of a bookmark, and whether it says that the state before it is whole.
+    /// Returns the revision of a bookmark, and whether it says that the state before it is whole.
     pub(in crate::operation) fn bookmark(&self) -> Result<(i64, bool), Wrong> {
         let metadata = field(self.object, 1)?;
         if !field(metadata, 1)?.is_empty() {
@@ -101,7 +101,7 @@ impl<'f> Event<'f> {
         Ok((revision, ends_state))
     }
 
-    /// The error text of an unexpected event: its message, where it is an ERROR.
+    /// Returns the error text of an unexpected event: its message, where it is an ERROR.
     pub(in crate::operation) fn unexpected(&self) -> Wrong {
         let text = |number| field(self.object, number).unwrap_or_default();
         let message = String::from_utf8_lossy(text(3));

@@ -230,7 +230,7 @@ impl JsonValidator {
 }
 
 impl Scan {
-    /// Whether no byte of the object was parsed.
+    /// Returns whether no byte of the object was parsed.
     fn is_at_start(&self) -> bool {
         self.depth == 0
     }

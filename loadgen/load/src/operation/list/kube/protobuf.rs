@@ -204,7 +204,7 @@ impl ProtobufValidator {
     }
 }
 
-/// Where a list is whose metadata has been read.
+/// Returns where a list is whose metadata has been read.
 fn items_level(left: u64) -> Level {
     match left {
         0 => Level::Tail(envelope::TAIL),
@@ -224,7 +224,7 @@ struct Head {
     payload: usize,
 }
 
-/// The head of the field at the start; `None` when it is cut off.
+/// Returns the head of the field at the start; `None` when it is cut off.
 fn head(input: &[u8]) -> Result<Option<Head>, Wrong> {
     let varint = |input: &[u8]| match get_varint(input) {
         Some(read) => Ok(Some(read)),
@@ -268,7 +268,7 @@ mod tests {
 
     const ROOT: &str = "/registry/";
 
-    /// A stored pod: metadata with name and namespace, and a spec.
+    /// Returns a stored pod: metadata with name and namespace, and a spec.
     fn stored(name: &str, version: &str) -> Vec<u8> {
         let mut meta = Vec::new();
         put_bytes(&mut meta, 1, name.as_bytes());

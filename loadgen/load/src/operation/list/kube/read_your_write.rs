@@ -95,7 +95,7 @@ impl Lister for ReadYourWrite {
         self.read().await
     }
 
-    async fn drain(&mut self) -> Result<(), ListError> {
+    async fn list_unchecked(&mut self) -> Result<(), ListError> {
         self.read().await.map(|_| ())
     }
 

@@ -37,7 +37,7 @@ impl Kube {
         self.get(query).await
     }
 
-    /// Sends a request with this query, for the row's part of the objects.
+    /// Sends a request with this query, for the case's part of the objects.
     pub(crate) async fn get(&mut self, mut query: String) -> Result<Response, ListError> {
         if let Some(shard) = &self.shard {
             let and = if query.is_empty() { "" } else { "&" };
@@ -51,7 +51,7 @@ impl Kube {
         Ok(Response(self.connection.get(&path, accept).await?))
     }
 
-    /// What is asked for with this query, where it names it.
+    /// Returns what is asked for with this query, where it names it.
     fn accept(&self, query: &str) -> &'static str {
         match self.asks.media {
             Media::Json => "application/json",
@@ -63,12 +63,12 @@ impl Kube {
     }
 }
 
-/// The query of a list of the state at one revision.
+/// Returns the query of a list of the state at one revision.
 pub(crate) fn exactly(revision: i64) -> String {
     format!("resourceVersion={revision}&resourceVersionMatch=Exact")
 }
 
-/// A continue token or a selector as part of a query.
+/// Returns a continue token or a selector as part of a query.
 fn percent_encoded(token: &str) -> String {
     let plain = |b: &u8| b.is_ascii_alphanumeric() || b"-_.~".contains(b);
     let mut encoded = String::with_capacity(token.len());

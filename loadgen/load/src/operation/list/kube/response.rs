@@ -15,7 +15,7 @@ impl Response {
         self.0.wire_bytes()
     }
 
-    /// The next bytes of the text; `None` at its end.
+    /// Returns the next bytes of the text; `None` at its end.
     ///
     /// # Errors
     /// As [`Body::next`].
@@ -28,7 +28,7 @@ impl Response {
     ///
     /// # Errors
     /// As [`Body::next`].
-    pub(super) async fn drain(&mut self) -> Result<(), KubeError> {
+    pub(super) async fn discard(&mut self) -> Result<(), KubeError> {
         while self.next().await?.is_some() {}
         Ok(())
     }

@@ -120,7 +120,7 @@ impl Restore {
         Self::new(ROOT, resource, Memo::default())
     }
 
-    /// The kind of its objects, as `Pod`.
+    /// Returns the kind of its objects, as `Pod`.
     pub(in crate::operation) fn kind(&self) -> &'static str {
         self.kind
     }
@@ -168,7 +168,8 @@ impl Restore {
         sink.take(self.stored(item, &parts)?)
     }
 
-    /// The object of an event, which comes in no order of keys; `None` where it is not kept.
+    /// Returns the object of an event, which comes in no order of keys; `None` where it is not
+    /// kept.
     ///
     /// # Errors
     /// [`Wrong`] when it is no object.
@@ -181,7 +182,7 @@ impl Restore {
         self.stored(object, &parts).map(Some)
     }
 
-    /// An object whose key was set.
+    /// Returns an object whose key was set.
     fn stored<'r>(&'r mut self, object: &'r [u8], parts: &Parts<'r>) -> Result<Stored<'r>, Wrong> {
         let revision = revision(parts.version)?;
         self.value.clear();
@@ -277,7 +278,7 @@ impl Restore {
         Ok(())
     }
 
-    /// What stands before the fields of an object that is not in a list.
+    /// Returns what stands before the fields of an object that is not in a list.
     pub(in crate::operation) fn type_meta(&self) -> String {
         format!("\"kind\":\"{}\",\"apiVersion\":\"v1\"", self.kind)
     }
@@ -290,13 +291,13 @@ impl Restore {
         self.key.extend_from_slice(name);
     }
 
-    /// Whether the key is that of an object which is shown.
+    /// Returns whether the key is that of an object which is shown.
     fn is_own(&self) -> bool {
         let own = self.own.as_ref();
         own.is_none_or(|own| self.key.starts_with(own)) && !(self.ignores_made && self.is_made())
     }
 
-    /// Whether the key is that of an object which a load has made.
+    /// Returns whether the key is that of an object which a load has made.
     fn is_made(&self) -> bool {
         let name = self.key.rsplit(|byte| *byte == b'/').next();
         name.is_some_and(|name| name.starts_with(MADE.as_bytes()))
@@ -317,8 +318,9 @@ impl Restore {
     }
 }
 
-/// Whether two texts of JSON are the same but for the order of fields, which servers may choose in
-/// what they store as text (`managedFields`). A field that is there twice makes one of them longer.
+/// Returns whether two texts of JSON are the same but for the order of fields, which servers may
+/// choose in what they store as text (`managedFields`). A field that is there twice makes one of
+/// them longer.
 fn is_same_text(found: &[u8], made: &[u8]) -> bool {
     let value = |text| serde_json::from_slice::<Value>(text).ok();
     found == made || (found.len() == made.len() && value(found) == value(made))

@@ -52,7 +52,7 @@ impl Kube {
         }
     }
 
-    /// What turns objects in protobuf, those of the row's part, into what is stored.
+    /// Returns what turns objects in protobuf, those of the case's part, into what is stored.
     pub(in crate::operation) fn restore(&self) -> Restore {
         let restore = self.restore_of_lists(Memo::default());
         match &self.asks.part {

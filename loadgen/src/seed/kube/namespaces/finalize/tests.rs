@@ -20,8 +20,8 @@ const NAMESPACE: &str = "/api/v1/namespaces/loadgen-r-0-00000";
 const BINDINGS: &str =
     "/apis/rbac.authorization.k8s.io/v1/namespaces/loadgen-r-0-00000/rolebindings";
 
-/// A namespace of ours that is being deleted, and at which no controller looks; discovery of two
-/// groups; all lists are empty.
+/// Returns a namespace of ours that is being deleted, and at which no controller looks; discovery
+/// of two groups; all lists are empty.
 fn nobody_ends_it(method: &str, path: &str) -> (u16, Value) {
     let found = match (method, path) {
         ("POST", _) => return (201, json!({})),
@@ -47,7 +47,7 @@ fn nobody_ends_it(method: &str, path: &str) -> (u16, Value) {
     (200, found)
 }
 
-/// What removing comes to, and what the API was asked.
+/// Returns what removing comes to, and what the API was asked.
 async fn removed(answer: Answer) -> (String, Vec<String>) {
     let server = Scripted::start(answer);
     let api = Api {

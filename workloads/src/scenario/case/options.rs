@@ -1,9 +1,9 @@
 //! Which options each strategy takes.
 
-use super::{RowSpec, check_rate};
+use super::{CaseSpec, check_rate};
 use crate::strategy::{Driver, Strategy, Tier};
 
-impl RowSpec {
+impl CaseSpec {
     /// Checks that the options fit the strategy.
     pub(super) fn check(&self, tier: Tier) -> Result<(), String> {
         let driver = self.strategy.driver();
@@ -17,7 +17,7 @@ impl RowSpec {
         let paced = driver == Driver::Requests || sharded_watch;
         // Nothing else may take the server's time, and of which bytes it would be must be known.
         let alone = self.clients.is_none()
-            && self.beside.is_empty()
+            && self.background.is_empty()
             && self.every.is_none()
             && self.network.is_none();
         let has_bytes = driver == Driver::List
@@ -56,7 +56,7 @@ impl RowSpec {
             ),
             ("repeats", self.repeats.is_some(), lists || sharded_watch),
             ("every", self.every.is_some(), driver == Driver::List),
-            ("yardstick", self.yardstick.is_some(), has_bytes && alone),
+            ("baseline", self.baseline.is_some(), has_bytes && alone),
             ("frame", self.frame.is_some(), !kube && ours),
             // Workers read an object's hash from protobuf.
             (

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use workloads::Arrivals;
 
-use super::open::Lane;
+use super::open_clock::NextDue;
 use super::run::{DRAIN_WITHIN, NO_ANSWER, Run, Tally, Written};
 use crate::arrivals::Pace;
 use crate::operation::own_keys::OwnKeys;
@@ -51,17 +51,17 @@ impl Source {
     fn of(pace: &Pace, seed: u64, place: Place) -> Self {
         let Place {
             number,
-            lanes,
+            connections,
             part,
         } = place;
         match pace {
             Pace::Closed { clients } => {
                 let clients = u64::from(*clients);
-                let share = clients / lanes + u64::from(number < clients % lanes);
+                let share = clients / connections + u64::from(number < clients % connections);
                 Self::Closed { idle: share as u32 }
             }
             Pace::Open(profile) => {
-                let mut arrivals = Arrivals::new(profile, seed, part, number, lanes);
+                let mut arrivals = Arrivals::new(profile, seed, part, number, connections);
                 let due = arrivals.next().unwrap_or(Duration::MAX);
                 Self::Open { arrivals, due }
             }
@@ -86,7 +86,7 @@ pub(super) struct Place {
     /// Its number among them.
     pub(super) number: u64,
     /// How many they are, with those that other generators have.
-    pub(super) lanes: u64,
+    pub(super) connections: u64,
     /// The run's number among those of the same connections.
     pub(super) part: u64,
 }
@@ -97,7 +97,7 @@ pub(super) struct Driver<'a, R> {
     begun: Instant,
     until: Duration,
     stop: &'a CancellationToken,
-    /// Set when nobody waits for answers any longer; the lane is woken then.
+    /// Set when nobody waits for answers any longer; the connection is woken then.
     given_up: &'a Cell<bool>,
     next: u64,
     step: u64,
@@ -119,23 +119,23 @@ pub(super) struct Driver<'a, R> {
     tally: Tally,
     live: &'a Live,
     source: Source,
-    lane: &'a Lane,
+    next_due: &'a NextDue,
 }
 
 impl<'a, R: RequestApi> Driver<'a, R> {
-    /// A share that has sent nothing. When its first request is due stands in `lane` from now on: a
-    /// clock that starts after this sleeps no longer than until then.
+    /// A share that has sent nothing. When its first request is due stands in `next_due` from now
+    /// on: a clock that starts after this sleeps no longer than until then.
     pub(super) fn new(
         calls: &'a R,
         run: &'a Run,
         place: Place,
         begun: Instant,
         given_up: &'a Cell<bool>,
-        lane: &'a Lane,
+        next_due: &'a NextDue,
     ) -> Self {
         let source = Source::of(&run.pace, calls.seed(), place);
         if let Source::Open { due, .. } = &source {
-            lane.set_due(Some(*due));
+            next_due.set_due(Some(*due));
         }
         Self {
             calls,
@@ -143,10 +143,10 @@ impl<'a, R: RequestApi> Driver<'a, R> {
             until: run.duration,
             stop: &run.stop,
             given_up,
-            // Lanes take turns in numbering, so that no two send the same operation.
+            // Connections take turns in numbering, so that no two send the same operation.
             next: place.part * OPERATIONS_OF_A_RUN + place.number,
-            step: place.lanes,
-            number: place.part * place.lanes + place.number,
+            step: place.connections,
+            number: place.part * place.connections + place.number,
             own_keys: OwnKeys::default(),
             outstanding: Vec::new(),
             free: Vec::new(),
@@ -156,7 +156,7 @@ impl<'a, R: RequestApi> Driver<'a, R> {
             tally: Tally::default(),
             live: &run.live,
             source,
-            lane,
+            next_due,
         }
     }
 
@@ -165,14 +165,14 @@ impl<'a, R: RequestApi> Driver<'a, R> {
     /// is sent then, and its time runs.
     pub(super) async fn drive(mut self, connection: &mut R::Connection) -> Tally {
         while let Err(error) = poll_fn(|cx| self.poll(connection, cx)).await {
-            // The clock has nothing to wake this lane for.
-            self.lane.set_due(None);
+            // The clock has nothing to wake this next_due for.
+            self.next_due.set_due(None);
             if !self.reconnected(connection).await {
                 self.never_sent(&error);
                 break;
             }
         }
-        self.lane.set_due(None);
+        self.next_due.set_due(None);
         self.tally
     }
 
@@ -183,7 +183,7 @@ impl<'a, R: RequestApi> Driver<'a, R> {
         connection: &mut R::Connection,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), R::Error>> {
-        self.lane.register(cx.waker());
+        self.next_due.register(cx.waker());
         loop {
             if self.given_up.get() {
                 self.give_up();
@@ -218,7 +218,7 @@ impl<'a, R: RequestApi> Driver<'a, R> {
         false
     }
 
-    /// Whether the schedule, or a client, has another request in this run.
+    /// Returns whether the schedule, or a client, has another request in this run.
     fn has_more_to_send(&self) -> bool {
         !self.again.is_empty() || !self.is_over()
     }
@@ -247,7 +247,7 @@ impl<'a, R: RequestApi> Driver<'a, R> {
         }
         loop {
             if self.is_over() {
-                self.lane.set_due(None);
+                self.next_due.set_due(None);
                 return Ok(());
             }
             let now = self.begun.elapsed();
@@ -258,7 +258,7 @@ impl<'a, R: RequestApi> Driver<'a, R> {
                     now
                 }
                 Source::Open { due, .. } if *due > now => {
-                    self.lane.set_due(Some(*due));
+                    self.next_due.set_due(Some(*due));
                     return Ok(());
                 }
                 Source::Open { arrivals, due } => {

@@ -1,10 +1,10 @@
 //! Which tier a load uses, and whether its case has it.
 
-use super::{CaseSpec, LoadSpec, Operation};
+use super::{LoadSpec, LoadsSpec, Operation};
 use crate::mix::SmallRequest;
 use crate::strategy::Tier;
 
-impl CaseSpec {
+impl LoadsSpec {
     /// Returns whether one of its loads sends small requests to a Kubernetes API.
     #[must_use]
     pub fn writes_through_api(&self) -> bool {

@@ -49,7 +49,7 @@ impl Run {
 
     /// Runs one row of the etcd tier.
     fn of_row(row: &str) -> Self {
-        Self::of(&format!("[rows]\netcd = [{row}]"))
+        Self::of(&format!("[cases]\netcd = [{row}]"))
     }
 
     fn case(&self) -> &Value {
@@ -103,7 +103,7 @@ fn a_closed_loop_of_puts_counts_each_and_finds_it_again() {
 #[test]
 fn a_target_with_a_log_is_restarted_from_it() {
     for (target, mode) in [("bench-fsync", "always"), ("bench-log", "never")] {
-        let rows = "[rows]\netcd = [\"stream\"]";
+        let rows = "[cases]\netcd = [\"stream\"]";
         let run = Run::with_flags(rows, &["--target", target]);
         assert_eq!(run.code, Some(0), "{}", run.log);
         run.assert_measured();
@@ -190,8 +190,8 @@ fn a_put_reaches_every_watcher() {
 fn loads_beside_a_row_are_counted_and_change_nothing_of_what_it_lists() {
     let run = Run::of(
         r#"
-[rows]
-etcd = [{ strategy = "stream", repeats = 20, beside = ["writes", "lists", "watchers"] }]
+[cases]
+etcd = [{ strategy = "stream", repeats = 20, background = ["writes", "lists", "watchers"] }]
 
 [[background]]
 name = "writes"
@@ -225,14 +225,14 @@ connections = 2
 
 #[test]
 fn a_list_is_held_against_its_bytes_by_turns_and_its_own_figures_know_nothing_of_it() {
-    let rows = r#"[rows]
+    let rows = r#"[cases]
 etcd = [
     { strategy = "stream", clients = 1, repeats = 4 },
-    { strategy = "paged:50", yardstick = "checked" },
+    { strategy = "paged:50", baseline = "checked" },
 ]
-[[bar]]
+[[threshold]]
 name = "beyond its bytes"
-row = "etcd/paged:50"
+case = "etcd/paged:50"
 metric = "yardstick.time_ratio.p50"
 at_most = 1.2
 "#;
@@ -300,11 +300,11 @@ at_most = 1.2
 fn a_missed_threshold_ends_a_run_with_1_where_that_was_asked_for() {
     let rows = |at_most: &str| {
         format!(
-            r#"[rows]
+            r#"[cases]
 etcd = ["stream"]
-[[bar]]
+[[threshold]]
 name = "bytes of one list"
-row = "etcd/stream"
+case = "etcd/stream"
 metric = "bytes"
 at_most = {at_most}
 "#

@@ -34,12 +34,12 @@ pub enum Waiting {
 
 /// One sender's share of the schedule, as the clock sees it.
 #[derive(Debug, Default)]
-pub(super) struct Lane {
+pub(super) struct NextDue {
     due: Cell<Option<Duration>>,
     waker: RefCell<Option<Waker>>,
 }
 
-impl Lane {
+impl NextDue {
     /// Sets who is woken when something is due.
     pub(super) fn register(&self, waker: &Waker) {
         let mut registered = self.waker.borrow_mut();
@@ -56,24 +56,25 @@ impl Lane {
         }
     }
 
-    /// Sets when this lane's next request is due, from the start of the run; `None` for never.
+    /// Sets when this connection's next request is due, from the start of the run; `None` for
+    /// never.
     pub(super) fn set_due(&self, at: Option<Duration>) {
         self.due.set(at);
     }
 
-    /// Returns when this lane's next request is due.
+    /// Returns when this connection's next request is due.
     pub(super) fn due(&self) -> Option<Duration> {
         self.due.get()
     }
 }
 
-/// Wakes lanes when their requests are due. Lives in the task that drives them.
+/// Wakes connections when their requests are due. Lives in the task that drives them.
 #[derive(Debug)]
 pub(super) struct Clock<T> {
     timer: T,
     waiting: Waiting,
     begun: Instant,
-    lanes: Vec<Rc<Lane>>,
+    due_times: Vec<Rc<NextDue>>,
     /// What the timer is set to, from the start of the run.
     set_to: Option<Duration>,
     /// When the task was last left with nothing to do.
@@ -82,30 +83,30 @@ pub(super) struct Clock<T> {
 }
 
 impl<T: Timer> Clock<T> {
-    /// A clock for `lanes`, whose due times are counted from `begun`. The longest stall is kept in
-    /// `stall`.
+    /// A clock for connections, whose due times are counted from `begun`. The longest stall is kept
+    /// in `stall`.
     ///
     /// # Errors
     /// The system's, when no timer can be had. Must be called within a runtime.
     pub(super) fn new(
         waiting: Waiting,
         begun: Instant,
-        lanes: Vec<Rc<Lane>>,
+        due_times: Vec<Rc<NextDue>>,
         stall: Rc<Cell<Duration>>,
     ) -> io::Result<Self> {
         Ok(Self {
             timer: T::new()?,
             waiting,
             begun,
-            lanes,
+            due_times,
             set_to: None,
             left: begun.elapsed(),
             stall,
         })
     }
 
-    /// Wakes lanes for as long as it is polled. Poll it behind the lanes: it sees what they have
-    /// set.
+    /// Wakes connections for as long as it is polled. Poll it behind the connections: it sees
+    /// what they have set.
     ///
     /// # Errors
     /// The system's, when the timer cannot be set.
@@ -133,7 +134,7 @@ impl<T: Timer> Clock<T> {
         }
     }
 
-    /// Wakes the lanes that are due; returns the time, and when the next is.
+    /// Wakes the connections that are due; returns the time, and when the next is.
     fn wake_due(&mut self) -> (Duration, Option<Duration>) {
         let now = self.begun.elapsed();
         if let Some(expected) = self.expected(now) {
@@ -141,9 +142,9 @@ impl<T: Timer> Clock<T> {
             self.stall.set(self.stall.get().max(stall));
         }
         let mut next: Option<Duration> = None;
-        for lane in &self.lanes {
-            match lane.due() {
-                Some(due) if due <= now => lane.wake(),
+        for next_due in &self.due_times {
+            match next_due.due() {
+                Some(due) if due <= now => next_due.wake(),
                 Some(due) => next = Some(next.map_or(due, |next| next.min(due))),
                 None => {}
             }
@@ -152,7 +153,7 @@ impl<T: Timer> Clock<T> {
         (now, next)
     }
 
-    /// When this thread was to run again, where that has passed.
+    /// Returns when this thread was to run again, where that has passed.
     fn expected(&mut self, now: Duration) -> Option<Duration> {
         match self.waiting {
             Waiting::Sleep => self.set_to.take_if(|due| *due <= now),
@@ -166,21 +167,21 @@ mod tests {
     use super::*;
     use crate::driver::alarm::Alarm;
 
-    /// Runs a clock until the lane is due; returns how often the lane's sender was polled, and when
-    /// it ended.
+    /// Runs a clock until the connection is due; returns how often the connection's sender was
+    /// polled, and when it ended.
     async fn until_due(waiting: Waiting, due: Duration) -> (u32, Duration) {
-        let lane = Rc::new(Lane::default());
-        lane.set_due(Some(due));
+        let next_due = Rc::new(NextDue::default());
+        next_due.set_due(Some(due));
         let begun = Instant::now();
-        let lanes = vec![Rc::clone(&lane)];
-        let clock = Clock::<Alarm>::new(waiting, begun, lanes, Rc::default()).expect("a timer");
+        let due_times = vec![Rc::clone(&next_due)];
+        let clock = Clock::<Alarm>::new(waiting, begun, due_times, Rc::default()).expect("a timer");
         let mut polls = 0;
         let sender = poll_fn(|cx| {
             polls += 1;
-            lane.register(cx.waker());
+            next_due.register(cx.waker());
             match begun.elapsed() {
                 now if now >= due => {
-                    lane.set_due(None);
+                    next_due.set_due(None);
                     Poll::Ready(())
                 }
                 _ => Poll::Pending,
@@ -199,7 +200,7 @@ mod tests {
         let due = Duration::from_millis(30);
         let (polls, ended) = until_due(Waiting::Sleep, due).await;
         assert!(ended >= due, "woken after {ended:?}");
-        // The expiry polls the task, and once more for the lane that it woke.
+        // The expiry polls the task, and once more for the connection that it woke.
         assert!(polls <= 4, "polled {polls} times");
         let (_, ended) = until_due(Waiting::Spin, due).await;
         assert!(ended >= due, "woken after {ended:?}");

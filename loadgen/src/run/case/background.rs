@@ -1,5 +1,5 @@
-//! Loads beside a row: started before its clients warm up, stopped after its last phase, counted
-//! over all of that.
+//! Loads in the background of a case: started before its clients warm up, stopped after its last
+//! phase, counted over all of that.
 //!
 //! To add a kind of load: a strategy of a shape that [`Load::start`] knows needs nothing; another
 //! shape is an arm there.
@@ -11,12 +11,12 @@ use std::time::Duration;
 use load::arrivals::Pace;
 use load::driver::calls::Callers;
 use load::driver::closed::{Clients, Job, Verifier};
-use load::driver::open::Waiting;
+use load::driver::open_clock::Waiting;
 use load::endpoint::Reach;
 use load::operation::list::ListCase;
 use load::operation::requests::{About, Calls};
 use load::operation::watch::{Deliveries, Watched, Watchers};
-use report::result::Beside;
+use report::result::BackgroundLoad;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use workloads::scenario::{Background, Keys};
@@ -24,22 +24,22 @@ use workloads::{DataSet, DataSetSpec, Driver, GeneratorShard, Kind, Profile};
 
 use super::{CaseRun, Early};
 
-/// A row lasts less than this.
+/// A case lasts less than this.
 const FOR_EVER: Duration = Duration::from_secs(24 * 3_600);
-/// Keys that no row reads.
+/// Keys that no case reads.
 const ELSEWHERE: &str = "/elsewhere/";
 /// Keys that nobody writes.
 const NOWHERE: &str = "/nowhere/";
 /// Objects that writers write there, and their bytes.
 const OBJECTS_ELSEWHERE: (u64, u64) = (10_000, 1_024);
 
-/// Running loads of one row. Dropped, they stop.
+/// Running loads of one case. Dropped, they stop.
 #[derive(Debug, Default)]
 pub(super) struct Loads(Vec<Load>);
 
 impl Loads {
     /// Stops all of them; answers what each did.
-    pub(super) async fn stop(self) -> Vec<Beside> {
+    pub(super) async fn stop(self) -> Vec<BackgroundLoad> {
         let mut all = Vec::new();
         for load in self.0 {
             all.push(load.stop().await);
@@ -52,7 +52,7 @@ impl Loads {
 #[derive(Debug)]
 struct Load {
     stop: CancellationToken,
-    beside: Beside,
+    background: BackgroundLoad,
     /// Answers requests and errors.
     work: Option<JoinHandle<(u64, u64)>>,
     idle: Option<(Watchers, Arc<Deliveries>)>,
@@ -68,28 +68,28 @@ impl Drop for Load {
 }
 
 impl CaseRun<'_> {
-    /// What the row names in `beside`, as its case describes it before anything ran.
-    pub(super) fn beside(&self) -> Vec<Beside> {
+    /// Returns what the case names in `background`, as its case describes it before anything ran.
+    pub(super) fn background(&self) -> Vec<BackgroundLoad> {
         let loads = self.backgrounds();
         loads.map(described).collect()
     }
 
     pub(super) fn backgrounds(&self) -> impl Iterator<Item = &Background> {
         let all = &self.scenario.background;
-        let names = self.spec.beside.iter();
+        let names = self.spec.background.iter();
         names.filter_map(move |name| all.iter().find(|load| load.name == *name))
     }
 
-    /// Starts what the row names in `beside`.
-    pub(super) async fn start_beside(
+    /// Starts what the case names in `background`.
+    pub(super) async fn start_background(
         &self,
-        row: &ListCase,
+        case: &ListCase,
         reach: &Reach,
         verifier: &Verifier,
     ) -> Result<Loads, Early> {
         let mut loads = Loads::default();
         for background in self.backgrounds() {
-            let started = Load::start(background, row, reach, verifier, self.data());
+            let started = Load::start(background, case, reach, verifier, self.data());
             let started = self.unless_stopped(started).await?;
             let failed = |error| Early::Failed(format!("background {}: {error}", background.name));
             loads.0.push(started.map_err(failed)?);
@@ -98,8 +98,8 @@ impl CaseRun<'_> {
     }
 }
 
-fn described(background: &Background) -> Beside {
-    Beside {
+fn described(background: &Background) -> BackgroundLoad {
+    BackgroundLoad {
         name: background.name.clone(),
         strategy: background.strategy.to_string(),
         clients: background.watchers.unwrap_or(background.clients).get(),
@@ -112,27 +112,27 @@ fn described(background: &Background) -> Beside {
 impl Load {
     async fn start(
         background: &Background,
-        row: &ListCase,
+        case: &ListCase,
         reach: &Reach,
         verifier: &Verifier,
         data: Option<&Arc<DataSet>>,
     ) -> Result<Self, String> {
         let mut load = Self {
             stop: CancellationToken::new(),
-            beside: described(background),
+            background: described(background),
             work: None,
             idle: None,
         };
         let etcd = || reach.etcd.as_ref().ok_or("the target has no etcd API");
         match background.strategy.driver() {
             Driver::List => {
-                let row = ListCase {
+                let case = ListCase {
                     tier: background.tier,
                     strategy: background.strategy,
-                    ..row.clone()
+                    ..case.clone()
                 };
                 let clients = background.clients.get();
-                let clients = Clients::connect(clients, &row, reach, verifier.clone()).await;
+                let clients = Clients::connect(clients, &case, reach, verifier.clone()).await;
                 let clients = clients.map_err(|e| e.to_string())?;
                 load.work = Some(tokio::spawn(lists(clients, load.stop.clone())));
             }
@@ -166,7 +166,7 @@ impl Load {
                 let stop = load.stop.clone();
                 load.work = Some(tokio::spawn(async move {
                     let tally = callers.run(pace, FOR_EVER, &stop).await;
-                    // One that had to stop sending was not beside the row throughout.
+                    // One that had to stop sending was not background the case throughout.
                     (tally.requests, tally.errors + u64::from(tally.overrun))
                 }));
             }
@@ -188,18 +188,18 @@ impl Load {
         Ok(load)
     }
 
-    async fn stop(mut self) -> Beside {
+    async fn stop(mut self) -> BackgroundLoad {
         self.stop.cancel();
-        let mut beside = self.beside.clone();
+        let mut background = self.background.clone();
         if let Some(work) = self.work.take() {
             // A task that panicked has said so on standard error.
-            (beside.requests, beside.errors) = work.await.unwrap_or((0, 1));
+            (background.requests, background.errors) = work.await.unwrap_or((0, 1));
         }
         if let Some((watchers, deliveries)) = self.idle.take() {
-            beside.requests = deliveries.received();
-            beside.errors = u64::from(watchers.close().await.is_err());
+            background.requests = deliveries.received();
+            background.errors = u64::from(watchers.close().await.is_err());
         }
-        beside
+        background
     }
 }
 
@@ -208,7 +208,7 @@ async fn lists(clients: Clients, stop: CancellationToken) -> (u64, u64) {
     let (mut requests, mut errors) = (0, 0);
     loop {
         let round = tokio::select! {
-            round = clients.round(Job::Drain) => round,
+            round = clients.round(Job::ListUnchecked) => round,
             () = stop.cancelled() => return (requests, errors),
         };
         requests += round.len() as u64;
@@ -220,7 +220,7 @@ async fn lists(clients: Clients, stop: CancellationToken) -> (u64, u64) {
     }
 }
 
-/// What writers write outside of the listed keys.
+/// Returns what writers write outside of the listed keys.
 fn elsewhere() -> DataSet {
     let (objects, object_size) = OBJECTS_ELSEWHERE;
     DataSet::new(&DataSetSpec {

@@ -1,0 +1,552 @@
+//! Cases of several loads, which run at the same time against one target.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::network::Network;
+use super::units::{ByteSize, duration_text};
+use crate::arrivals::Profile;
+use crate::keys::Distribution;
+use crate::mix::{Mix, MixError, SmallRequest, WrittenMix};
+use crate::strategy::{Driver, Strategy, StrategyError, Tier};
+use crate::values::Values;
+
+mod tiers;
+
+/// Rounds from which on growth can be told from noise: each larger than the one before is then
+/// chance in one of 120 runs.
+const LEAST_ROUNDS: u32 = 5;
+
+/// Windows that HTTP/2 has.
+const WINDOW_BYTES: std::ops::RangeInclusive<u32> = 1..=2_047 << 20;
+
+/// Returns whether a name has only characters allowed in scenario files.
+pub(super) fn is_plain(name: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+    !name.is_empty() && name.bytes().all(plain)
+}
+
+/// Loads that run together. Memory, CPU and counters are measured for the case, latencies, rates
+/// and errors for each load; where only one has room, the first measured load represents the case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoadsSpec {
+    /// Name, unique in its scenario; also in reports.
+    pub name: String,
+    /// The tier of its lists, and the one that its servers are started for. Small requests and
+    /// watchers use the etcd, unless their load names the tier.
+    #[serde(default = "etcd")]
+    pub tier: Tier,
+    /// Measured time; the scenario's `duration` by default.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "duration_text::option"
+    )]
+    pub duration: Option<Duration>,
+    /// Time that its loads run before, with the same arrivals; 2 s by default.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "duration_text::option"
+    )]
+    pub warm_up: Option<Duration>,
+    /// Repeats its loads so often on the same server, each time with new clients, and compares
+    /// what the server holds at rest in between; once where it is not said. For the etcd tier, on
+    /// servers that the run starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<NonZeroU32>,
+    /// Further flags of our Kubernetes tier, as `--watch-cache=false`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub server: Vec<String>,
+    /// The imitated network between clients and servers; the real one if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
+    /// What runs; never empty.
+    pub load: Vec<LoadSpec>,
+}
+
+/// A load: an operation with its arrivals, clients and keys.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoadSpec {
+    /// Name, unique in its case.
+    pub name: String,
+    /// The operation.
+    pub operation: Operation,
+    /// The tier of small requests and watchers; that of etcd by default. Lists have the case's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<Tier>,
+    /// The arrivals.
+    #[serde(default, skip_serializing_if = "Start::is_closed")]
+    pub arrivals: Start,
+    /// Closed loop: clients, each of which waits for its response. Lists in an open loop: the most
+    /// at the same time; the next one waits, and its latency includes the wait. Watchers: their
+    /// number.
+    #[serde(default = "one")]
+    pub clients: NonZeroU32,
+    /// Connections that small requests or watchers share. Each listing client has its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<NonZeroU32>,
+    /// The keys of small requests; uniform by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<Distribution>,
+    /// What `create` writes; the values of the data set's objects where it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<Values>,
+    /// How many keep-alives of leases go over one stream; one by default.
+    #[serde(default, skip_serializing_if = "Streams::is_each")]
+    pub streams: Streams,
+    /// Watchers that do not read all the time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stall: Option<Stall>,
+    /// Watchers: how often their connections are closed. Each then goes on from the revision that
+    /// it has.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "duration_text::option"
+    )]
+    pub cut_every: Option<Duration>,
+    /// Watchers: flow-control window of a stream and its connection; our client's own where it is
+    /// not said. What a watcher does not read waits there first, and then in the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<ByteSize>,
+    /// When it begins, from the beginning of the measured time.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "duration_text::option"
+    )]
+    pub start: Option<Duration>,
+    /// End, likewise; the end of the case by default.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "duration_text::option"
+    )]
+    pub stop: Option<Duration>,
+    /// False for a background load.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub measured: bool,
+    /// Whether lists are checked object by object. An unchecked list takes less CPU, which the
+    /// generator may share with the server.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub checked: bool,
+}
+
+/// How many streams keep-alives of leases go over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Streams {
+    /// Each has its own, as `KeepAliveOnce` of etcd's client sends it.
+    #[default]
+    Each,
+    /// All of a connection share one, as `KeepAlive` of etcd's client sends them.
+    One,
+}
+
+impl Streams {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+    fn is_each(&self) -> bool {
+        *self == Self::Each
+    }
+}
+
+/// Stretches of time in which watchers read nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stall {
+    /// How long nothing is read.
+    #[serde(with = "duration_text")]
+    pub read: Duration,
+    /// From the end of one such stretch to the end of the next.
+    #[serde(with = "duration_text")]
+    pub every: Duration,
+}
+
+impl Stall {
+    fn check(self) -> Result<(), String> {
+        match !self.read.is_zero() && self.read < self.every {
+            true => Ok(()),
+            false => Err(format!(
+                "stall: {:?} without reading must be longer than 0s and shorter than every {:?}",
+                self.read, self.every
+            )),
+        }
+    }
+}
+
+fn etcd() -> Tier {
+    Tier::Etcd
+}
+
+fn one() -> NonZeroU32 {
+    NonZeroU32::MIN
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_yes(is: &bool) -> bool {
+    *is
+}
+
+/// The operation of a load.
+///
+/// In a scenario file: `"put"`, `{ update = 90, create = 5, delete = 5 }`, `{ list = "stream" }`,
+/// `"watch"`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "WrittenOperation", into = "WrittenOperation")]
+pub enum Operation {
+    /// Small requests.
+    Small(Mix),
+    /// Whole lists, by a strategy.
+    List(Strategy),
+    /// Watchers of the whole data set. The latency of a delivery is from the intended start of
+    /// another load's write to its event at each watcher.
+    Watch,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Small(mix) => mix.fmt(f),
+            Self::List(strategy) => write!(f, "list by {strategy}"),
+            Self::Watch => f.write_str("watch"),
+        }
+    }
+}
+
+/// An invalid operation.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum OperationError {
+    /// An invalid mix.
+    #[error(transparent)]
+    Mix(#[from] MixError),
+    /// A list by an unknown strategy.
+    #[error(transparent)]
+    Strategy(#[from] StrategyError),
+    /// A list in a mix of small requests.
+    #[error(
+        "`list` stands alone: one list takes as long as many small requests, so it is a load of its own"
+    )]
+    ListInMix,
+    /// `list` is not a name.
+    #[error("`list` needs the name of a strategy, as in {{ list = \"stream\" }}")]
+    NoStrategy,
+    /// A weight is not a number.
+    #[error("operation `{0}` needs a weight, as in {{ get = 4, put = 1 }}")]
+    NoWeight(String),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum WrittenOperation {
+    Name(String),
+    Table(BTreeMap<String, toml::Value>),
+}
+
+impl TryFrom<WrittenOperation> for Operation {
+    type Error = OperationError;
+
+    fn try_from(written: WrittenOperation) -> Result<Self, OperationError> {
+        let table = match written {
+            WrittenOperation::Name(name) if name == "watch" => return Ok(Self::Watch),
+            WrittenOperation::Name(name) => {
+                return Ok(Self::Small(WrittenMix::Name(name).try_into()?));
+            }
+            WrittenOperation::Table(table) => table,
+        };
+        if let Some(strategy) = table.get("list") {
+            if table.len() > 1 {
+                return Err(OperationError::ListInMix);
+            }
+            let strategy = strategy.as_str().ok_or(OperationError::NoStrategy)?;
+            return Ok(Self::List(strategy.parse()?));
+        }
+        let mut weights = BTreeMap::new();
+        for (name, weight) in table {
+            let number = weight
+                .as_float()
+                .or_else(|| weight.as_integer().map(|weight| weight as f64));
+            let number = number.ok_or_else(|| OperationError::NoWeight(name.clone()))?;
+            weights.insert(name, number);
+        }
+        Ok(Self::Small(Mix::new(&weights)?))
+    }
+}
+
+impl From<Operation> for WrittenOperation {
+    fn from(operation: Operation) -> Self {
+        match operation {
+            Operation::Watch => Self::Name("watch".to_owned()),
+            Operation::List(strategy) => Self::Table(BTreeMap::from([(
+                "list".to_owned(),
+                strategy.to_string().into(),
+            )])),
+            Operation::Small(mix) => match mix.into() {
+                WrittenMix::Name(name) => Self::Name(name),
+                WrittenMix::Weights(weights) => Self::Table(
+                    weights
+                        .into_iter()
+                        .map(|(name, weight)| (name, weight.into()))
+                        .collect(),
+                ),
+            },
+        }
+    }
+}
+
+/// The arrivals of a load's operations.
+///
+/// In a scenario file: `"closed"`, or a [`Profile`], as `{ poisson = 1000 }`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "toml::Value", into = "WrittenStart")]
+pub enum Start {
+    /// Each client starts the next operation after its response (closed loop).
+    #[default]
+    Closed,
+    /// On a schedule, independent of responses (open loop).
+    Open(Profile),
+}
+
+impl Start {
+    fn is_closed(&self) -> bool {
+        *self == Self::Closed
+    }
+}
+
+/// The name of the closed loop in a file.
+const CLOSED: &str = "closed";
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum WrittenStart {
+    Name(&'static str),
+    Profile(Profile),
+}
+
+impl From<Start> for WrittenStart {
+    fn from(start: Start) -> Self {
+        match start {
+            Start::Closed => Self::Name(CLOSED),
+            Start::Open(profile) => Self::Profile(profile),
+        }
+    }
+}
+
+impl TryFrom<toml::Value> for Start {
+    type Error = String;
+
+    fn try_from(value: toml::Value) -> Result<Self, String> {
+        if value.as_str() == Some(CLOSED) {
+            return Ok(Self::Closed);
+        }
+        let profile = value.try_into();
+        profile.map(Self::Open).map_err(|e| {
+            let what = e.message().trim();
+            format!("arrivals are `\"closed\"`, or a profile as {{ poisson = 1000 }}: {what}")
+        })
+    }
+}
+
+impl LoadsSpec {
+    /// Returns the measured time; `duration` is the scenario's.
+    #[must_use]
+    pub fn lasts(&self, duration: Duration) -> Duration {
+        self.duration.unwrap_or(duration)
+    }
+
+    /// Returns the load that represents the case: the first measured one.
+    #[must_use]
+    pub fn headline(&self) -> &LoadSpec {
+        let mut measured = self.load.iter().filter(|load| load.measured);
+        measured.next().unwrap_or(&self.load[0])
+    }
+
+    /// Returns the small requests of all loads.
+    pub fn small_requests(&self) -> impl Iterator<Item = SmallRequest> {
+        self.load.iter().flat_map(LoadSpec::small_requests)
+    }
+
+    /// Returns whether it writes objects of the data set, which changes their revisions. Writes
+    /// through a Kubernetes API are of objects beside it.
+    #[must_use]
+    pub fn rewrites_data(&self) -> bool {
+        let of_etcd = |load: &&LoadSpec| load.tier() == Tier::Etcd;
+        let mut requests = self
+            .load
+            .iter()
+            .filter(of_etcd)
+            .flat_map(LoadSpec::small_requests);
+        requests.any(SmallRequest::rewrites_data)
+    }
+
+    /// Checks that all fields fit together; `duration` is the scenario's.
+    pub(super) fn check(&self, duration: Duration) -> Result<(), String> {
+        let Self { name, load, .. } = self;
+        if !is_plain(name) {
+            return Err(format!(
+                "name `{name}` may hold only letters, digits, `-`, `_` and `.`"
+            ));
+        }
+        if !load.iter().any(|load| load.measured) {
+            return Err(format!("case `{name}` has no load that is measured"));
+        }
+        if let Some(rounds) = self.rounds
+            && rounds.get() < LEAST_ROUNDS
+        {
+            return Err(format!(
+                "case `{name}`: rounds = {rounds} must be {LEAST_ROUNDS} or more: fewer show no trend"
+            ));
+        }
+        if self.rounds.is_some() && self.tier == Tier::Kube {
+            return Err(format!(
+                "case `{name}`: `rounds` is for the etcd tier: a watch cache keeps the events of a time, and its memory rises with them"
+            ));
+        }
+        if self.tier == Tier::Etcd && !self.server.is_empty() {
+            return Err(format!(
+                "case `{name}`: `server` is for the Kubernetes tier: tier = \"kube\""
+            ));
+        }
+        if let Some(network) = self.network {
+            network
+                .check()
+                .map_err(|what| format!("case `{name}`: {what}"))?;
+        }
+        for (nth, one) in load.iter().enumerate() {
+            one.check(self.tier, self.lasts(duration))
+                .map_err(|what| format!("case `{name}`, load `{}`: {what}", one.name))?;
+            if load[..nth].iter().any(|other| other.name == one.name) {
+                return Err(format!("case `{name}` has two loads `{}`", one.name));
+            }
+        }
+        self.check_watchers()?;
+        Ok(())
+    }
+}
+
+impl LoadSpec {
+    /// Returns the small requests.
+    pub fn small_requests(&self) -> impl Iterator<Item = SmallRequest> {
+        let mix = match &self.operation {
+            Operation::Small(mix) => Some(mix),
+            Operation::List(_) | Operation::Watch => None,
+        };
+        mix.into_iter().flat_map(Mix::requests)
+    }
+
+    /// Returns the operation as reports name it: two that are sent differently are not the same.
+    #[must_use]
+    pub fn operation_text(&self) -> String {
+        match self.streams {
+            Streams::Each => self.operation.to_string(),
+            Streams::One => format!("{} on one stream", self.operation),
+        }
+    }
+
+    /// Returns start and end in a case that lasts `duration`.
+    #[must_use]
+    pub fn window(&self, duration: Duration) -> (Duration, Duration) {
+        (
+            self.start.unwrap_or_default(),
+            self.stop.unwrap_or(duration),
+        )
+    }
+
+    fn check(&self, tier: Tier, duration: Duration) -> Result<(), String> {
+        if !is_plain(&self.name) {
+            return Err("a name may hold only letters, digits, `-`, `_` and `.`".to_owned());
+        }
+        self.check_tier(tier)?;
+        let (start, stop) = self.window(duration);
+        if start >= stop || stop > duration {
+            return Err(format!(
+                "it runs from {start:?} to {stop:?}, and the case lasts {duration:?}"
+            ));
+        }
+        if let Start::Open(profile) = &self.arrivals {
+            profile.check().map_err(|error| error.to_string())?;
+        }
+        if let Some(keys) = self.keys {
+            keys.check().map_err(|error| error.to_string())?;
+        }
+        if let Some(value) = &self.value {
+            value.check().map_err(|error| error.to_string())?;
+            if !self.small_requests().any(|r| r == SmallRequest::Create) {
+                return Err("`value` is what `create` writes, and it creates nothing".to_owned());
+            }
+        }
+        if self.streams == Streams::One
+            && !matches!(&self.operation, Operation::Small(mix) if mix.requests().eq([SmallRequest::LeaseKeepAlive]))
+        {
+            return Err(format!(
+                "`streams` is for keep-alives of leases alone, and this is `{}`",
+                self.operation
+            ));
+        }
+        let of_watchers = [
+            ("stall", self.stall.is_some()),
+            ("cut_every", self.cut_every.is_some()),
+            ("window", self.window.is_some()),
+        ];
+        if self.operation != Operation::Watch
+            && let Some((field, _)) = of_watchers.iter().find(|(_, is_given)| *is_given)
+        {
+            return Err(format!("`{field}` is for watchers"));
+        }
+        self.stall.map_or(Ok(()), Stall::check)?;
+        if self.cut_every.is_some_and(|every| every.is_zero()) {
+            return Err("`cut_every` must be longer than 0s".to_owned());
+        }
+        if let Some(window) = self.window
+            && !WINDOW_BYTES.contains(&window.0)
+        {
+            return Err(format!(
+                "`window` = {window}: HTTP/2 windows are from 1B to 2047MiB"
+            ));
+        }
+        let refuse = |field: &str| Err(format!("`{}` does not take `{field}`", self.operation));
+        match &self.operation {
+            Operation::Small(_) => match (self.checked, &self.arrivals) {
+                (false, _) => refuse("checked"),
+                (true, Start::Open(_)) if self.clients.get() > 1 => Err(
+                    "`clients` are of a closed loop: the schedule of an open one stands for any number"
+                        .to_owned(),
+                ),
+                _ => Ok(()),
+            },
+            Operation::List(strategy) => {
+                let is_list = strategy.driver() == Driver::List
+                    && strategy.runs_on(tier)
+                    && strategy.go_client().is_none()
+                    && !matches!(strategy, Strategy::NoLists | Strategy::ReadYourWrite);
+                match (is_list, self.keys, self.connections) {
+                    (false, ..) => Err(format!(
+                        "`{strategy}` is no list that a load of the {tier} tier can make"
+                    )),
+                    (_, Some(_), _) => refuse("keys"),
+                    (.., Some(_)) => refuse("connections"),
+                    _ => Ok(()),
+                }
+            }
+            Operation::Watch => match (self.keys, &self.arrivals, self.checked) {
+                (Some(_), ..) => refuse("keys"),
+                (_, Start::Open(_), _) => refuse("arrivals"),
+                (.., false) => refuse("checked"),
+                _ if self.start.is_some() || self.stop.is_some() => {
+                    Err("watchers watch for as long as the case lasts".to_owned())
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+}
