@@ -14,6 +14,7 @@ fn main() {
         "../workloads",
         "../bench-server",
         "../Cargo.lock",
+        "../Cargo.toml",
     ] {
         println!("cargo::rerun-if-changed={path}");
     }
