@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use workloads::{Scenario, ThresholdSpec};
 
+use crate::compare::Metric;
 use crate::quantity::Quantity;
 use crate::result::{Case, OtherTarget, Outcome, Report, Threshold};
 
@@ -32,7 +33,7 @@ const RESOLUTION: &str = "server.rss_resolution";
 const OWN_FIGURES: &str = "client.";
 
 /// Holds every threshold of a scenario against the first target that has a case; the others'
-/// figures is shown next to it. A threshold is about the scenario's own objects: what somebody has
+/// figures are shown next to it. A threshold is about the scenario's own objects: what somebody has
 /// is compared with none.
 #[must_use]
 pub fn judge(scenario: &Scenario, report: &Report) -> Vec<Threshold> {
@@ -201,15 +202,26 @@ impl<'a> Figures<'a> {
         Some(others.find(|name| name.starts_with(start)).unwrap_or(start))
     }
 
-    /// Every target but the first, compared with what the first has.
+    /// Every target but the first, compared with what the first has. Growth of memory gets the
+    /// floor that comparisons give it: a page more or less is no ratio.
     fn others(&self, own: Option<f64>, data_set: &str) -> Vec<OtherTarget> {
+        let own_target = self.targets.first().copied().unwrap_or_default();
         let others = self.targets.iter().skip(1);
         let beside_own = |&other: &&str| {
             let its = self.of(other, data_set, &self.spec.case);
+            let coarsest = [own_target, other]
+                .into_iter()
+                .filter_map(|target| self.resolution(target, data_set))
+                .reduce(f64::max);
+            let floor = coarsest.map_or(0.0, |coarsest| {
+                Metric::PeakMemory.floor(Some(coarsest as u64))
+            });
             OtherTarget {
                 target: other.to_owned(),
                 figure: its,
-                ratio: its.zip(own).and_then(|(its, own)| ratio(its, own)),
+                ratio: its
+                    .zip(own)
+                    .and_then(|(its, own)| ratio(its + floor, own + floor)),
             }
         };
         others.map(beside_own).collect()
@@ -421,17 +433,33 @@ seed = 1
         let mut spec = scenario.thresholds[0].clone();
         spec.metric = "server.peak_above_idle".to_owned();
         (spec.at_most, spec.at_least) = (Some(1_048_576.0), None);
-        let met = |kib: u64| {
-            let mut case = case("bench", "stream", Some(1.0));
-            case.server = Some(ServerFigures {
-                peak_above_idle: kib << 10,
-                rss_resolution: Some(256 << 10),
-                ..ServerFigures::default()
-            });
-            judged(&spec, "raw", &[case]).met
-        };
+        let met = |kib: u64| judged(&spec, "raw", &[holding("bench", kib)]).met;
         let verdicts = [700, 876, 1_200, 1_400].map(met);
         assert_eq!(verdicts, [Some(true), None, None, Some(false)]);
+    }
+
+    /// 84,000 KiB are 677 times 124 KiB, which are known to within 256.
+    #[test]
+    fn ratios_of_memory_have_the_floor_that_comparisons_have() {
+        let scenario = Scenario::parse(SCENARIO, "floor").expect("a scenario");
+        let mut spec = scenario.thresholds[0].clone();
+        spec.metric = "server.peak_above_idle".to_owned();
+        let cases = [holding("bench", 124), holding("etcd-3.7.1", 84_000)];
+        let others = judged(&spec, "raw", &cases).others;
+        let expected = (84_000.0 + 1_024.0) / (124.0 + 1_024.0);
+        let ratio = others[0].ratio.expect("both have a figure");
+        assert!((ratio - expected).abs() < 1e-9, "{ratio} is not {expected}");
+    }
+
+    /// A case whose server holds so much above idle.
+    fn holding(target: &str, kib: u64) -> Case {
+        let mut case = case(target, "stream", Some(1.0));
+        case.server = Some(ServerFigures {
+            peak_above_idle: kib << 10,
+            rss_resolution: Some(256 << 10),
+            ..ServerFigures::default()
+        });
+        case
     }
 
     #[test]
