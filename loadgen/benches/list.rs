@@ -13,6 +13,7 @@ use load::driver::closed::{Clients, Job, Verifier};
 use load::endpoint::Reach;
 use load::operation::list::{Asks, ListCase};
 use loadgen::progress::{Counted, Progress};
+use loadgen::seed::kube::resource_of;
 use loadgen::seed::{Written, seed};
 use loadgen::servers::running::Running;
 use loadgen::servers::target_spec::TargetSpec;
@@ -96,7 +97,7 @@ async fn start(
         tier,
         strategy,
         prefix: format!("{ROOT}{}", data.prefix()),
-        resource: data.prefix().trim_end_matches('/').to_owned(),
+        resource: resource_of(data),
         asks: Asks::new(media, Options::default()),
         go_clients: GoClients::default(),
     };

@@ -66,11 +66,13 @@ fn run_or_search(args: &RunArgs, saturate: Option<Saturate>) -> Result<Exit, Fai
     let own_program = std::env::current_exe()
         .context("own program")
         .map_err(Failure::usage)?;
-    let plan = Plan::new(args, saturate, &own_program)?;
+    let mut plan = Plan::new(args, saturate, &own_program)?;
     let mut out = std::io::stdout();
     if args.dry_run {
+        let runtime = runtime()?;
+        runtime.block_on(plan.discover())?;
         writeln!(out, "{}", plan.dry_run())?;
-        for line in runtime()?.block_on(run::survey(&plan))? {
+        for line in runtime.block_on(run::survey(&plan))? {
             writeln!(out, "{line}")?;
         }
         return Ok(Exit::Done);
@@ -88,6 +90,7 @@ fn run_or_search(args: &RunArgs, saturate: Option<Saturate>) -> Result<Exit, Fai
     }
     let runtime = runtime()?;
     runtime.block_on(async {
+        plan.discover().await?;
         let session = Session::begin(isolation)?;
         serve_metrics(metrics, &session.progress);
         let say = |note: &String| session.progress.say(note);

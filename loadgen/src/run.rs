@@ -85,8 +85,7 @@ pub async fn survey(plan: &Plan) -> Result<Vec<String>, Failure> {
             // Each resource once, whatever is measured on it.
             let mut known = Vec::new();
             for spec in &scenario.data_sets {
-                let prefix = plan.prefix.as_deref().unwrap_or_default();
-                let listed = Listed::there(target, scenario, &spec.name, prefix);
+                let listed = Listed::there(plan, target, scenario, &spec.name);
                 if known.contains(&listed) {
                     continue;
                 }
@@ -260,9 +259,9 @@ impl<'a> Run<'a> {
             self.result.report.interrupted = true;
             return Ok(());
         };
-        let resource = data.prefix().trim_end_matches('/').to_owned();
+        let collection = plan.collection(self.scenario, &data.spec().name);
         let source = Source::Loaded(Arc::clone(&loaded));
-        let listed = Listed::Resource(resource);
+        let listed = Listed::Collection(collection);
         let measured = self.with_care(target, listed, &source, None).await;
         let removed = namespaces.clean_up(plan.keep_data, progress).await;
         let removed = removed.map_err(|left| unusable(target, left));
@@ -283,9 +282,11 @@ impl<'a> Run<'a> {
     /// Returns an endpoint that cannot be reached, or that refuses us, is a wrong command line and
     /// not a failed case. False when stopped meanwhile.
     async fn reach(&mut self, target: &Target, data_set: &str) -> Result<bool, Failure> {
-        let resource = case::resource_there(self.scenario, data_set).trim_end_matches('/');
+        let collection = self.plan.collection(self.scenario, data_set);
         let reach = async {
-            let reached = self.plan.launcher.reach(&target.spec, resource).await;
+            let launcher = &self.plan.launcher;
+            let (path, accept) = (collection.path(), collection.media_type());
+            let reached = launcher.reach(&target.spec, &path, accept).await;
             reached.map_err(|e| unusable(target, e))
         };
         tokio::select! {
@@ -301,10 +302,15 @@ impl<'a> Run<'a> {
         if !self.reach(target, name).await? {
             return Ok(());
         }
-        let prefix = self.plan.prefix.clone().unwrap_or_default();
-        let listed = Listed::there(target, self.scenario, name, &prefix);
-        let source = Source::There { prefix };
-        self.with_care(target, listed, &source, Some(name)).await
+        let plan = self.plan;
+        let listed = Listed::there(plan, target, self.scenario, name);
+        let collection = plan.collection(self.scenario, name);
+        let name = plan.name_of(&collection, name);
+        let source = Source::There {
+            prefix: plan.prefix.clone().unwrap_or_default(),
+            collection,
+        };
+        self.with_care(target, listed, &source, Some(&name)).await
     }
 
     /// Cases on an endpoint that holds other people's data, from the cheapest to the most expensive

@@ -7,6 +7,7 @@ use std::thread;
 use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
 use etcd_api::proto::etcdserverpb::{CompactionRequest, PutRequest};
+use kube_api::ApiResource;
 use kube_api::client::{KubeAccess, Options};
 use load::clients::go_clients::GoClients;
 use load::endpoint::Reach;
@@ -115,7 +116,7 @@ async fn a_list_that_is_compacted_under_its_reader_begins_again() {
             tier,
             strategy,
             prefix: format!("{ROOT}pods/"),
-            resource: "pods".to_owned(),
+            resource: ApiResource::core("pods", "Pod"),
             asks: Asks::new(media, Options::default()),
             go_clients: GoClients::default(),
         };

@@ -8,6 +8,8 @@ mod apiserver;
 #[allow(dead_code, reason = "the bench server's tests use more of it")]
 #[path = "../../bench-server/tests/kubernetes_tier/http.rs"]
 mod http;
+#[path = "real_apiserver/resources.rs"]
+mod resources;
 #[allow(dead_code, reason = "each test starts another server")]
 #[path = "support/served.rs"]
 mod served;

@@ -10,6 +10,8 @@
 //!   unknown at most once; and nothing is in the log that no request asked for;
 //! - each response equals the replayed log at its revision, and that revision is at least every
 //!   revision that a client had seen before the call (a write's is greater);
+//! - a lease that expires deletes all its keys at one revision, which nobody has seen before its
+//!   time, and no key is bound to it afterwards;
 //! - each watch is told exactly the log's events of its range, in order.
 //!
 //! Nothing here does IO: [`check`] takes a [`History`], which serializes, so that a history that
@@ -17,6 +19,7 @@
 //! database empty at its begin (revision 1), and all times readings of one monotonic clock.
 
 mod compactions;
+mod expiries;
 mod model;
 mod observed;
 mod reads;
@@ -28,8 +31,8 @@ mod watches;
 mod writes;
 
 pub use record::{
-    Call, Change, Compare, Event, History, KeyRange, KeyValue, Message, Nanoseconds, OpResponse,
-    Operation, Outcome, RangeRequest, RangeResponse, Refusal, Txn, TxnResponse, Watch,
+    Call, Change, Compare, Event, History, KeyRange, KeyValue, Lease, Message, Nanoseconds,
+    OpResponse, Operation, Outcome, RangeRequest, RangeResponse, Refusal, Txn, TxnResponse, Watch,
     WatchResponse,
 };
 pub use violation::{Rule, Violation};
@@ -49,6 +52,8 @@ pub struct Checked {
     pub unknown_applied: usize,
     /// Writes of unknown outcome that it does not have.
     pub unknown_lost: usize,
+    /// Leases that expired with keys.
+    pub expiries: usize,
     /// Responses that were compared with the state: ranges, and requests that changed nothing.
     pub reads: usize,
     /// Compactions that were acknowledged.

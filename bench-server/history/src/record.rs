@@ -14,6 +14,19 @@ pub struct History {
     pub operations: Vec<Operation>,
     /// Other watch streams; one that is resumed is another with a later start.
     pub watches: Vec<Watch>,
+    /// Leases that nobody keeps alive: each may expire.
+    #[serde(default)]
+    pub leases: Vec<Lease>,
+}
+
+/// A lease that may expire, which deletes all keys that go with it at one revision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// Its id.
+    pub id: i64,
+    /// Until when it must not expire: its time to live, counted from when its grant was called. A
+    /// server may let it live longer, as etcd does after an election.
+    pub lives_until: Nanoseconds,
 }
 
 /// One request.

@@ -1,5 +1,6 @@
 //! Each rule against a history that breaks it.
 
+mod expiries;
 mod good;
 mod leases;
 mod watches;
@@ -55,6 +56,7 @@ fn a_good_history_has_no_violation() {
         unknown_applied: 2,
         unknown_lost: 0,
         reads: 3,
+        expiries: 0,
         compactions: 1,
         watches: 1,
         events: 6,

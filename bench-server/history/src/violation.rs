@@ -30,6 +30,12 @@ pub enum Rule {
     /// The order of writes has changes that no request made.
     #[error("a change that no request made")]
     WriteFromNowhere,
+    /// Keys of a lease were deleted before its time to live was over, and nobody had asked for it.
+    #[error("a lease expired before its time")]
+    EarlyExpiry,
+    /// A key was bound to a lease that had expired.
+    #[error("a key is bound to an expired lease")]
+    ExpiredLease,
     /// A write precedes what was seen before it was called.
     #[error("a write precedes what was seen before its call")]
     WriteOrder,

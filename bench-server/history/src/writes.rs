@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::Checked;
+use crate::expiries;
 use crate::model::{Effect, Model};
 use crate::observed::Observed;
 use crate::record::{
@@ -79,9 +80,32 @@ pub(crate) fn check(
             false => checked.reads += 1,
         }
     }
-    let matched = writes.unknown_deletes(&unknown_deletes);
+    let asked = unknown_deletes.len();
+    let expiring = expiries::of(history);
+    for operation in &expiring {
+        if let Call::Txn(txn, _) = &operation.call {
+            unknown_deletes.push((operation, txn));
+        }
+    }
+    let explained = writes.unknown_deletes(&unknown_deletes, asked);
+    let matched = explained[..asked].iter().flatten().count();
     checked.unknown_applied += matched;
-    checked.unknown_lost += unknown_deletes.len() - matched;
+    checked.unknown_lost += asked - matched;
+    for (lease, found_at) in history.leases.iter().zip(&explained[asked..]) {
+        let Some(found_at) = found_at else { continue };
+        checked.expiries += 1;
+        if found_at.is_sure {
+            expiries::check_bound(model, lease, found_at.revision, writes.found);
+        }
+    }
+}
+
+/// Which revision a deletion of unknown outcome made.
+#[derive(Clone, Copy)]
+struct Explains {
+    revision: i64,
+    /// Whether nothing else can have made it.
+    is_sure: bool,
 }
 
 /// Returns whether a response says that something was changed.
@@ -219,8 +243,13 @@ impl Writes<'_> {
     }
 
     /// Finds a deletion of unknown outcome for each revision that no other request made; returns
-    /// how many were found. One deletion may explain several revisions, so this is a matching.
-    fn unknown_deletes(&mut self, deletes: &[(&Operation, &Txn)]) -> usize {
+    /// what each deletion made. One deletion may explain several revisions, so this is a matching.
+    /// Those from `expiries` on are leases that expire.
+    fn unknown_deletes(
+        &mut self,
+        deletes: &[(&Operation, &Txn)],
+        expiries: usize,
+    ) -> Vec<Option<Explains>> {
         let unclaimed = self
             .model
             .commits()
@@ -240,12 +269,24 @@ impl Writes<'_> {
         for (nth, (at, events)) in unclaimed.iter().enumerate() {
             let mut tried = vec![false; deletes.len()];
             if !assign(nth, &candidates, &mut explained_by, &mut tried) {
+                let is_early = deletes[expiries..]
+                    .iter()
+                    .any(|(_, txn)| same_changes(&self.model.evaluate(at - 1, txn).events, events));
+                let rule = match is_early {
+                    true => Rule::EarlyExpiry,
+                    false => Rule::WriteFromNowhere,
+                };
                 let detail = format!("revision {at}: {events:?}");
-                self.found
-                    .push(Violation::new(Rule::WriteFromNowhere, detail));
+                self.found.push(Violation::new(rule, detail));
             }
         }
-        explained_by.iter().flatten().count()
+        let explains = |nth: Option<usize>| {
+            nth.map(|nth| Explains {
+                revision: unclaimed[nth].0,
+                is_sure: candidates[nth].len() == 1,
+            })
+        };
+        explained_by.into_iter().map(explains).collect()
     }
 }
 

@@ -19,6 +19,8 @@ const KEPT: i64 = 60;
 const COMPACTOR: u32 = 0;
 /// The client that revokes the lease and grants the next.
 pub(crate) const REVOKER: u32 = 1;
+/// The client that grants leases which expire, one after the other.
+pub(crate) const EXPIRER: u32 = 2;
 
 /// A request, by the RPC that carries it.
 pub(crate) enum Ask {
@@ -53,7 +55,7 @@ pub(crate) struct Chooser {
     values: u64,
 }
 
-fn key(nth: usize) -> String {
+pub(crate) fn key(nth: usize) -> String {
     format!("k{nth:02}")
 }
 
@@ -130,11 +132,12 @@ impl Chooser {
         format!("{}/{}", self.number, self.values)
     }
 
-    /// Returns the lease that is granted, or none.
+    /// Returns the lease that lasts, the one that expires, or none.
     fn some_lease(&mut self) -> i64 {
-        match self.rng.one_in(3) {
-            true => self.shared.lease.load(Ordering::Relaxed),
-            false => 0,
+        match self.rng.below(6) {
+            0 | 1 => self.shared.lease.load(Ordering::Relaxed),
+            2 => self.shared.short_lease.load(Ordering::Relaxed),
+            _ => 0,
         }
     }
 

@@ -8,40 +8,56 @@ use etcd_api::proto::etcdserverpb as pb;
 use etcd_api::proto::etcdserverpb::kv_client::KvClient;
 use etcd_api::proto::etcdserverpb::lease_client::LeaseClient;
 use history::{
-    Call, Change, Nanoseconds, OpResponse, Operation, Outcome, RangeRequest, TxnResponse,
+    Call, Change, Lease, Nanoseconds, OpResponse, Operation, Outcome, RangeRequest, TxnResponse,
 };
 use prost::Message;
 use tonic::Status;
 use tonic::transport::Channel;
 
-use crate::ask::{Ask, Chooser, REVOKER, everything, one};
+use crate::ask::{Ask, Chooser, EXPIRER, REVOKER, everything, one};
 use crate::convert;
 use crate::lies::Liar;
 use crate::run::Shared;
 
 /// After this time a client gives up: what becomes of the request is not known.
 const TIMEOUT: Duration = Duration::from_millis(500);
-/// Time to live of leases: none expires within a run.
+/// Time to live of leases that do not expire within a run.
 const LEASE_SECONDS: i64 = 3_600;
+/// Time to live of those that do: the shortest that etcd grants.
+const SHORT_LEASE_SECONDS: i64 = 2;
+/// The first of their ids; the others are small.
+const FIRST_SHORT_LEASE: i64 = 1_000_000;
 /// Pause after a request of unknown outcome, so that an unreachable server costs few of them.
 const PAUSE: Duration = Duration::from_millis(20);
-struct Client {
-    shared: Arc<Shared>,
+
+/// What one client did.
+#[derive(Default)]
+pub(crate) struct Recorded {
+    pub(crate) operations: Vec<Operation>,
+    /// Leases that it was granted and that expire.
+    pub(crate) leases: Vec<Lease>,
+}
+
+pub(crate) struct Client {
+    pub(crate) shared: Arc<Shared>,
     number: u32,
     chooser: Chooser,
     liar: Liar,
     kv: KvClient<Channel>,
     lease: LeaseClient<Channel>,
-    operations: Vec<Operation>,
+    pub(crate) recorded: Recorded,
 }
 
 /// Asks until the run's time is up; returns everything that it asked.
-pub(crate) async fn run(shared: Arc<Shared>, number: u32, seed: u64) -> Vec<Operation> {
+pub(crate) async fn run(shared: Arc<Shared>, number: u32, seed: u64) -> Recorded {
     let mut client = Client::new(shared, number, seed);
     if number == REVOKER {
         client.grant().await;
     }
     while !client.shared.is_over() {
+        if number == EXPIRER && client.needs_short_lease() {
+            client.grant_short().await;
+        }
         let ask = client.chooser.choose();
         let revokes = matches!(ask, Ask::Revoke(_));
         client.perform(ask).await;
@@ -49,7 +65,7 @@ pub(crate) async fn run(shared: Arc<Shared>, number: u32, seed: u64) -> Vec<Oper
             client.grant().await;
         }
     }
-    client.operations
+    client.recorded
 }
 
 /// Reads everything; returns the operation, and its revision if it was served.
@@ -60,7 +76,8 @@ pub(crate) async fn read_all(shared: Arc<Shared>, number: u32) -> (Operation, Op
         ..RangeRequest::default()
     };
     client.perform(Ask::Range(everything)).await;
-    let operation = client.operations.pop().expect("it was recorded");
+    let operation = client.recorded.operations.pop();
+    let operation = operation.expect("it was recorded");
     let revision = match &operation.call {
         Call::Range(_, Outcome::Done(response)) => Some(response.revision),
         _ => None,
@@ -69,7 +86,7 @@ pub(crate) async fn read_all(shared: Arc<Shared>, number: u32) -> (Operation, Op
 }
 
 impl Client {
-    fn new(shared: Arc<Shared>, number: u32, seed: u64) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, number: u32, seed: u64) -> Self {
         let channel = shared.channel(number);
         Self {
             chooser: Chooser::new(shared.clone(), number, seed),
@@ -78,7 +95,7 @@ impl Client {
             lease: LeaseClient::new(channel),
             shared,
             number,
-            operations: Vec::new(),
+            recorded: Recorded::default(),
         }
     }
 
@@ -98,7 +115,47 @@ impl Client {
         }
     }
 
-    async fn perform(&mut self, ask: Ask) {
+    /// Returns whether the last lease that expires may have done so.
+    fn needs_short_lease(&self) -> bool {
+        let last = self.recorded.leases.last();
+        last.is_none_or(|lease| lease.lives_until < self.shared.now())
+    }
+
+    /// Grants the next lease that expires; returns whether it is there. Puts go with it, also once
+    /// it has expired, when they are refused.
+    pub(crate) async fn grant_short(&mut self) -> bool {
+        let id =
+            FIRST_SHORT_LEASE * (1 + i64::from(self.number)) + self.recorded.leases.len() as i64;
+        let grant = pb::LeaseGrantRequest {
+            id,
+            ttl: SHORT_LEASE_SECONDS,
+        };
+        let called = self.shared.now();
+        let granted = tokio::time::timeout(TIMEOUT, self.lease.lease_grant(grant)).await;
+        let granted = granted.ok().and_then(Result::ok);
+        // Without a response it may be there; nothing goes with it then.
+        let ttl = granted
+            .as_ref()
+            .map_or(SHORT_LEASE_SECONDS, |response| response.get_ref().ttl);
+        let ttl = Duration::from_secs(u64::try_from(ttl).expect("a time to live"));
+        let lives = u64::try_from(ttl.as_nanos()).expect("a short time");
+        self.recorded.leases.push(Lease {
+            id,
+            lives_until: called + lives,
+        });
+        if granted.is_some() {
+            self.shared.short_lease.store(id, Ordering::Relaxed);
+        }
+        granted.is_some()
+    }
+
+    /// Revokes a lease, and does not say so.
+    pub(crate) async fn revoke_in_secret(&mut self, id: i64) {
+        let revoke = pb::LeaseRevokeRequest { id };
+        self.lease.lease_revoke(revoke).await.ok();
+    }
+
+    pub(crate) async fn perform(&mut self, ask: Ask) {
         let called = self.shared.now();
         let mut settled = None;
         let sent = self.send(&ask, &mut settled);
@@ -118,7 +175,7 @@ impl Client {
                 | Call::Range(_, Outcome::Unknown)
                 | Call::Compact(_, Outcome::Unknown)
         );
-        self.operations.push(Operation {
+        self.recorded.operations.push(Operation {
             client: self.number,
             called,
             settled: settled.unwrap_or(returned),

@@ -16,6 +16,8 @@ pub(crate) enum Lie {
     LostWrite,
     /// Some watch responses are dropped; none of the log's.
     LostEvent,
+    /// A lease expires at once.
+    EarlyExpiry,
 }
 
 /// One request or response of so many is a lie.

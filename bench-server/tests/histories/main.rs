@@ -14,6 +14,7 @@
 mod ask;
 mod client;
 mod convert;
+mod expiry;
 mod faults;
 mod lies;
 mod members;
@@ -43,8 +44,8 @@ const SERVER: &str = env!("CARGO_BIN_EXE_bench-server");
 
 /// Flags of a server that loses nothing.
 const DURABLE: &[&str] = &["--data-dir=data", "--fsync=always"];
-/// Writes, reads and events that a run has at least, however slow the machine: one that checks
-/// nothing proves nothing.
+/// Writes, reads and events that a run has at least, however slow the machine, and one lease that
+/// expires: a run that checks nothing proves nothing.
 const LEAST: usize = 10;
 /// Violations that a failed run prints; the file has the history.
 const SHOWN: usize = 5;
@@ -106,6 +107,11 @@ const CASES: &[Case] = &[
     planted("planted::stale_read", Lie::StaleRead, &[Rule::StaleRead]),
     planted("planted::lost_write", Lie::LostWrite, &[Rule::LostWrite]),
     planted("planted::lost_event", Lie::LostEvent, &[Rule::WatchGap]),
+    planted(
+        "planted::early_expiry",
+        Lie::EarlyExpiry,
+        &[Rule::EarlyExpiry],
+    ),
     // A server that keeps nothing on disk gives its revisions again.
     Case {
         broken: &[Rule::LostWrite, Rule::RevisionTwice, Rule::StaleRead],
@@ -182,7 +188,7 @@ fn run_case(case: &Case) -> Result<(), Failed> {
         (Ok(checked), None) => {
             println!("{}: seed {seed}: {checked:?}", case.name);
             let least = checked.writes.min(checked.reads).min(checked.events);
-            return match least >= LEAST {
+            return match least >= LEAST && checked.expiries > 0 {
                 true => Ok(()),
                 false => Err(format!("hardly anything was done: {checked:?}").into()),
             };

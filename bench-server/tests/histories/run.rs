@@ -11,14 +11,14 @@ use tonic::transport::{Channel, Endpoint};
 use crate::faults::{self, Faults};
 use crate::lies::Lie;
 use crate::peer::Peer;
-use crate::{client, members, watcher};
+use crate::{client, expiry, members, watcher};
 
 /// Clients that write and read.
 const CLIENTS: u32 = 6;
 /// Clients that watch.
 const WATCHERS: u32 = 4;
 /// How often the last read is tried: a server that was killed may still replay its log.
-const LAST_READS: usize = 40;
+pub(crate) const LAST_READS: usize = 40;
 
 /// What to run.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +52,8 @@ pub(crate) struct Shared {
     pub(crate) log_told: AtomicI64,
     /// The lease that puts go with; 0 before one is granted.
     pub(crate) lease: AtomicI64,
+    /// Likewise one that expires.
+    pub(crate) short_lease: AtomicI64,
     /// The revision that every watch must tell before it ends; 0 while clients write.
     last: AtomicI64,
     last_known: std::sync::OnceLock<Instant>,
@@ -114,6 +116,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Ran, String> {
         newest: AtomicI64::new(1),
         log_told: AtomicI64::new(1),
         lease: AtomicI64::new(0),
+        short_lease: AtomicI64::new(0),
         last: AtomicI64::new(0),
         last_known: std::sync::OnceLock::new(),
     });
@@ -138,10 +141,14 @@ pub(crate) fn run(plan: &Plan) -> Result<Ran, String> {
     let log = runtime.spawn(watcher::log(shared.clone()));
     faults::run(plan.faults, &shared, &mut members, seed(1_000))?;
     runtime.block_on(async {
-        let mut history = History {
-            operations: clients.join_all().await.concat(),
-            ..History::default()
+        let mut history = History::default();
+        let mut add = |client: client::Recorded| {
+            history.operations.extend(client.operations);
+            history.leases.extend(client.leases);
         };
+        clients.join_all().await.into_iter().for_each(&mut add);
+        let (expired, still_there) = expiry::wait(shared.clone(), CLIENTS).await;
+        add(expired);
         let mut last = None;
         for _ in 0..LAST_READS {
             let (operation, revision) = client::read_all(shared.clone(), CLIENTS).await;
@@ -154,6 +161,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Ran, String> {
         // Without one, watches end when their time is up.
         shared.set_last(last.unwrap_or(i64::MAX));
         let (log, mut unfinished) = log.await.map_err(|e| e.to_string())?;
+        unfinished = unfinished.or(still_there);
         history.log = log;
         for (watches, stuck) in watchers.join_all().await {
             history.watches.extend(watches);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use kube_api::ResourceName;
 use serde::{Deserialize, Serialize};
 use workloads::CpuList;
 use workloads::scenario::{Bandwidth, ByteSize, Network};
@@ -42,6 +43,17 @@ pub struct RunArgs {
     /// holds; with --seed-data, the objects that the run loads
     #[arg(long, value_name = "URL")]
     pub kube: Option<String>,
+
+    /// List these objects of a Kubernetes API in place of the scenario's, as kubectl names them:
+    /// pods, deployments.apps, deployments.v1.apps, widgets.example.com; writes nothing
+    #[arg(long, value_name = "RESOURCE", conflicts_with_all = ["seed_data", "prefix"])]
+    #[serde(default)]
+    pub resource: Option<ResourceName>,
+
+    /// List what is in this namespace of a Kubernetes API [default: in all of them]
+    #[arg(long, value_name = "NAME", value_parser = namespace, conflicts_with_all = ["seed_data", "prefix"])]
+    #[serde(default)]
+    pub namespace: Option<String>,
 
     /// List what is there under this prefix and write nothing; needs no scenario
     #[arg(long, value_name = "PREFIX", conflicts_with_all = ["seed_data", "scenarios"])]
@@ -181,6 +193,22 @@ pub struct RunArgs {
     /// Say what would be done, and what it needs in memory and disk, and do nothing
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// Reads the name of a namespace.
+fn namespace(text: &str) -> Result<String, String> {
+    const MOST_BYTES: usize = 63;
+    let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_name = (1..=MOST_BYTES).contains(&text.len())
+        && text.bytes().all(is_part)
+        && !text.starts_with('-')
+        && !text.ends_with('-');
+    match is_name {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "a namespace has 1 to {MOST_BYTES} small letters, digits and inner hyphens"
+        )),
+    }
 }
 
 impl RunArgs {

@@ -40,6 +40,27 @@ fn no_command_is_the_default_run() {
 }
 
 #[test]
+fn a_resource_is_named_as_kubectl_names_it() {
+    let args = run_args("loadgen run --kube http://a --resource Deploy.v1.apps --namespace team-a");
+    let named = args.resource.map(|name| name.to_string());
+    assert_eq!(named.as_deref(), Some("deploy.v1.apps"));
+    assert_eq!(args.namespace.as_deref(), Some("team-a"));
+    for (bad, says) in [
+        ("--resource pods/status", "is a part of a resource"),
+        ("--resource deployments..apps", "deployments.v1.apps"),
+        ("--resource=", "is no name of a resource"),
+        ("--namespace Team", "small letters"),
+        ("--namespace a/b", "small letters"),
+        ("--resource pods --seed-data", "--seed-data"),
+        ("--resource pods --prefix /a", "--prefix"),
+        ("--namespace a --seed-data", "--seed-data"),
+    ] {
+        let error = refused(&format!("loadgen run --kube http://a {bad}"));
+        assert!(error.contains(says), "{bad}: {error}");
+    }
+}
+
+#[test]
 fn a_run_takes_what_the_design_names() {
     let args = run_args(
         "loadgen run pods-150k my.toml --target bench --target etcd:/usr/bin/etcd --strategies stream,paged:500 \

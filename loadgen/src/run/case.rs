@@ -44,7 +44,7 @@ use super::target::Target;
 use crate::progress::Progress;
 use crate::servers::running::Running;
 use meter::Meter;
-pub(super) use source::{Source, created_root, resource_there};
+pub(super) use source::{Source, created_root};
 
 mod at_rest;
 mod background;
@@ -112,7 +112,10 @@ pub(super) enum Early {
 
 impl From<ListError> for Early {
     fn from(error: ListError) -> Self {
-        Self::Failed(error.to_string())
+        match error {
+            ListError::NotSelectable(reason) => Self::NotApplicable(reason),
+            error => Self::Failed(error.to_string()),
+        }
     }
 }
 

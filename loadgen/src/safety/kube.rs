@@ -71,16 +71,16 @@ impl std::fmt::Display for KubeIdentity {
     }
 }
 
-/// Counts a collection of the core group in all namespaces by a page of one object, and samples its
-/// first pages in JSON, which is larger than protobuf. Never `resourceVersion=0` with a limit,
-/// which an apiserver ignores then.
+/// Counts the collection at a path by a page of one object, and samples its first pages in JSON,
+/// which is larger than protobuf. Never `resourceVersion=0` with a limit, which an apiserver
+/// ignores then.
 ///
 /// # Errors
 /// [`KubeError`] when it does not answer, or refuses.
-pub async fn census(connection: &mut Connection, resource: &str) -> Result<Census, KubeError> {
+pub async fn census(connection: &mut Connection, collection: &str) -> Result<Census, KubeError> {
     let path = |limit: usize, token: &str| match token {
-        "" => format!("/api/v1/{resource}?limit={limit}"),
-        token => format!("/api/v1/{resource}?limit={limit}&continue={token}"),
+        "" => format!("{collection}?limit={limit}"),
+        token => format!("{collection}?limit={limit}&continue={token}"),
     };
     let first = ask(connection, Method::GET, &path(1, ""), Bytes::new()).await?;
     let remaining = first["metadata"]["remainingItemCount"].as_u64();

@@ -21,6 +21,7 @@ use http::{Method, StatusCode};
 use kube_api::client::{KubeAccess, KubeError};
 use kube_api::envelope::{self, MEDIA_TYPE};
 use kube_api::shard_selector::ShardKey;
+use kube_api::{ApiResource, GroupVersionResource};
 use load::operation::list::Restore;
 use load::shards::Inventory;
 use load::shards::inventory::Entry;
@@ -83,6 +84,12 @@ impl Api {
 #[must_use]
 pub fn kind_of(data: &DataSet) -> &'static str {
     object::kind(data).0
+}
+
+/// Returns the resource type of a data set's objects.
+#[must_use]
+pub fn resource_of(data: &DataSet) -> ApiResource {
+    ApiResource::core(data.prefix().trim_end_matches('/'), kind_of(data))
 }
 
 /// Objects like `count` of the data set, spread over it, as they are sent in JSON to the namespaces
@@ -172,14 +179,14 @@ pub async fn load(
     let next = Arc::new(AtomicU64::new(0));
     let mut writers = JoinSet::new();
     for _ in 0..WRITERS {
-        let resource = data.prefix().trim_end_matches('/');
+        let resource = resource_of(data);
         let writer = Writer {
             client: api.client()?,
             data: Arc::clone(data),
-            resource,
+            restore: Restore::one_by_one(&resource),
+            resource: resource.name,
             namespaces: Arc::clone(namespaces),
             next: Arc::clone(&next),
-            restore: Restore::one_by_one(resource),
             part: Part::default(),
             phase: phase.clone(),
         };
@@ -209,9 +216,9 @@ pub async fn load(
 /// Waits until a list of the server's cache would hold the last write: case `cached` may ask for
 /// whatever it has.
 async fn until_listed(api: &Api, data: &DataSet, revision: i64) -> Result<(), KubeError> {
-    let resource = data.prefix().trim_end_matches('/');
     let path = format!(
-        "/api/v1/{resource}?limit=1&resourceVersion={revision}&resourceVersionMatch=NotOlderThan"
+        "{}?limit=1&resourceVersion={revision}&resourceVersionMatch=NotOlderThan",
+        resource_of(data).name.collection(None)
     );
     let mut client = api.client()?;
     let good = [StatusCode::OK];
@@ -240,7 +247,7 @@ impl Part {
 struct Writer {
     client: Client,
     data: Arc<DataSet>,
-    resource: &'static str,
+    resource: GroupVersionResource,
     namespaces: Arc<Namespaces>,
     next: Arc<AtomicU64>,
     restore: Restore,
@@ -265,7 +272,7 @@ impl Writer {
         let key = self.data.key(i);
         let name = key.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let name = String::from_utf8_lossy(name).into_owned();
-        let collection = format!("/api/v1/namespaces/{namespace}/{}", self.resource);
+        let collection = self.resource.collection(Some(namespace));
         let wrong = |reason: String| LoadError::Object {
             key: format!("{collection}/{name}"),
             reason,

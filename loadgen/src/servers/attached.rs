@@ -6,7 +6,6 @@ use std::sync::Arc;
 use etcd_api::client::config::ClientConfig;
 use kube_api::client::config::Context;
 use kube_api::client::{Connection, KubeAccess, KubeError, Options};
-use kube_api::envelope::MEDIA_TYPE;
 use parking_lot::Mutex;
 use report::result::ServerSetup;
 
@@ -49,17 +48,22 @@ impl Launcher {
         }
     }
 
-    /// Connects to an existing endpoint, once; asks a Kubernetes API for one object of
-    /// `resource`, which it may not want to tell.
+    /// Connects to an existing endpoint, once; asks a Kubernetes API for one object of the
+    /// collection at a path in this media type, which it may not want to tell.
     ///
     /// # Errors
     /// [`StartError`] when it cannot be reached, or refuses.
-    pub async fn reach(&self, target: &TargetSpec, resource: &str) -> Result<(), StartError> {
+    pub async fn reach(
+        &self,
+        target: &TargetSpec,
+        collection: &str,
+        accept: &str,
+    ) -> Result<(), StartError> {
         if let TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) = target {
             let (url, access) = self.kube_of(target)?;
             let mut connection = Connection::new(&url, access, Options::default())?;
-            let path = format!("/api/v1/{resource}?limit=1");
-            connection.get(&path, MEDIA_TYPE).await?.discard().await?;
+            let path = format!("{collection}?limit=1");
+            connection.get(&path, accept).await?.discard().await?;
         } else if let TargetSpec::Etcd(endpoints) = target {
             self.connect(endpoints).await?;
         }

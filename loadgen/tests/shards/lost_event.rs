@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_api::client::config::ClientConfig;
+use kube_api::ApiResource;
 use kube_api::client::KubeAccess;
 use kube_api::shard_selector::{ShardKey, ShardSelector};
 use load::clients::go_clients::GoClients;
@@ -95,7 +96,7 @@ async fn watched_through(lost: Lost) -> Result<(), Unproven> {
             tier: Tier::Kube,
             strategy,
             prefix: format!("{ROOT}pods/"),
-            resource: "pods".to_owned(),
+            resource: ApiResource::core("pods", "Pod"),
             asks,
             go_clients: GoClients::default(),
         }

@@ -416,6 +416,19 @@ impl Cases {
         }
     }
 
+    /// Asks for JSON in the cases of the Kubernetes tier that may ask for it. Cases that are equal
+    /// then are one.
+    pub(super) fn ask_for_json(&mut self) {
+        for case in &mut self.kube {
+            let mut in_json = case.clone();
+            in_json.media = Some(Media::Json);
+            if case.strategy != Strategy::NoLists && in_json.check(Tier::Kube).is_ok() {
+                *case = in_json;
+            }
+        }
+        self.without_doubles();
+    }
+
     /// Drops cases that an override made equal to one before.
     pub(super) fn without_doubles(&mut self) {
         for cases in [&mut self.etcd, &mut self.kube] {

@@ -38,6 +38,12 @@ pub struct Overrides {
 }
 
 impl Scenario {
+    /// Asks for JSON where a case of the Kubernetes tier asks for protobuf and may ask for JSON:
+    /// what is listed is served in JSON only. Cases that are equal then are one.
+    pub fn ask_for_json(&mut self) {
+        self.cases.ask_for_json();
+    }
+
     /// Applies the overrides of the command line.
     ///
     /// # Errors

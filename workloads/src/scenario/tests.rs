@@ -207,6 +207,44 @@ fn cases_have_options_backgrounds_and_thresholds() {
 
 /// Scenarios that are kept with older results say rows and bars.
 #[test]
+fn cases_that_may_ask_for_json_do_and_are_there_once() {
+    let text = r#"
+name = "json"
+summary = "some ask for protobuf"
+repeats = 1
+[cases]
+etcd = ["stream"]
+kube = [
+    "no-lists",
+    "consistent",
+    { strategy = "consistent", media = "json" },
+    { strategy = "paged:7", media = "protobuf", http = "h2" },
+    "sharded:2",
+]
+[[data_set]]
+name = "pods"
+kind = "pods"
+objects = 1
+namespaces = 1
+nodes = 1
+seed = 1
+"#;
+    let mut scenario = Scenario::parse(text, "json").expect("all of it fits");
+    scenario.ask_for_json();
+    let names: Vec<_> = scenario.cases.all().map(|(_, case)| case.name()).collect();
+    let expected = [
+        "stream",
+        "no-lists",
+        "consistent/json",
+        "paged:7/json/h2",
+        "sharded:2",
+    ];
+    assert_eq!(names, expected);
+    let again = Scenario::parse(&scenario.to_toml(), "again").expect("it can be run again");
+    assert_eq!(again.cases, scenario.cases);
+}
+
+#[test]
 fn older_names_of_keys_are_read() {
     let older = WHOLE
         .replace("[cases]", "[rows]")

@@ -174,5 +174,6 @@ pub(super) fn good() -> History {
             start: 2,
             responses: told,
         }],
+        leases: Vec::new(),
     }
 }

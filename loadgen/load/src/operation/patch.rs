@@ -45,8 +45,7 @@ impl Patcher {
     /// that annotation.
     pub async fn patch(&mut self, place: &str, value: &str) -> Result<(u64, Held), ListError> {
         let (namespace, name) = place.split_once('/').unwrap_or_default();
-        let resource = &self.kube.resource;
-        let path = format!("/api/v1/namespaces/{namespace}/{resource}/{name}");
+        let path = self.kube.resource.name.object(namespace, name);
         let mut headers = HeaderMap::new();
         let content = HeaderValue::from_static(MERGE_PATCH);
         headers.insert(header::CONTENT_TYPE, content);

@@ -24,7 +24,6 @@ const MOST_ENDS: u32 = 10;
 pub(crate) struct ApiWatch {
     body: Response,
     frames: Frames,
-    kind: &'static str,
     kube: Kube,
     /// What the names of the loads' objects begin with.
     made: String,
@@ -63,7 +62,6 @@ impl ApiWatch {
         Ok(Self {
             body: kube.get(query(revision)).await?,
             frames: Frames::default(),
-            kind: kube.restore().kind(),
             kube,
             made: made.to_owned(),
             foreign: 0,
@@ -99,11 +97,11 @@ impl ApiWatch {
             return Ok(false);
         };
         self.ends = 0;
-        let kind = self.kind;
+        let resource = &self.kube.resource;
         let (last, foreign) = (&mut self.revision, &mut self.foreign);
         let made = self.made.as_bytes();
         self.frames.feed(&bytes, |frame| {
-            let event = Event::read(frame, kind)?;
+            let event = Event::read(frame, resource)?;
             let is_write = match event.kind {
                 b"ADDED" | b"MODIFIED" => true,
                 b"DELETED" | b"BOOKMARK" => false,

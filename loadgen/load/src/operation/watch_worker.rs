@@ -235,7 +235,7 @@ impl Follower {
     }
 
     fn event(&mut self, frame: &[u8], now: Instant) -> Result<(), Wrong> {
-        let event = Event::read(frame, self.restore.kind())?;
+        let event = Event::read(frame, self.restore.resource())?;
         let effect = match event.kind {
             b"ADDED" => Effect::Created,
             b"MODIFIED" => Effect::Changed,

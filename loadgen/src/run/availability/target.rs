@@ -1,10 +1,11 @@
 //! What a started target has for a case: how it encodes, who answers, and why it cannot have the
 //! case.
 
+use kube_api::GroupVersionResource;
 use load::operation::list::ListCase;
 use report::result::ServedFrom;
 use workloads::scenario::Media;
-use workloads::{EtcdResponse, GoClient, Strategy, Tier};
+use workloads::{EtcdResponse, GoClient, PlainList, Strategy, Tier};
 
 use crate::servers::running::Running;
 
@@ -37,6 +38,9 @@ pub(in crate::run) fn served_from(case: &ListCase) -> ServedFrom {
 /// Returns why this target cannot have the case although it speaks the protocol; `None` when it
 /// may.
 pub(in crate::run) fn refused(case: &ListCase, running: &Running) -> Option<String> {
+    if let Some(reason) = refused_of_resource(case) {
+        return Some(reason);
+    }
     let program = &running.setup.program;
     let is_incremental = case.strategy.etcd_response() == Some(EtcdResponse::Incremental);
     match (case.tier, case.strategy, running.unary_encoding) {
@@ -59,6 +63,22 @@ pub(in crate::run) fn refused(case: &ListCase, running: &Running) -> Option<Stri
         (_, Strategy::GoClient(client), _) => refused_to(case, client, running),
         _ => None,
     }
+}
+
+/// Returns why a case cannot be had of its resource; `None` when it may.
+fn refused_of_resource(case: &ListCase) -> Option<String> {
+    if case.tier != Tier::Kube || case.strategy == Strategy::NoLists {
+        return None;
+    }
+    let name = &case.resource.name;
+    if !case.resource.has_protobuf && case.asks.media == Media::Protobuf {
+        return Some(format!(
+            "{name} is served in JSON only, and this case reads protobuf"
+        ));
+    }
+    let list = case.strategy.plain().and_then(PlainList::kube);
+    let is_watch = list.is_some_and(|list| list.is_watch);
+    (is_watch && !case.resource.is_watchable).then(|| format!("{name} cannot be watched"))
 }
 
 /// Returns why a Go client cannot list from this target; `None` when it may. The programs know no
@@ -85,8 +105,9 @@ fn refused_to(case: &ListCase, client: GoClient, running: &Running) -> Option<St
             client.program()
         ));
     }
-    if case.tier == Tier::Kube && case.resource != "pods" {
-        return Some(format!("{client} lists pods, not {}", case.resource));
+    let resource = &case.resource.name;
+    if case.tier == Tier::Kube && *resource != GroupVersionResource::core("pods") {
+        return Some(format!("{client} lists pods, not {resource}"));
     }
     (asks.namespace.is_some() || asks.own_namespaces.is_some())
         .then(|| format!("{client} lists all namespaces, and there are others than the run's"))

@@ -35,6 +35,14 @@ const FEW_FIRST_OBJECTS: u32 = 20;
 /// The same while other loads run, which it waits for.
 const FIRST_OBJECT_BESIDE_WITHIN: Duration = Duration::from_secs(20);
 
+/// Returns why the lists' resource cannot be selected as they ask, if so.
+fn not_selectable(round: &[Done]) -> Option<String> {
+    round.iter().find_map(|done| match &done.result {
+        Err(ListError::NotSelectable(reason)) => Some(reason.clone()),
+        _ => None,
+    })
+}
+
 impl CaseRun<'_> {
     /// The measured part of a case of lists.
     pub(super) async fn lists(
@@ -134,6 +142,10 @@ impl CaseRun<'_> {
             let errors = lists.errors;
             let goes_on = match self.unless_stopped(clients.round(Job::List)).await {
                 Ok(done) => {
+                    if let Some(reason) = not_selectable(&done) {
+                        early = Err(Early::NotApplicable(reason));
+                        break;
+                    }
                     count(&live, &done);
                     let bears = self.bears(&done);
                     lists.take(done);

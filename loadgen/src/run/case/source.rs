@@ -9,12 +9,13 @@ use load::driver::closed::Verifier;
 use load::operation::leases::GrantedLeases;
 use load::operation::list::{Asks, ListCase};
 use load::verify::Expected;
+use workloads::DataSet;
 use workloads::scenario::{Http, LoadsSpec};
-use workloads::{DataSet, Kind, Scenario};
 
 use super::{CaseRun, Early, Measured};
 use crate::progress::Counted;
-use crate::seed::kube::Loaded;
+use crate::run::foreign::Collection;
+use crate::seed::kube::{Loaded, resource_of};
 use crate::seed::{Written, fill_log, seed};
 use crate::servers::running::Running;
 use crate::to_result;
@@ -43,7 +44,12 @@ pub(in crate::run) enum Source {
     /// A Kubernetes API into which it was loaded for all its cases.
     Loaded(Arc<Loaded>),
     /// Whatever is there.
-    There { prefix: String },
+    There {
+        /// Of an etcd: what is below this.
+        prefix: String,
+        /// Of a Kubernetes API.
+        collection: Collection,
+    },
 }
 
 /// Returns where loads make keys on an etcd whose objects lie below `root`: beside them, so that
@@ -51,15 +57,6 @@ pub(in crate::run) enum Source {
 pub(in crate::run) fn created_root(root: &str) -> String {
     let beside = root.strip_suffix(REGISTRY).unwrap_or(root);
     format!("{beside}{CREATED}")
-}
-
-/// Returns the resource that is listed on an existing API, in place of the scenario's data set.
-pub(in crate::run) fn resource_there(scenario: &Scenario, data_set: &str) -> &'static str {
-    let mut specs = scenario.data_sets.iter();
-    match specs.find(|spec| spec.name == data_set) {
-        Some(spec) if spec.kind == Kind::ConfigMaps => "configmaps/",
-        _ => "pods/",
-    }
 }
 
 impl CaseRun<'_> {
@@ -75,15 +72,12 @@ impl CaseRun<'_> {
     /// Returns what is listed, and as what.
     pub(super) fn list_case(&self) -> ListCase {
         let below =
-            |root: &str, data: &DataSet| (format!("{root}{}", data.prefix()), data.prefix());
+            |root: &str, data: &DataSet| (format!("{root}{}", data.prefix()), resource_of(data));
         let (prefix, resource) = match &self.source {
             Source::Fresh(data) => below(OWN_ROOT, data),
             Source::Seeded { data, root, .. } => below(root, data),
             Source::Loaded(loaded) => below(OWN_ROOT, loaded.data()),
-            Source::There { prefix } => (
-                prefix.clone(),
-                resource_there(self.scenario, &self.data_set),
-            ),
+            Source::There { prefix, collection } => (prefix.clone(), collection.resource.clone()),
         };
         let mut asks = Asks::new(
             self.spec.media.unwrap_or_default(),
@@ -98,15 +92,19 @@ impl CaseRun<'_> {
         );
         let case = self.spec.loads.as_ref();
         asks.ignores_made = case.is_some_and(LoadsSpec::writes_through_api);
-        if let Source::Loaded(loaded) = &self.source {
-            asks.namespace.clone_from(&loaded.only_namespace);
-            asks.own_namespaces = Some(loaded.names_begin.clone());
+        match &self.source {
+            Source::Loaded(loaded) => {
+                asks.namespace.clone_from(&loaded.only_namespace);
+                asks.own_namespaces = Some(loaded.names_begin.clone());
+            }
+            Source::There { collection, .. } => asks.namespace.clone_from(&collection.namespace),
+            Source::Fresh(_) | Source::Seeded { .. } => {}
         }
         ListCase {
             tier: self.tier,
             strategy: self.strategy(),
             prefix,
-            resource: resource.trim_end_matches('/').to_owned(),
+            resource,
             asks,
             go_clients: self.plan.go_clients.clone(),
         }

@@ -135,11 +135,11 @@ impl Endpoint {
                 let census = Census::of_etcd(client, prefix.as_bytes(), *in_use_bytes).await;
                 census.map_err(|e| e.to_string())
             }
-            (Kind::Kube(connection), Listed::Resource(resource)) => {
-                let census = kube::census(connection, resource).await;
+            (Kind::Kube(connection), Listed::Collection(collection)) => {
+                let census = kube::census(connection, &collection.path()).await;
                 census.map_err(|e| e.to_string())
             }
-            (Kind::Etcd { .. }, Listed::Resource(_)) => Err("is no Kubernetes API".to_owned()),
+            (Kind::Etcd { .. }, Listed::Collection(_)) => Err("is no Kubernetes API".to_owned()),
             (Kind::Kube(_), Listed::Prefix(_)) => Err("has no keys with a prefix".to_owned()),
         }
     }

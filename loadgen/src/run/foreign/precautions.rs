@@ -16,10 +16,10 @@ use tonic::Code;
 use workloads::scenario::LoadSpec;
 use workloads::{CaseSpec, DataSet, Scenario, SmallRequest, Strategy, Tier};
 
+use super::collection::Collection;
 use super::endpoint::Endpoint;
 use crate::exit::Failure;
 use crate::progress::Progress;
-use crate::run::case::resource_there;
 use crate::run::plan::Plan;
 use crate::run::target::{Target, unusable};
 use crate::safety::canary::Canary;
@@ -50,8 +50,8 @@ pub(in crate::run) enum Listed {
         /// What it holds.
         census: Census,
     },
-    /// A collection of a Kubernetes API, as `pods`.
-    Resource(String),
+    /// A collection of a Kubernetes API.
+    Collection(Collection),
 }
 
 impl Listed {
@@ -69,17 +69,16 @@ impl Listed {
 
     /// What is there: below a prefix, or what a scenario's data set of that name would be.
     pub(in crate::run) fn there(
+        plan: &Plan,
         target: &Target,
         scenario: &Scenario,
         data_set: &str,
-        prefix: &str,
     ) -> Self {
         match target.spec {
             TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) => {
-                let resource = resource_there(scenario, data_set);
-                Self::Resource(resource.trim_end_matches('/').to_owned())
+                Self::Collection(plan.collection(scenario, data_set))
             }
-            _ => Self::Prefix(prefix.to_owned()),
+            _ => Self::Prefix(plan.prefix.clone().unwrap_or_default()),
         }
     }
 }
@@ -132,7 +131,7 @@ impl Surveyed {
             lines.push(match &listed {
                 Listed::Prefix(prefix) => format!("below {prefix}: {census}"),
                 Listed::Ours { root, .. } => format!("below {root}: {census}"),
-                Listed::Resource(resource) => format!("{resource}: {census}"),
+                Listed::Collection(collection) => format!("{collection}: {census}"),
             });
             lines.extend(endpoint.unmetered());
             let memory = ServerMemory::new(plan.allowed.server_memory, endpoint.resident());

@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::{StreamExt as _, stream};
 use http::{Method, StatusCode};
+use kube_api::GroupVersionResource;
 use kube_api::client::KubeError;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -263,7 +264,7 @@ impl Namespaces {
         if !self.is_own(&found) {
             return Ok(());
         }
-        let collection = format!("/api/v1/namespaces/{name}/{resource}");
+        let collection = GroupVersionResource::core(resource).collection(Some(name));
         empty(&mut client, &collection).await?;
         delete(&mut client, &found, name).await?;
         // What was still being written when the rest was deleted.

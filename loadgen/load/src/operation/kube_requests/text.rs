@@ -6,6 +6,7 @@
 //! so, since a server writes spaces or escapes or somebody else has written a value, is parsed.
 
 use bytes::Bytes;
+use kube_api::GroupVersionResource;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -58,7 +59,7 @@ impl Prototype {
         let namespace = metadata.get("namespace").and_then(Value::as_str);
         let namespace = namespace.unwrap_or_default();
         Self {
-            collection: format!("/api/v1/namespaces/{namespace}/{resource}"),
+            collection: GroupVersionResource::core(resource).collection(Some(namespace)),
             text: Value::Object(object).to_string(),
         }
     }

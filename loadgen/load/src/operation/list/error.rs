@@ -13,6 +13,10 @@ use crate::verify::Wrong;
 /// How often one list is begun again, when what it was being read from has been compacted.
 pub const MOST_RESTARTS: u32 = 3;
 
+/// What an apiserver says of a field that lists of a resource cannot be selected by, in its ways of
+/// registering fields.
+const NOT_SELECTABLE: [&str; 2] = ["field label", "is not a known field selector"];
+
 /// How a list failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
@@ -56,6 +60,9 @@ pub enum ListError {
         "its lists have no metadata.shardInfo: the server does not shard, and whole lists are no shards"
     )]
     NotSharded,
+    /// A field selector with a field that the resource cannot be selected by.
+    #[error("{0}")]
+    NotSelectable(String),
     /// A strategy that does something else than list everything, or not on this tier.
     #[error("`{strategy}` lists nothing on the {tier} tier")]
     ListsNothing {
@@ -93,6 +100,13 @@ impl From<KubeError> for ListError {
                 if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() =>
             {
                 Self::Overloaded(error.to_string())
+            }
+            KubeError::Refused {
+                status, ref text, ..
+            } if status == StatusCode::BAD_REQUEST
+                && NOT_SELECTABLE.iter().any(|t| text.contains(t)) =>
+            {
+                Self::NotSelectable(error.to_string())
             }
             other => Self::Http(other.to_string()),
         }

@@ -9,8 +9,8 @@
 //!   list of one revision
 //! - [`validator`]: what reads an answer: [`protobuf`], [`json`]: validate a list as it comes in;
 //!   [`events`]: over a watch that begins with the state
-//! - [`stored_bytes`]: an item back to what was stored; [`memo`]: items in JSON that need not be
-//!   parsed again
+//! - [`stored_bytes`]: an item back to what was stored; [`json_item`]: one in JSON; [`memo`]: items
+//!   in JSON that need not be parsed again
 //! - [`frames`]: the frames of a watch
 //! - [`read_your_write`]: a write, and whether a list has it
 
@@ -20,6 +20,7 @@ mod events;
 mod exact;
 pub(crate) mod frames;
 mod json;
+mod json_item;
 mod memo;
 mod pages;
 mod protobuf;

@@ -1,5 +1,6 @@
 //! What is listed, and as what.
 
+use kube_api::ApiResource;
 use workloads::GoClient;
 use workloads::strategy::{Strategy, Tier};
 
@@ -15,8 +16,8 @@ pub struct ListCase {
     pub strategy: Strategy,
     /// Key prefix of the etcd tier, as `/registry/pods/`.
     pub prefix: String,
-    /// Collection of the Kubernetes tier, as `pods`.
-    pub resource: String,
+    /// Resource type of the Kubernetes tier, as `pods`.
+    pub resource: ApiResource,
     /// How clients of the Kubernetes tier ask.
     pub asks: Asks,
     /// Where the programs of cases by Go clients are.

@@ -1,6 +1,7 @@
 //! A client of the Kubernetes tier: its connection, and what it asks for.
 
 use async_trait::async_trait;
+use kube_api::ApiResource;
 use kube_api::client::Connection;
 use workloads::strategy::{PlainList, Strategy};
 
@@ -27,7 +28,7 @@ pub(in crate::operation) enum Exchange {
 pub(in crate::operation) struct Kube {
     pub(in crate::operation) connection: Connection,
     pub(super) path: String,
-    pub(in crate::operation) resource: String,
+    pub(in crate::operation) resource: ApiResource,
     pub(super) strategy: Strategy,
     pub(super) exchange: Exchange,
     pub(super) query: String,
@@ -54,13 +55,9 @@ impl Kube {
         let asks = case.asks.clone();
         let mut connection = Connection::new(url, reach.kube_access.clone(), asks.options)?;
         connection.open().await?;
-        let path = match &asks.namespace {
-            Some(namespace) => format!("/api/v1/namespaces/{namespace}/{}", case.resource),
-            None => format!("/api/v1/{}", case.resource),
-        };
         Ok(Self {
             connection,
-            path,
+            path: case.resource.name.collection(asks.namespace.as_deref()),
             resource: case.resource.clone(),
             strategy: case.strategy,
             exchange: Exchange::Whole,

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use workloads::scenario::Media;
 
 use super::frames::{
-    ERROR, EXPIRED, Event, Frames, INITIAL_EVENTS_END, LONGEST_FRAME, bookmark_revision,
+    ERROR, EXPIRED, Event, Frames, INITIAL_EVENTS_END, LONGEST_FRAME, STATUS, bookmark_revision,
     check_live, unexpected,
 };
 use super::stored_bytes::Restore;
@@ -93,7 +93,7 @@ impl EventValidator {
     }
 
     fn frame(&mut self, frame: &[u8], check: Option<&mut Check>) -> Result<(), Wrong> {
-        let event = Event::read(frame, self.restore.kind())?;
+        let event = Event::read(frame, self.restore.resource())?;
         if let Some(end) = self.end {
             return event.check_live(end);
         }
@@ -151,11 +151,12 @@ impl EventValidator {
         let event: Line<'_> = serde_json::from_slice(line).map_err(bad)?;
         let object: Other = serde_json::from_str(event.object.get()).map_err(bad)?;
         let kind = event.r#type.as_bytes();
-        let object_kind = match kind {
-            ERROR => "Status",
-            _ => self.restore.kind(),
+        let resource = self.restore.resource();
+        let object_type = match kind {
+            ERROR => STATUS,
+            _ => (resource.name.api_version(), resource.kind.as_str()),
         };
-        if object.kind != object_kind || object.api_version != "v1" {
+        if (object.api_version.as_str(), object.kind.as_str()) != object_type {
             let Other {
                 kind, api_version, ..
             } = object;
@@ -192,7 +193,7 @@ mod tests {
     use kube_api::metadata::{item_object, list_item};
     use kube_api::protobuf::put_bytes;
     use kube_api::schema::POD;
-    use kube_api::to_json;
+    use kube_api::{ApiResource, to_json};
     use workloads::{DataSet, DataSetSpec, Fingerprint, Kind};
 
     use super::*;
@@ -200,6 +201,10 @@ mod tests {
     use crate::verify::Listed;
 
     const ROOT: &str = "/registry/";
+
+    fn pods() -> ApiResource {
+        ApiResource::core("pods", "Pod")
+    }
 
     fn data() -> DataSet {
         DataSet::new(&DataSetSpec {
@@ -282,7 +287,7 @@ mod tests {
         cut: usize,
     ) -> Result<(Option<i64>, Found), Wrong> {
         let bytes = parts.concat();
-        let mut validator = EventValidator::new(media, Restore::one_by_one("pods"));
+        let mut validator = EventValidator::new(media, Restore::one_by_one(&pods()));
         let mut check = Check::new(ROOT);
         validator.feed(&bytes[..cut], Some(&mut check))?;
         validator.feed(&bytes[cut..], Some(&mut check))?;
@@ -320,7 +325,7 @@ mod tests {
             ([&one[..one.len() - 1], b" \n"].concat(), false),
             (one, true),
         ] {
-            let restore = Restore::new(ROOT, "pods", memo.clone());
+            let restore = Restore::new(ROOT, &pods(), memo.clone());
             let mut validator = EventValidator::new(Media::Json, restore);
             let fed = validator.feed(&line, Some(&mut Check::new(ROOT)));
             assert_eq!(fed.is_ok(), passes, "{fed:?}");

@@ -2,8 +2,8 @@
 //! whose object is in one.
 
 use etcd_api::client::list_validator::{PartialMessage, Progress};
-use kube_api::envelope;
 use kube_api::protobuf::{Fields, bytes_field_len, find_bytes};
+use kube_api::{ApiResource, envelope};
 
 use crate::verify::{Wrong, not_a_list};
 
@@ -11,6 +11,8 @@ use crate::verify::{Wrong, not_a_list};
 pub(in crate::operation) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 /// The type of the event that ends a watch.
 pub(in crate::operation) const ERROR: &[u8] = b"ERROR";
+/// `apiVersion` and kind of its object.
+pub(in crate::operation) const STATUS: (&str, &str) = ("v1", "Status");
 /// The reason of a Status that says: what was asked for is no longer kept.
 pub(in crate::operation) const EXPIRED: &str = "Expired";
 /// A frame beyond this is none: no object is as large.
@@ -60,8 +62,11 @@ pub(in crate::operation) struct Event<'f> {
 }
 
 impl<'f> Event<'f> {
-    /// Reads a frame with an object of this kind, or the Status of an ERROR, and nothing else.
-    pub(in crate::operation) fn read(frame: &'f [u8], object_kind: &str) -> Result<Self, Wrong> {
+    /// Reads a frame with an object of this resource, or the Status of an ERROR, and nothing else.
+    pub(in crate::operation) fn read(
+        frame: &'f [u8],
+        resource: &ApiResource,
+    ) -> Result<Self, Wrong> {
         let kind = field(frame, 1)?;
         let raw = field(frame, 2)?;
         let sealed = field(raw, 1)?;
@@ -70,8 +75,12 @@ impl<'f> Event<'f> {
         {
             return Err(bad(&"it holds more than its type and its object"));
         }
-        let object_kind = if kind == ERROR { "Status" } else { object_kind };
-        let object = envelope::open_exactly(sealed, "v1", object_kind).map_err(|e| bad(&e))?;
+        let (api_version, object_kind) = match kind {
+            ERROR => STATUS,
+            _ => (resource.name.api_version(), resource.kind.as_str()),
+        };
+        let object = envelope::open_exactly(sealed, api_version, object_kind);
+        let object = object.map_err(|e| bad(&e))?;
         Ok(Self { kind, object })
     }
 

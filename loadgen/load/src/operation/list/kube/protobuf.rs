@@ -154,16 +154,17 @@ impl ProtobufValidator {
     }
 
     fn check_type(&self, found: &[u8]) -> Result<(), Wrong> {
-        let kind = format!("{}List", self.restore.kind());
+        let resource = self.restore.resource();
+        let (api_version, kind) = (resource.name.api_version(), &resource.list_kind);
         let mut wanted = Vec::new();
-        put_bytes(&mut wanted, 1, b"v1");
+        put_bytes(&mut wanted, 1, api_version.as_bytes());
         put_bytes(&mut wanted, 2, kind.as_bytes());
         if found == wanted {
             return Ok(());
         }
         let found = found.escape_ascii();
         Err(not_a_list(&format!(
-            "its type is {found}, and {kind} of v1 was asked for"
+            "its type is {found}, and {kind} of {api_version} was asked for"
         )))
     }
 
@@ -259,6 +260,7 @@ fn text(bytes: &[u8]) -> Result<&str, Wrong> {
 
 #[cfg(test)]
 mod tests {
+    use kube_api::ApiResource;
     use kube_api::protobuf::put_bytes;
     use workloads::Fingerprint;
 
@@ -303,7 +305,8 @@ mod tests {
     }
 
     fn validated(body: &[u8], cut: usize) -> Result<(Page, Fingerprint, u64), Wrong> {
-        let mut validator = ProtobufValidator::new(Restore::one_by_one("pods"));
+        let pods = ApiResource::core("pods", "Pod");
+        let mut validator = ProtobufValidator::new(Restore::one_by_one(&pods));
         let mut check = Check::new(ROOT);
         validator.feed(&body[..cut], Some(&mut check))?;
         validator.feed(&body[cut..], Some(&mut check))?;

@@ -5,6 +5,7 @@
 use async_trait::async_trait;
 use etcd_api::client::Client;
 use etcd_api::proto::etcdserverpb::PutRequest;
+use kube_api::ApiResource;
 use workloads::{DataSet, DataSetSpec, Kind};
 
 use super::super::error::ListError;
@@ -41,8 +42,8 @@ impl ReadYourWrite {
         });
         let key = String::from_utf8_lossy(&data.key(0)).into_owned();
         let namespace = key.split('/').nth(1).unwrap_or_default();
-        kube.path = format!("/api/v1/namespaces/{namespace}/configmaps");
-        "configmaps".clone_into(&mut kube.resource);
+        kube.resource = ApiResource::core("configmaps", "ConfigMap");
+        kube.path = kube.resource.name.collection(Some(namespace));
         Self {
             kube,
             etcd,

@@ -3,19 +3,16 @@
 //! An item is the stored object with `metadata.resourceVersion` filled in; emptied again, and put
 //! back into the envelope in which it was stored, it has the stored object's bytes, so one
 //! fingerprint serves both tiers and a flipped byte shows on either. An item in JSON is turned back
-//! by the schema, and must be the text that the schema makes of it again. That costs more than a
-//! server takes to make it, so it is done once for a text: a [`Memo`] says what one that was seen
-//! before came to.
+//! as [`super::json_item`] says. That costs more than a server takes to make it, so it is done once
+//! for a text: a [`Memo`] says what one that was seen before came to.
 
 use std::ops::Range;
 
 use kube_api::hash::fnv1a_64;
-use kube_api::metadata::{item_object, list_item};
 use kube_api::protobuf::{Fields, bytes_field_len, put_bytes_header};
 use kube_api::schema::{CONFIG_MAP, Message, POD};
 use kube_api::shard_selector::{ShardKey, ShardSelector};
-use kube_api::{envelope, from_json, to_json};
-use serde_json::{Map, Value};
+use kube_api::{ApiResource, envelope};
 
 use super::memo::{Checked, Cursor, Memo, text_hash};
 use crate::operation::kube_requests::MADE;
@@ -28,8 +25,9 @@ pub(in crate::operation) const ROOT: &str = "/registry/";
 #[derive(Debug)]
 pub struct Restore {
     key_prefix: String,
-    kind: &'static str,
-    message: &'static Message,
+    pub(super) resource: ApiResource,
+    /// Its fields, where this program knows them.
+    message: Option<&'static Message>,
     memo: Memo,
     /// What is kept, where the rest is thrown away here.
     kept: Option<ShardSelector>,
@@ -41,10 +39,10 @@ pub struct Restore {
     shard_key: ShardKey,
     last_key: Vec<u8>,
     key: Vec<u8>,
-    object: Vec<u8>,
-    value: Vec<u8>,
+    pub(super) object: Vec<u8>,
+    pub(super) value: Vec<u8>,
     /// An item's text as the schema makes it.
-    text: Vec<u8>,
+    pub(super) text: Vec<u8>,
     items: u64,
     /// Where in the list the reader is, where items come in JSON.
     cursor: Cursor,
@@ -89,15 +87,18 @@ impl Sink for Check {
 }
 
 impl Restore {
-    /// For lists of `resource` (`pods`, `configmaps`), stored below `root`.
-    pub(super) fn new(root: &str, resource: &str, memo: Memo) -> Self {
-        let (kind, message) = match resource {
-            "pods" => ("Pod", &POD),
-            _ => ("ConfigMap", &CONFIG_MAP),
+    /// For lists of `resource`, stored below `root`.
+    pub(super) fn new(root: &str, resource: &ApiResource, memo: Memo) -> Self {
+        let name = &resource.name;
+        let (directory, message) = match (name.group(), name.resource()) {
+            ("", "pods") => ("pods".to_owned(), Some(&POD)),
+            ("", "configmaps") => ("configmaps".to_owned(), Some(&CONFIG_MAP)),
+            ("", other) => (other.to_owned(), None),
+            (group, resource) => (format!("{group}/{resource}"), None),
         };
         Self {
-            key_prefix: format!("{root}{resource}/"),
-            kind,
+            key_prefix: format!("{root}{directory}/"),
+            resource: resource.clone(),
             message,
             memo,
             kept: None,
@@ -116,13 +117,13 @@ impl Restore {
 
     /// For objects of `resource` that come one by one, and not in a list.
     #[must_use]
-    pub fn one_by_one(resource: &str) -> Self {
+    pub fn one_by_one(resource: &ApiResource) -> Self {
         Self::new(ROOT, resource, Memo::default())
     }
 
-    /// Returns the kind of its objects, as `Pod`.
-    pub(in crate::operation) fn kind(&self) -> &'static str {
-        self.kind
+    /// Returns the resource type of its objects.
+    pub(in crate::operation) fn resource(&self) -> &ApiResource {
+        &self.resource
     }
 
     /// Shows only objects of this shard to checks: what a client does whose server does not shard.
@@ -186,7 +187,7 @@ impl Restore {
     fn stored<'r>(&'r mut self, object: &'r [u8], parts: &Parts<'r>) -> Result<Stored<'r>, Wrong> {
         let revision = revision(parts.version)?;
         self.value.clear();
-        parts.restore(object, self.kind, &mut self.value);
+        parts.restore(object, &self.resource, &mut self.value);
         Ok(Stored {
             key: &self.key,
             value: &self.value,
@@ -236,63 +237,41 @@ impl Restore {
             return self.visit_again(found.object, check);
         }
         memo.note_parsed();
-        let mut object: Map<String, Value> =
-            serde_json::from_slice(item).map_err(|e| not_a_list(&format!("an item: {e}")))?;
-        let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
-        let metadata = metadata.ok_or_else(|| not_a_list("an item without metadata"))?;
-        let version = metadata.remove("resourceVersion").unwrap_or_default();
-        let version = version.as_str().unwrap_or_default();
-        let revision = revision(version.as_bytes())?;
-        let text = |name: &str| {
-            metadata
-                .get(name)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
+        let revision = match self.message {
+            Some(message) => self.json_by_schema(message, item, head)?,
+            None => self.json_as_received(item, head)?,
         };
-        let (namespace, name) = (text("namespace").to_owned(), text("name").to_owned());
-        self.set_key(namespace.as_bytes(), name.as_bytes());
-        self.next_in_order()?;
-        if !self.is_own() {
-            memo.learn(&mut self.cursor, item, hash, &self.key, None);
-            return Ok(());
-        }
-        let bad = |e: &dyn std::fmt::Display| not_a_list(&format!("item {namespace}/{name}: {e}"));
-        self.object.clear();
-        from_json(self.message, &object, &mut self.object).map_err(|e| bad(&e))?;
-        let stored = list_item(&self.object, version).map_err(|e| bad(&e))?;
-        self.text.clear();
-        to_json(self.message, item_object(&stored), head, &mut self.text).map_err(|e| bad(&e))?;
-        if !is_same_text(item, &self.text) {
-            return Err(bad(&"its text is not that of its object"));
-        }
-        self.value.clear();
-        envelope::put_head(&mut self.value, "v1", self.kind, self.object.len());
-        self.value.extend_from_slice(&self.object);
-        self.value.extend_from_slice(envelope::TAIL);
-        let object = Checked {
+        let object = revision.map(|revision| Checked {
             hash: check.visit_first(&self.key, &self.value, revision),
             bytes: check.relative_len(&self.key) + self.value.len() as u64,
             revision,
-        };
-        memo.learn(&mut self.cursor, item, hash, &self.key, Some(object));
+        });
+        memo.learn(&mut self.cursor, item, hash, &self.key, object);
         Ok(())
     }
 
     /// Returns what stands before the fields of an object that is not in a list.
     pub(in crate::operation) fn type_meta(&self) -> String {
-        format!("\"kind\":\"{}\",\"apiVersion\":\"v1\"", self.kind)
+        let Self { resource, .. } = self;
+        format!(
+            "\"kind\":\"{}\",\"apiVersion\":\"{}\"",
+            resource.kind,
+            resource.name.api_version()
+        )
     }
 
-    fn set_key(&mut self, namespace: &[u8], name: &[u8]) {
+    pub(super) fn set_key(&mut self, namespace: &[u8], name: &[u8]) {
         self.key.clear();
         self.key.extend_from_slice(self.key_prefix.as_bytes());
-        self.key.extend_from_slice(namespace);
-        self.key.push(b'/');
+        if self.resource.is_namespaced {
+            self.key.extend_from_slice(namespace);
+            self.key.push(b'/');
+        }
         self.key.extend_from_slice(name);
     }
 
     /// Returns whether the key is that of an object which is shown.
-    fn is_own(&self) -> bool {
+    pub(super) fn is_own(&self) -> bool {
         let own = self.own.as_ref();
         own.is_none_or(|own| self.key.starts_with(own)) && !(self.ignores_made && self.is_made())
     }
@@ -304,7 +283,7 @@ impl Restore {
     }
 
     /// Whether the key is above the one before; it is the one before from now on.
-    fn next_in_order(&mut self) -> Result<(), Wrong> {
+    pub(super) fn next_in_order(&mut self) -> Result<(), Wrong> {
         if self.key <= self.last_key {
             return Err(Wrong::Order {
                 index: self.items,
@@ -318,15 +297,7 @@ impl Restore {
     }
 }
 
-/// Returns whether two texts of JSON are the same but for the order of fields, which servers may
-/// choose in what they store as text (`managedFields`). A field that is there twice makes one of
-/// them longer.
-fn is_same_text(found: &[u8], made: &[u8]) -> bool {
-    let value = |text| serde_json::from_slice::<Value>(text).ok();
-    found == made || (found.len() == made.len() && value(found) == value(made))
-}
-
-fn revision(text: &[u8]) -> Result<i64, Wrong> {
+pub(super) fn revision(text: &[u8]) -> Result<i64, Wrong> {
     let number = std::str::from_utf8(text).ok().and_then(|t| t.parse().ok());
     number.ok_or_else(|| not_a_list("an item's resourceVersion is not a number"))
 }
@@ -383,12 +354,12 @@ impl<'a> Parts<'a> {
 
     /// Writes the stored form: resourceVersion empty, as an apiserver stores it, and the envelope
     /// around it.
-    fn restore(&self, item: &[u8], kind: &str, out: &mut Vec<u8>) {
+    fn restore(&self, item: &[u8], resource: &ApiResource, out: &mut Vec<u8>) {
         const EMPTY_VERSION: [u8; 2] = [6 << 3 | 2, 0];
         let (before, after) = (&item[..self.meta_field.start], &item[self.meta_field.end..]);
         let meta_len = self.meta.len() - self.version_field.len() + EMPTY_VERSION.len();
         let raw_len = before.len() + bytes_field_len(1, meta_len) + after.len();
-        envelope::put_head(out, "v1", kind, raw_len);
+        envelope::put_head(out, resource.name.api_version(), &resource.kind, raw_len);
         out.extend_from_slice(before);
         put_bytes_header(out, 1, meta_len);
         out.extend_from_slice(&self.meta[..self.version_field.start]);

@@ -1,0 +1,62 @@
+//! A lease that expires once the other clients are done: in every run one does, with a key.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use history::{Call, KeyRange, Outcome, RangeRequest};
+
+use crate::ask::{Ask, key};
+use crate::client::{Client, Recorded};
+use crate::lies::Lie;
+use crate::run::{LAST_READS, Shared};
+
+/// Pause between two reads, and how many are made: a server that was killed may give a lease its
+/// whole time again, and an etcd looks for expired ones twice a second.
+const PAUSE: Duration = Duration::from_millis(100);
+const READS: usize = 200;
+
+/// Puts a key with a lease and reads it until it is gone; returns what was asked, and why the run
+/// is not whole if the key stays.
+pub(crate) async fn wait(shared: Arc<Shared>, number: u32) -> (Recorded, Option<String>) {
+    let mut client = Client::new(shared, number, 0);
+    for _ in 0..LAST_READS {
+        if client.grant_short().await && put(&mut client).await {
+            break;
+        }
+    }
+    let Some(lease) = client.recorded.leases.last().copied() else {
+        return (client.recorded, Some("no lease was granted".to_owned()));
+    };
+    if client.shared.lie == Some(Lie::EarlyExpiry) {
+        client.revoke_in_secret(lease.id).await;
+    }
+    for _ in 0..READS {
+        if is_gone(&mut client).await {
+            return (client.recorded, None);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    let problem = format!("after {READS} reads the key of lease {lease:?} is still there");
+    (client.recorded, Some(problem))
+}
+
+/// Puts the key; returns whether that was acknowledged.
+async fn put(client: &mut Client) -> bool {
+    let lease = client.recorded.leases.last().map_or(0, |lease| lease.id);
+    let value = format!("expires/{lease}");
+    client.perform(Ask::Put(key(0), value, lease)).await;
+    let put = client.recorded.operations.last().map(|last| &last.call);
+    matches!(put, Some(Call::Txn(_, Outcome::Done(_))))
+}
+
+async fn is_gone(client: &mut Client) -> bool {
+    let range = RangeRequest {
+        range: KeyRange::one(&key(0)),
+        ..RangeRequest::default()
+    };
+    client.perform(Ask::Range(range)).await;
+    match client.recorded.operations.last().map(|last| &last.call) {
+        Some(Call::Range(_, Outcome::Done(response))) => response.kvs.is_empty(),
+        _ => false,
+    }
+}

@@ -1,0 +1,75 @@
+//! What a list in JSON says of itself: all of it but its items.
+
+use kube_api::ApiResource;
+use serde::Deserialize;
+
+use crate::verify::{Wrong, not_a_list};
+
+/// What a list says of itself.
+pub(super) struct Head {
+    /// Revision of the list.
+    pub(super) revision: i64,
+    /// Token of the next page; empty at the end.
+    pub(super) continue_token: String,
+    /// Items that remain after this page, where the server says.
+    pub(super) remaining: Option<u64>,
+    /// The shard that it holds, in the server's words.
+    pub(super) shard: Option<String>,
+}
+
+/// All that a list may hold besides its items.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct List {
+    kind: String,
+    api_version: String,
+    metadata: ListMeta,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ListMeta {
+    /// Deprecated, and empty since Kubernetes 1.20.
+    #[serde(default)]
+    self_link: String,
+    resource_version: String,
+    #[serde(default)]
+    r#continue: String,
+    remaining_item_count: Option<u64>,
+    shard_info: Option<ShardInfo>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ShardInfo {
+    selector: String,
+}
+
+impl Head {
+    /// Reads a list without its items.
+    pub(super) fn read(text: &[u8], resource: &ApiResource) -> Result<Self, Wrong> {
+        let list: List = serde_json::from_slice(text).map_err(|e| match e.is_eof() {
+            true => not_a_list("the body is cut short"),
+            false => not_a_list(&format!("its head: {e}")),
+        })?;
+        let (kind, api_version) = (&resource.list_kind, resource.name.api_version());
+        if list.kind != *kind || list.api_version != api_version {
+            return Err(not_a_list(&format!(
+                "its kind is {} of {}, and {kind} of {api_version} was asked for",
+                list.kind, list.api_version
+            )));
+        }
+        let metadata = list.metadata;
+        if !metadata.self_link.is_empty() {
+            return Err(not_a_list("it has a selfLink"));
+        }
+        let revision = metadata.resource_version.parse();
+        let revision = revision.map_err(|_| not_a_list("its resourceVersion is not a number"))?;
+        Ok(Self {
+            revision,
+            continue_token: metadata.r#continue,
+            remaining: metadata.remaining_item_count,
+            shard: metadata.shard_info.map(|info| info.selector),
+        })
+    }
+}

@@ -1,0 +1,183 @@
+//! `--resource` and `--namespace`: what is listed of existing Kubernetes APIs, in place of what a
+//! scenario's data set would be there.
+
+use anyhow::anyhow;
+use kube_api::client::discovery::probe_lists;
+use kube_api::client::{Connection, DiscoveryError, Options, discover};
+use kube_api::{ApiResource, ResourceName};
+use workloads::{Kind, Scenario};
+
+use super::Plan;
+use crate::cli::RunArgs;
+use crate::exit::Failure;
+use crate::run::foreign::Collection;
+use crate::run::target::{Target, answered, unusable};
+use crate::servers::Launcher;
+use crate::servers::target_spec::TargetSpec;
+
+/// What the command line says about it.
+#[derive(Debug, Default)]
+pub(super) struct There {
+    /// The resource as it was named.
+    name: Option<ResourceName>,
+    /// The only namespace.
+    namespace: Option<String>,
+    /// What the name means on every target, once they were asked.
+    resource: Option<ApiResource>,
+}
+
+impl There {
+    /// Reads the command line.
+    ///
+    /// # Errors
+    /// [`Failure`] with exit code 2 where a target is no existing Kubernetes API.
+    pub(super) fn of(args: &RunArgs, targets: &[Target]) -> Result<Self, Failure> {
+        let flags = [
+            ("--resource", args.resource.is_some()),
+            ("--namespace", args.namespace.is_some()),
+        ];
+        let is_kube = |target: &&Target| {
+            matches!(target.spec, TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_))
+        };
+        let given = flags.into_iter().find(|(_, is_given)| *is_given);
+        if let Some((flag, _)) = given
+            && let Some(other) = targets.iter().find(|target| !is_kube(target))
+        {
+            return Err(Failure::usage(anyhow!(
+                "{flag} says what is listed of an existing Kubernetes API, and `{other}` is none: name one with --kube URL"
+            )));
+        }
+        Ok(Self {
+            name: args.resource.clone(),
+            namespace: args.namespace.clone(),
+            resource: None,
+        })
+    }
+
+    /// Leaves one data set in a scenario for each resource that is listed. Its thresholds are about
+    /// its own objects.
+    pub(super) fn narrow(&self, scenario: &mut Scenario) {
+        if self.name.is_none() && self.namespace.is_none() {
+            return;
+        }
+        let mut kinds = Vec::new();
+        scenario.data_sets.retain(|spec| {
+            let is_first = kinds.is_empty() || self.name.is_none() && !kinds.contains(&spec.kind);
+            kinds.push(spec.kind);
+            is_first
+        });
+        scenario.thresholds.clear();
+    }
+}
+
+impl Plan {
+    /// Asks every target what `--resource` names there. Where it is served in JSON only, cases ask
+    /// for JSON instead of protobuf, and a note says so.
+    ///
+    /// # Errors
+    /// [`Failure`] with exit code 2 where a target has no such resource, or another one than the
+    /// target before.
+    pub async fn discover(&mut self) -> Result<(), Failure> {
+        let Some(name) = &self.there.name else {
+            return Ok(());
+        };
+        let namespace = self.there.namespace.as_deref();
+        let mut found: Option<(&Target, ApiResource)> = None;
+        for target in &self.targets {
+            let asked = async {
+                let resource = resolve(&self.launcher, target, name, namespace).await;
+                resource.map_err(|e| unusable(target, e))
+            };
+            let resource = answered(target, asked).await?;
+            if namespace.is_some() && !resource.is_namespaced {
+                let name = &resource.name;
+                let reason = format!("{name} are in no namespace: leave --namespace out");
+                return Err(unusable(target, reason));
+            }
+            match &mut found {
+                None => found = Some((target, resource)),
+                Some((first, known)) => agree(known, first, resource, target)?,
+            }
+        }
+        let Some((_, resource)) = found else {
+            return Ok(());
+        };
+        if !resource.has_protobuf {
+            self.notes.push(format!(
+                "{} is served in JSON only, as custom resources are: cases that ask for protobuf ask for JSON",
+                resource.name
+            ));
+            self.scenarios.iter_mut().for_each(Scenario::ask_for_json);
+        }
+        self.there.resource = Some(resource);
+        Ok(())
+    }
+
+    /// Returns what is listed of an existing API, in place of a scenario's data set.
+    pub(in crate::run) fn collection(&self, scenario: &Scenario, data_set: &str) -> Collection {
+        let of_data_set = || {
+            let mut specs = scenario.data_sets.iter();
+            match specs.find(|spec| spec.name == data_set) {
+                Some(spec) if spec.kind == Kind::ConfigMaps => {
+                    ApiResource::core("configmaps", "ConfigMap")
+                }
+                _ => ApiResource::core("pods", "Pod"),
+            }
+        };
+        let resource = self.there.resource.clone();
+        Collection {
+            resource: resource.unwrap_or_else(of_data_set),
+            namespace: self.there.namespace.clone(),
+        }
+    }
+
+    /// Returns what results call a collection: what the command line names, or else the data set
+    /// that it stands for.
+    pub(in crate::run) fn name_of(&self, collection: &Collection, data_set: &str) -> String {
+        match (&self.there.resource, &self.there.namespace) {
+            (None, None) => data_set.to_owned(),
+            _ => collection.to_string(),
+        }
+    }
+}
+
+/// Asks a target which resource a name means, and how it is served.
+async fn resolve(
+    launcher: &Launcher,
+    target: &Target,
+    name: &ResourceName,
+    namespace: Option<&str>,
+) -> Result<ApiResource, DiscoveryError> {
+    let (url, access) = launcher.kube_of(&target.spec)?;
+    let mut connection = Connection::new(&url, access, Options::default())?;
+    let mut resource = discover(&mut connection, name).await?;
+    // With --namespace that is refused in words of its own.
+    if resource.is_namespaced || namespace.is_none() {
+        probe_lists(&mut connection, &mut resource, namespace).await?;
+    }
+    Ok(resource)
+}
+
+/// Takes what another target serves: in protobuf only what both do, so that targets differ in
+/// nothing but the server.
+///
+/// # Errors
+/// [`Failure`] with exit code 2 where it is another resource.
+fn agree(
+    known: &mut ApiResource,
+    first: &Target,
+    other: ApiResource,
+    target: &Target,
+) -> Result<(), Failure> {
+    if (&known.name, &known.kind) != (&other.name, &other.kind) {
+        let (one, another) = (&known.name, &other.name);
+        return Err(Failure::usage(anyhow!(
+            "{first} has {one} of kind {}, {target} {another} of kind {}: one run compares servers, not resources; name the version, as in RESOURCE.VERSION.GROUP",
+            known.kind,
+            other.kind
+        )));
+    }
+    known.has_protobuf &= other.has_protobuf;
+    known.is_watchable &= other.is_watchable;
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! `--resource` of a real kube-apiserver: a built-in resource of a named group, and a custom one
+//! whose lists have a kind of their own.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::apiserver::Apiserver;
+use crate::http::send;
+use crate::served::Served;
+use crate::tls;
+
+/// Every way that is neither a write nor another client's.
+const SCENARIO: &str = r#"
+name = "resources"
+summary = "every way"
+repeats = 2
+first_chunk_streams = 3
+
+[cases]
+kube = [
+    "cached",
+    "consistent",
+    "exact",
+    "paged:2",
+    "watch-list",
+    "selector:team=a",
+    { strategy = "consistent", media = "json" },
+    { strategy = "watch-list", media = "json", http = "h2", gzip = true },
+]
+
+[[data_set]]
+name = "pods"
+kind = "pods"
+objects = 1
+namespaces = 1
+nodes = 1
+seed = 1
+"#;
+
+/// How often a custom resource is asked for until it is served, and the pause between.
+const ASKS: usize = 300;
+const PAUSE: Duration = Duration::from_millis(100);
+
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deployments_and_custom_resources_are_listed() {
+    let etcd = Served::etcd();
+    let real = Apiserver::start(&etcd.url).await.expect("a kube-apiserver");
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetCollection"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
+        },
+    });
+    post(&real, DEFINITIONS, &definition).await;
+    until_served(&real).await;
+    for i in 0..5 {
+        let metadata = json!({"name": format!("o-{i}"), "labels": {"team": "a"}});
+        let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget",
+            "metadata": metadata, "spec": {"size": i}});
+        post(&real, WIDGETS, &widget).await;
+        let pod = json!({"metadata": {"labels": {"app": "o"}},
+            "spec": {"containers": [{"name": "c", "image": "none"}]}});
+        let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata,
+            "spec": {"selector": {"matchLabels": {"app": "o"}}, "template": pod}});
+        post(&real, DEPLOYMENTS, &deployment).await;
+    }
+    for (resource, data_set, encoding, cases) in [
+        ("deployments.apps", "deployments.v1.apps", "protobuf", 8),
+        ("deploy", "deployments.v1.apps", "protobuf", 8),
+        ("widgets.example.com", "widgets.v1.example.com", "json", 7),
+    ] {
+        let (report, log) = listed(&real, resource).await;
+        let found = report["cases"].as_array().expect("cases");
+        assert_eq!(found.len(), cases, "{resource}: {log}");
+        for case in found {
+            let row = case["row"].as_str().expect("a name");
+            assert_eq!(
+                case["outcome"]["state"], "measured",
+                "{resource} {row}: {log}"
+            );
+            assert_eq!(case["data_set"], data_set, "{row}");
+            assert_eq!(case["verified"]["objects"], 5, "{resource} {row}");
+            let expected = if row.contains("json") {
+                "json"
+            } else {
+                encoding
+            };
+            assert_eq!(case["encoding"], expected, "{resource} {row}");
+        }
+    }
+}
+
+/// Lists a resource in every way; the report, and what was said.
+async fn listed(real: &Apiserver, resource: &str) -> (Value, String) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("ways.toml"), SCENARIO).expect("a writable folder");
+    let file = |name: String| real.identities().join(name);
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("loadgen"));
+    command
+        .current_dir(folder.path())
+        .args(["run", "./ways.toml", "--resource", resource])
+        .args(["--format", "json", "--pause", "0s", "--yes"])
+        .arg("--kube")
+        .arg(format!("https://{}", real.address))
+        .arg("--cacert")
+        .arg(file(format!("{}.crt", tls::SERVING)))
+        .arg("--cert")
+        .arg(file(format!("{}.crt", tls::ADMIN)))
+        .arg("--key")
+        .arg(file(format!("{}.key", tls::ADMIN)));
+    let output = tokio::task::spawn_blocking(move || command.output()).await;
+    let output = output.expect("no panic").expect("it runs");
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{resource}: {log}");
+    let report = serde_json::from_slice(&output.stdout).expect("a report");
+    (report, log)
+}
+
+async fn post(real: &Apiserver, path: &str, object: &Value) {
+    let json = [("content-type", "application/json")];
+    let reply = send(&real.url, Method::POST, path, &json, object.to_string());
+    reply.await.ok();
+}
+
+async fn until_served(real: &Apiserver) {
+    for _ in 0..ASKS {
+        if real.get(WIDGETS).await.code.is_success() {
+            return;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    panic!("the custom resource is not served");
+}
