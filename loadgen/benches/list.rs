@@ -74,6 +74,7 @@ async fn start(
         connect: ClientConfig::new("http://127.0.0.1:1").expect("a URL; it is not connected to"),
         kube_access: KubeAccess::default(),
         contexts: Contexts::default(),
+        serves_profiles: false,
     };
     let mut running = launcher
         .start(&TargetSpec::Bench, strategy)

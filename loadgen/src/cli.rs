@@ -301,7 +301,7 @@ mod start_at;
 mod suite;
 
 pub use results::{
-    AbArgs, CompareArgs, CompareFormat, MergeArgs, Percent, ReportArgs, ReportFormat,
+    AbArgs, CompareArgs, CompareFormat, MergeArgs, Percent, ReportArgs, ReportFormat, VerdictArgs,
 };
 pub use run::{CareArgs, ConnectArgs, DEFAULT_SCENARIO, RunArgs};
 pub use shard::{INDEX_VARIABLE, ShardArg, ShardArgError};

@@ -394,13 +394,17 @@ impl<'a> Run<'a> {
     /// Keeps what a case came to, and writes everything so far.
     fn take(&mut self, measured: Measured) {
         let Measured {
-            case,
+            mut case,
             histograms,
             series,
+            profiles,
             setup,
             data_set,
             ..
         } = measured;
+        let profiles = profiles.into_iter();
+        let profiles = profiles.map(|taken| taken.kept(&case, self.folder, self.progress));
+        case.profiles = profiles.collect();
         self.progress.say(&one_line(&case));
         let servers = &mut self.result.report.environment.servers;
         if let Some(setup) = setup

@@ -85,6 +85,7 @@ async fn a_list_that_is_compacted_under_its_reader_begins_again() {
         connect: ClientConfig::new("http://127.0.0.1:1").expect("a URL"),
         kube_access: KubeAccess::default(),
         contexts: Contexts::default(),
+        serves_profiles: false,
     };
     let started = launcher.start(&TargetSpec::Bench, strategy).await;
     let mut running = started.expect("our server starts");

@@ -108,6 +108,11 @@ pub const TARGETS: &[Target] = &[
         seeds: objects::pods,
     },
     Target {
+        name: "profile",
+        run: metrics::profile,
+        seeds: metrics::profiles,
+    },
+    Target {
         name: "report",
         run: files::report,
         seeds: Vec::new,

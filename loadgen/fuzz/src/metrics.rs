@@ -1,8 +1,9 @@
 //! What a server that is measured says of itself.
 
 use measure::MetricsText;
+use report::flame_graph::stacks::Stacks;
 
-use super::texts;
+use super::{refusal, texts};
 
 /// A Prometheus page: whatever is on it is read or left out.
 ///
@@ -27,4 +28,37 @@ pub fn pages() -> Vec<Vec<u8>> {
         "# HELP a_total b\n# TYPE a_total counter\na_total{x=\"} y\",z=\"\\\"\"} 1.5e3 1700000000\na_total 2\ngo_memstats_alloc_bytes 1e6\n",
         "etcd_mvcc_db_total_size_in_bytes NaN\nx_total +Inf\nx{} \n{}\n",
     ])
+}
+
+/// A profile of a Go server: what is accepted is kept as stacks that are the same.
+///
+/// # Panics
+/// When a rule is broken.
+pub fn profile(bytes: &[u8]) {
+    match Stacks::from_message(bytes) {
+        Ok(stacks) => {
+            let kept = stacks.to_folded().expect("memory takes everything");
+            let again = Stacks::from_folded(&kept).expect("what was kept is read");
+            assert_eq!(again, stacks);
+            assert!(stacks.hottest(5).len() <= 5);
+        }
+        refused => refusal(refused),
+    }
+}
+
+/// A profile of three stacks of two functions, one inlined into the other.
+pub fn profiles() -> Vec<Vec<u8>> {
+    let message = [
+        // What is counted: samples, and nanoseconds of CPU time.
+        &b"\x0a\x04\x08\x01\x10\x02\x0a\x04\x08\x03\x10\x04"[..],
+        b"\x12\x0a\x0a\x02\x02\x01\x12\x04\x03\xc0\x96\xb1",
+        b"\x12\x07\x0a\x01\x01\x12\x02\x01\x09",
+        // Where, and the functions there.
+        b"\x22\x08\x08\x01\x18\x10\x22\x02\x08\x07",
+        b"\x22\x0c\x08\x02\x18\x20\x22\x02\x08\x08\x22\x02\x08\x07",
+        b"\x2a\x04\x08\x07\x10\x05\x2a\x04\x08\x08\x10\x06",
+        b"\x32\x00\x32\x07samples\x32\x05count\x32\x03cpu\x32\x0bnanoseconds",
+        b"\x32\x09main.main\x32\x09main.copy",
+    ];
+    vec![message.concat()]
 }

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use crate::quantity::{ABSENT, Quantity, step_of};
 use crate::result::{
-    Baseline, Case, ClientFigures, Cold, Outcome, Quantiles, Saturation, ServedFrom, ServerFigures,
-    Sharding, Spread,
+    Baseline, Case, ClientFigures, Cold, Outcome, PROFILED, Quantiles, Saturation, ServedFrom,
+    ServerFigures, Sharding, Spread,
 };
 
 /// Titles of the cells, in order. Those of numbers name what the number is; its unit stands beside
@@ -69,9 +69,7 @@ impl Row {
                 server.map_or_else(absent, peak),
                 Quantity::or_absent(per_listed_byte(case)),
                 server.map_or_else(absent, sockets),
-                server
-                    .and_then(|server| server_cpu(case, server))
-                    .unwrap_or_else(absent),
+                server_cpu_and_rate(case).unwrap_or_else(absent),
                 notes(case).join("; "),
             ],
             counts: case.counts(),
@@ -115,25 +113,27 @@ pub(super) fn per_listed_byte(case: &Case) -> Option<Quantity> {
     Some(Quantity::PerByteFrom(ratio, least))
 }
 
-/// CPU time of the server for one request. Of several loads at once, where no request has a cost of
-/// its own, the cores that the server used on average.
-fn server_cpu(case: &Case, server: &ServerFigures) -> Option<String> {
+/// Returns the CPU time of the server for one request. Of several loads at once, where no request
+/// has a cost of its own, the cores that the server used on average.
+pub(super) fn server_cpu(case: &Case) -> Option<String> {
+    let server = case.server.as_ref()?;
     if let Some(cpu_s) = server.cpu_s_per_request {
-        return Some(cost(case, cpu_s));
+        return Some(Quantity::seconds(cpu_s).to_string());
     }
     let measured_s = case.rounds.iter().map(|round| round.ms).sum::<f64>() / 1e3;
     let is_known = !case.loads.is_empty() && server.cpu_s > 0.0 && measured_s > 0.0;
     is_known.then(|| format!("{:.2} cores", server.cpu_s / measured_s))
 }
 
-/// CPU time of the server for one request; of a small one with the rate at which it was, since that
+/// Returns [`server_cpu`], that of a small request with the rate at which it was, since that
 /// decides what it costs.
-fn cost(case: &Case, cpu_s: f64) -> String {
-    let cpu = Quantity::seconds(cpu_s);
-    match case.requests_per_s {
+fn server_cpu_and_rate(case: &Case) -> Option<String> {
+    let cpu = server_cpu(case)?;
+    let is_of_one = case.server.as_ref()?.cpu_s_per_request.is_some();
+    Some(match case.requests_per_s.filter(|_| is_of_one) {
         Some(rate) => format!("{cpu} at {}", Quantity::PerSecond(rate)),
-        None => cpu.to_string(),
-    }
+        None => cpu,
+    })
 }
 
 /// Returns what the first list took, and its peak.
@@ -301,6 +301,9 @@ pub fn warnings(case: &Case) -> Vec<String> {
             note.push_str(&format!(", interleaved {p50} ({lower} … {upper})"));
         }
         notes.push(note);
+    }
+    if case.is_profiled() {
+        notes.push(PROFILED.to_owned());
     }
     if case.restarts > 0 {
         notes.push(format!(
@@ -530,22 +533,32 @@ mod tests {
             ms: 10_000.0,
             server_cpu_ms: None,
         }];
-        assert_eq!(server_cpu(&case, &server), None, "lists have a cost each");
+        let mut shown = |case: &mut Case, cpu_s_per_request| {
+            server.cpu_s_per_request = cpu_s_per_request;
+            case.server = Some(server.clone());
+            server_cpu(case)
+        };
+        assert_eq!(shown(&mut case, None), None, "lists have a cost each");
         case.loads = vec![Load::default()];
-        assert_eq!(server_cpu(&case, &server).as_deref(), Some("0.43 cores"));
-        server.cpu_s_per_request = Some(0.000_02);
-        assert_eq!(server_cpu(&case, &server).as_deref(), Some("20.0 µs"));
-        server.cpu_s_per_request = None;
+        assert_eq!(shown(&mut case, None).as_deref(), Some("0.43 cores"));
+        let each = shown(&mut case, Some(0.000_02));
+        assert_eq!(each.as_deref(), Some("20.0 µs"));
         case.rounds.clear();
-        assert_eq!(server_cpu(&case, &server), None);
+        assert_eq!(shown(&mut case, None), None);
     }
 
     #[test]
     fn a_small_request_s_cost_has_its_rate_beside_it() {
         let mut case = Case::new("pods", "bench", Tier::Etcd, "get", Outcome::Measured);
-        assert_eq!(cost(&case, 22e-6), "22.0 µs");
+        assert_eq!(server_cpu_and_rate(&case), None);
+        case.server = Some(ServerFigures {
+            cpu_s_per_request: Some(22e-6),
+            ..ServerFigures::default()
+        });
+        assert_eq!(server_cpu_and_rate(&case).as_deref(), Some("22.0 µs"));
         case.requests_per_s = Some(20_000.0);
-        assert_eq!(cost(&case, 22e-6), "22.0 µs at 20,000/s");
+        let shown = server_cpu_and_rate(&case);
+        assert_eq!(shown.as_deref(), Some("22.0 µs at 20,000/s"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use crate::charts::{Chart, charts};
+use crate::flame_graph;
 use crate::history::History;
 use crate::page::{self, Picture};
 use crate::result::{FolderError, ResultFolder, SavedResult};
@@ -42,11 +43,11 @@ pub fn publish(
     Ok((folder.finish()?, failures))
 }
 
-/// Draws all charts, the page and the README of a result into `folder`. Returns what could not be
-/// drawn, and why.
+/// Draws all flame graphs, charts, the page and the README of a result into `folder`. Returns what
+/// could not be drawn, and why.
 #[must_use]
 pub fn draw(result: &SavedResult, folder: &Path) -> Vec<String> {
-    let mut failures = Vec::new();
+    let mut failures = flame_graph::draw_all(&result.report, folder);
     let charts = charts(result);
     let mut pictures = Vec::new();
     for chart in &charts {

@@ -9,12 +9,12 @@
 //! - [`compare`]: two sides compared; [`export`]: results for other programs
 //! - [`mod@merge`]: the results of several generators as one; [`generator_lines`]: what is said of
 //!   them
-//! - [`draw`]: a result drawn into its folder: [`charts`], `page`
+//! - [`draw`]: a result drawn into its folder: [`charts`], [`flame_graph`], `page`
 //! - [`at_rest`]: whether servers hold at rest what they held before; [`at_rest_table`]: how that
 //!   is shown
 //! - [`terminal`]: the table of a result, made of [`case_text`], [`load_table`], [`warm_up`],
 //!   [`growth`] and [`machine`]
-//! - [`quantity`]: numbers with their units
+//! - [`profile_lines`]: what is said of profiles; [`quantity`]: numbers with their units
 
 pub mod at_rest;
 pub mod at_rest_table;
@@ -23,6 +23,7 @@ pub mod charts;
 pub mod compare;
 pub mod draw;
 pub mod export;
+pub mod flame_graph;
 pub mod generator_lines;
 pub mod growth;
 mod history;
@@ -31,6 +32,7 @@ pub mod load_table;
 pub mod machine;
 pub mod merge;
 mod page;
+pub mod profile_lines;
 #[cfg(test)]
 mod published_schema;
 pub mod quantity;

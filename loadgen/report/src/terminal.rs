@@ -13,7 +13,7 @@ use crate::load_table::{self, LoadRow};
 use crate::quantity::Quantity;
 use crate::result::{DataSet, Report};
 use crate::threshold_table::{self, ThresholdTable};
-use crate::{generator_lines, growth, machine, warm_up};
+use crate::{generator_lines, growth, machine, profile_lines, warm_up};
 
 /// A line below the titles and none between rows, which are short.
 pub(crate) const STYLE: TableStyle =
@@ -118,7 +118,9 @@ fn data_set_text(
     loads_text(&load_table::rows(cases()), width, text);
     at_rest_text(&at_rest_table::rows(cases()), width, text);
     let lines = [machine::line(cases()), warm_up::line(cases())];
-    for line in lines.into_iter().flatten() {
+    let profiles = profile_lines::lines(cases());
+    let profiles = profiles.iter().map(profile_lines::text);
+    for line in lines.into_iter().flatten().chain(profiles) {
         writeln!(text, "{line}")?;
     }
     Ok(())

@@ -9,7 +9,11 @@ mod synthetic;
 use std::path::{Path, PathBuf};
 
 use report::draw;
+use report::result::{
+    Case, CpuProfile, HotFunction, Load, Outcome, Profiler, Round, SavedResult, ServerFigures,
+};
 use serde_json::Value;
+use workloads::strategy::Tier;
 
 use browser::{Browser, Opened, Scheme, Window};
 
@@ -116,6 +120,97 @@ fn the_page_fits_its_window_and_asks_for_nothing() {
             window.scheme == Scheme::Light,
             "{window:?}: {paper}"
         );
+        browser.picture(window);
+    }
+}
+
+/// A case of several loads whose servers were profiled, on both targets.
+fn profiled(result: &mut SavedResult) {
+    for (target, cpu_s) in [("bench", 4.3), ("etcd", 12.6)] {
+        let outcome = Outcome::Measured;
+        let data_set = &result.report.data_sets[0].name;
+        let mut case = Case::new(data_set, target, Tier::Etcd, "gets+lists", outcome);
+        case.row = "one-lister".to_owned();
+        case.valid = true;
+        case.loads = ["gets", "lists"]
+            .map(|name| Load {
+                name: name.to_owned(),
+                operation: name.to_owned(),
+                arrivals: "closed".to_owned(),
+                clients: 8,
+                measured: true,
+                requests: 1_000,
+                achieved_per_s: Some(100.0),
+                ..Load::default()
+            })
+            .to_vec();
+        case.rounds = vec![Round {
+            ms: 10_000.0,
+            server_cpu_ms: None,
+        }];
+        case.server = Some(ServerFigures {
+            cpu_s,
+            ..ServerFigures::default()
+        });
+        let function = "go.etcd.io/etcd/server/v3/storage/mvcc.(*storeTxnCommon).rangeKeys[go.shape.struct { Key []uint8 }]";
+        let hot = |part| HotFunction {
+            function: function.to_owned(),
+            part,
+        };
+        case.profiles = vec![CpuProfile {
+            process: "etcd".to_owned(),
+            profiler: Some(Profiler::Pprof),
+            sampled_s: 10.0,
+            samples: 1_260,
+            hottest: vec![hot(0.4), hot(0.004)],
+            file: Some(format!("profiles/{target}.pb.gz")),
+            missing: None,
+        }];
+        result.report.cases.push(case);
+    }
+    let last = result.report.cases.last_mut().expect("a case");
+    last.profiles.push(CpuProfile {
+        process: "kube".to_owned(),
+        missing: Some("`perf` cannot be run: No such file or directory".to_owned()),
+        ..CpuProfile::default()
+    });
+}
+
+/// The cells of the first table's last line but one and last, and links to flame graphs.
+const LOADS_AND_PROFILES: &str = r#"(() => {
+    const table = document.querySelector("table.sortable");
+    const line = table.querySelector("tbody tr:last-child");
+    const links = [...document.querySelectorAll("a[href^='profiles/']")];
+    return {
+        titles: [...table.querySelectorAll("thead b")].map(title => title.textContent),
+        cells: [...line.querySelectorAll("td b")].map(cell => cell.textContent),
+        links: links.map(link => link.getAttribute("href")),
+    };
+})()"#;
+
+#[test]
+fn loads_have_their_cores_and_profiles_their_links() {
+    let Some(program) = chromium() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut result = synthetic::result(1.0);
+    profiled(&mut result);
+    let failures = draw::draw(&result, folder.path());
+    assert_eq!(failures, Vec::<String>::new());
+    let mut browser = Browser::start(&program, folder.path());
+    let file = folder.path().join("report.html");
+    for window in windows() {
+        let opened = browser.open(&file, window, CHECKS);
+        assert_eq!(faults(window, &opened), Vec::<String>::new(), "{window:?}");
+        let headings = opened.value["headings"].as_array().expect("headings");
+        assert!(headings.contains(&"Where the time went".into()));
+        let found = browser.evaluate(LOADS_AND_PROFILES);
+        let (titles, cells) = (found["titles"].as_array(), found["cells"].as_array());
+        let (titles, cells) = titles.zip(cells).expect("a table");
+        assert_eq!(titles.last(), Some(&"Server CPU".into()));
+        let cores: [Value; 2] = ["0.43 cores".into(), "1.26 cores".into()];
+        assert!(cells.ends_with(&cores), "{cells:?}");
+        let links = ["profiles/bench.svg", "profiles/etcd.svg"];
+        assert_eq!(found["links"], Value::from(links.to_vec()));
         browser.picture(window);
     }
 }

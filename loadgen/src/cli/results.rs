@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use report::compare::{Condition, Metric};
+use report::compare::{Condition, Metric, Options};
 
 use super::{Format, RunArgs};
 
@@ -63,6 +63,26 @@ pub struct CompareArgs {
     #[arg(long = "new", value_name = "TARGET", requires = "base_target")]
     pub new_target: Option<String>,
 
+    /// What decides.
+    #[command(flatten)]
+    pub verdict: VerdictArgs,
+
+    /// Compare although these differ, comma separated; what differs is said
+    #[arg(long, value_name = "CONDITION,…", value_delimiter = ',', value_enum)]
+    pub allow: Vec<Condition>,
+
+    /// What is printed on standard output
+    #[arg(long, value_enum, default_value_t)]
+    pub format: CompareFormat,
+
+    /// Draws the ratios of the deciding metrics into this file, as SVG
+    #[arg(long, value_name = "FILE.svg")]
+    pub chart: Option<PathBuf>,
+}
+
+/// What decides a comparison, and where its worst lines are told besides.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct VerdictArgs {
     /// How much worse a deciding metric may be: exit code 1 where one is surely worse by as much, 3
     /// where that cannot be told [default: each metric's margin]
     #[arg(long, value_name = "PERCENT")]
@@ -83,21 +103,23 @@ pub struct CompareArgs {
     )]
     pub metrics: Vec<Metric>,
 
-    /// Compare although these differ, comma separated; what differs is said
-    #[arg(long, value_name = "CONDITION,…", value_delimiter = ',', value_enum)]
-    pub allow: Vec<Condition>,
-
-    /// What is printed on standard output
-    #[arg(long, value_enum, default_value_t)]
-    pub format: CompareFormat,
-
-    /// Also writes the worst lines to standard error as GitHub's annotations
+    /// Also writes the worst lines to standard error as GitHub's annotations; where they were
+    /// measured again (`ab --confirm`), those that are still worse
     #[arg(long)]
     pub annotate: bool,
+}
 
-    /// Draws the ratios of the deciding metrics into this file, as SVG
-    #[arg(long, value_name = "FILE.svg")]
-    pub chart: Option<PathBuf>,
+impl VerdictArgs {
+    /// Returns the options of a comparison that lets these conditions differ.
+    #[must_use]
+    pub fn options(&self, allow: Vec<Condition>) -> Options {
+        Options {
+            metrics: self.metrics.clone(),
+            margin: self.margin.map(|margin| margin.0),
+            fail_above: self.fail_above.map(|limit| limit.0),
+            allow,
+        }
+    }
 }
 
 /// What `loadgen merge` takes.
@@ -154,26 +176,9 @@ pub struct AbArgs {
     #[arg(long)]
     pub confirm: bool,
 
-    /// As of `loadgen compare`
-    #[arg(long, value_name = "PERCENT")]
-    pub fail_above: Option<Percent>,
-
-    /// As of `loadgen compare`
-    #[arg(long, value_name = "PERCENT")]
-    pub margin: Option<Percent>,
-
-    /// As of `loadgen compare`
-    #[arg(
-        long = "metric",
-        value_name = "NAME,…",
-        value_delimiter = ',',
-        value_enum
-    )]
-    pub metrics: Vec<Metric>,
-
-    /// As of `loadgen compare`, for what is still worse after --confirm
-    #[arg(long)]
-    pub annotate: bool,
+    /// What decides.
+    #[command(flatten)]
+    pub verdict: VerdictArgs,
 
     /// How the verdict is printed; a confirmation follows it
     #[arg(long = "show", value_enum, default_value_t)]

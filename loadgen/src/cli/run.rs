@@ -145,6 +145,13 @@ pub struct RunArgs {
     #[serde(default)]
     pub client_read_rate: Option<ByteSize>,
 
+    /// Profile the servers while cases are measured, half a minute each at most, and draw flame
+    /// graphs: Go servers by their `/debug/pprof`, others that are started by `perf`. Figures then
+    /// include what the profiler costs, so these cases are not ranked, judged or compared
+    #[arg(long, conflicts_with = "shard")]
+    #[serde(default)]
+    pub profile: bool,
+
     /// Serve `/metrics` for Prometheus while it runs: a port of 127.0.0.1, or IP:PORT
     #[arg(long, value_name = "[IP:]PORT")]
     #[serde(skip)]

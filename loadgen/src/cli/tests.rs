@@ -148,8 +148,8 @@ fn a_comparison_takes_a_threshold_and_numbers() {
     else {
         panic!("`{line}` is a comparison");
     };
-    assert_eq!(args.fail_above, Some(Percent(0.1)));
-    assert_eq!(args.metrics, [Metric::PeakMemory, Metric::P99]);
+    assert_eq!(args.verdict.fail_above, Some(Percent(0.1)));
+    assert_eq!(args.verdict.metrics, [Metric::PeakMemory, Metric::P99]);
     assert!(
         refused("loadgen compare a b --fail-above much").contains("`much` is not a percentage")
     );

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, anyhow};
 use report::compare::annotations::annotations;
-use report::compare::{Comparison, Line, Options};
+use report::compare::{Comparison, Line};
 use report::result::{ResultFolder, folder_name};
 
 use super::{compare, metrics_listener, save, serve_metrics, stop_on_signals};
@@ -74,12 +74,7 @@ pub(super) fn run(args: &AbArgs) -> Result<Exit, Failure> {
         let ab = Ab {
             within: args.within,
             seed: run.seed.unwrap_or(scenario.data_sets[0].seed),
-            options: Options {
-                metrics: args.metrics.clone(),
-                margin: args.margin.map(|margin| margin.0),
-                fail_above: args.fail_above.map(|limit| limit.0),
-                allow: Vec::new(),
-            },
+            options: args.verdict.options(Vec::new()),
         };
         let once = async |ab: &Ab, only: Option<&HashSet<CaseKey>>| {
             let environment = environment(shown_command(std::env::args()));
@@ -112,7 +107,7 @@ pub(super) fn run(args: &AbArgs) -> Result<Exit, Failure> {
         };
         let annotate = |comparison: Option<&Comparison>| {
             let errors = comparison.map(annotations).unwrap_or_default();
-            if args.annotate {
+            if args.verdict.annotate {
                 errors.lines().for_each(|error| progress.say(error));
             }
         };

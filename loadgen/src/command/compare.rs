@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 use report::compare::annotations::annotations;
 use report::compare::json::Document;
-use report::compare::{
-    CompareError, Comparison, Options, Sides, chart, compare, junit, markdown, text,
-};
+use report::compare::{CompareError, Comparison, Sides, chart, compare, junit, markdown, text};
 use report::result::{REPORT_FILE, SavedResult};
 use report::terminal;
 
@@ -27,7 +25,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(String, Exit), Failure> {
             .with_context(|| format!("cannot write {}", path.display()))
             .map_err(Failure::usage)?;
     }
-    if args.annotate {
+    if args.verdict.annotate {
         eprint!("{}", annotations(&comparison));
     }
     let shown = shown(&comparison, args.format)?;
@@ -56,12 +54,7 @@ pub(super) fn shown(comparison: &Comparison, format: CompareFormat) -> Result<St
 }
 
 fn compared(args: &CompareArgs) -> Result<Comparison, Failure> {
-    let options = Options {
-        metrics: args.metrics.clone(),
-        margin: args.margin.map(|margin| margin.0),
-        fail_above: args.fail_above.map(|limit| limit.0),
-        allow: args.allow.clone(),
-    };
+    let options = args.verdict.options(args.allow.clone());
     let targets = args.base_target.as_deref().zip(args.new_target.as_deref());
     let base = read(&args.base)?;
     let is_same = |new: &PathBuf| {

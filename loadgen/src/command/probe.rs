@@ -36,6 +36,7 @@ pub(super) fn run(args: &ProbeArgs) -> Result<Exit, Failure> {
         connect: run::connect_config(&args.connect)?,
         kube_access: run::kube_access(&args.connect)?,
         contexts: Contexts::default(),
+        serves_profiles: false,
     };
     let target: TargetSpec = args.target.parse().map_err(Failure::usage)?;
     let tier = tier_of(&target, args.tier.map(Tier::from))?;

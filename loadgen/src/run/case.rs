@@ -19,8 +19,8 @@
 //! - [`background`]: loads that run in the background of the case
 //! - [`network`]: a slower network on the way
 //! - [`care`]: rests between lists on a server that holds other people's data
-//! - [`meter`]: memory, CPU and counters meanwhile; [`times`]: when it was, and the times that are
-//!   kept
+//! - [`meter`]: memory, CPU and counters meanwhile; [`profile`]: where the servers' CPU time went;
+//!   [`times`]: when it was, and the times that are kept
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -44,6 +44,7 @@ use super::target::Target;
 use crate::progress::Progress;
 use crate::servers::running::Running;
 use meter::Meter;
+use profile::Taken;
 pub(super) use source::{Source, created_root};
 
 mod at_rest;
@@ -56,6 +57,7 @@ mod lists;
 mod loads;
 mod meter;
 mod network;
+mod profile;
 mod programs;
 mod requests;
 mod resharding;
@@ -97,6 +99,8 @@ pub(super) struct Measured {
     pub(super) case: Case,
     pub(super) histograms: Vec<TaggedHistogram>,
     pub(super) series: Vec<Series>,
+    /// The servers' profiles, which are not in the case yet.
+    pub(super) profiles: Vec<Taken>,
     pub(super) setup: Option<ServerSetup>,
     pub(super) data_set: Option<result::DataSet>,
     /// The servers' idle figures, until the strategy goes on with them.
@@ -156,6 +160,7 @@ impl CaseRun<'_> {
             case,
             histograms: Vec::new(),
             series: Vec::new(),
+            profiles: Vec::new(),
             setup: None,
             data_set: None,
             idle: None,
@@ -306,6 +311,7 @@ impl CaseRun<'_> {
         if self.spec.every.is_some() || self.spec.read_per_s.is_some() {
             meter.ask_seldom();
         }
+        meter.profile_by(self.profilers(running).await);
         if let Some(reason) = meter.unmetered() {
             let target = self.target;
             self.progress

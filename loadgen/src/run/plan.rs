@@ -57,6 +57,8 @@ pub struct Plan {
     pub(super) names_strategies: bool,
     /// A missed threshold fails the run.
     pub(super) fail_on_threshold: bool,
+    /// Whether servers are profiled while they are measured.
+    pub(super) profile: bool,
     /// What starts servers, on any CPU; [`Plan::launcher_of`] has those of a scenario.
     pub(super) launcher: Launcher,
     /// The CPUs that this program may use before it is pinned; `None` where the system does not
@@ -158,11 +160,13 @@ impl Plan {
             allowed: args.care.allowed(),
             names_strategies: !args.strategies.is_empty(),
             fail_on_threshold: args.fail_on_threshold,
+            profile: args.profile,
             launcher: Launcher {
                 own_program: own_program.into(),
                 connect: connect_config(&args.connect)?,
                 kube_access: kube_access(&args.connect)?,
                 contexts: Contexts::default(),
+                serves_profiles: args.profile,
             },
             available_cpus: cpus::available().ok(),
             go_clients: GoClients {
@@ -187,6 +191,11 @@ impl Plan {
         if run.shard.is_some() || run.start_at.is_some() {
             return Err(Failure::usage(anyhow!(
                 "ab begins when its servers are ready, on one machine: --shard and --start-at do not go with it"
+            )));
+        }
+        if run.profile {
+            return Err(Failure::usage(anyhow!(
+                "ab compares, and what a profiler costs differs from server to server: profile each by `loadgen run --profile`"
             )));
         }
         let side = |text: &str, flags: &[String], environment: &[String]| {

@@ -23,6 +23,8 @@ const STOP_WITHIN: Duration = Duration::from_secs(60);
 /// followers: the default since 3.6. Before, it was ten times as many, so that memory at rest was
 /// that of the log.
 const SNAPSHOT_COUNT: u64 = 10_000;
+/// Serves `/debug/pprof`. It also samples contended locks, one in five.
+const PROFILES: &str = "--enable-pprof";
 /// How long it may take to read its data again.
 const RESTART_WITHIN: Duration = Duration::from_secs(120);
 
@@ -60,6 +62,9 @@ impl Launcher {
         ]));
         if no_fsync {
             args.push("--unsafe-no-fsync".into());
+        }
+        if self.serves_profiles && help.contains(PROFILES) {
+            args.push(PROFILES.into());
         }
         if default_of(&help, "--snapshot-count").is_some_and(|count| count > SNAPSHOT_COUNT) {
             args.extend(words(&["--snapshot-count", &SNAPSHOT_COUNT.to_string()]));

@@ -66,6 +66,8 @@ pub struct Launcher {
     /// Those of contexts of kubeconfigs, once they were read: a credential plugin then runs once
     /// for all cases.
     pub contexts: Contexts,
+    /// Whether etcds are started with their profiles served.
+    pub serves_profiles: bool,
 }
 
 impl Launcher {

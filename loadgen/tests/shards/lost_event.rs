@@ -57,6 +57,7 @@ async fn watched_through(lost: Lost) -> Result<(), Unproven> {
         connect: ClientConfig::new("http://127.0.0.1:1").expect("a URL"),
         kube_access: KubeAccess::default(),
         contexts: Contexts::default(),
+        serves_profiles: false,
     };
     let started = launcher.start(&TargetSpec::Bench, strategy).await;
     let mut running = started.expect("our server starts");

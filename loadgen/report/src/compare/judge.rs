@@ -192,6 +192,15 @@ impl<'a> Judge<'a> {
         (new_target, new): (&str, &Gathered<'_>),
     ) {
         let label = base.label();
+        for (side, of) in [("base", base), ("new result", new)] {
+            if of.is_profiled() {
+                let reason = format!("in the {side}: {}", of.reasons());
+                return self.not_comparable.push(Unjudged {
+                    case: label,
+                    reason,
+                });
+            }
+        }
         if base.starts.is_empty() {
             // What the base cannot do is no case of the comparison.
             if !new.starts.is_empty() {

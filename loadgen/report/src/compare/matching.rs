@@ -3,7 +3,7 @@
 use workloads::strategy::Tier;
 
 use super::CompareError;
-use crate::result::{Case, DataSet, Outcome, SavedResult, ServerStart};
+use crate::result::{Case, DataSet, Outcome, PROFILED, SavedResult, ServerStart};
 
 /// What a case does. Not which target it does it to.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +44,8 @@ pub(super) struct Gathered<'a> {
     pub(super) refused: Vec<String>,
     /// Why runs of it do not count: not the target's fault, or not measured to the end.
     pub(super) left_out: Vec<String>,
+    /// Whether any of these was profiled.
+    is_profiled: bool,
 }
 
 /// A case in one result.
@@ -114,6 +116,11 @@ impl Gathered<'_> {
             }
         }
         said.join("; ")
+    }
+
+    /// Returns whether it has no starts since its runs were profiled.
+    pub(super) fn is_profiled(&self) -> bool {
+        self.is_profiled && self.starts.is_empty() && self.failed.is_empty()
     }
 
     /// Returns whether runs of it found the servers there, so that all of them saw one start.
@@ -218,6 +225,7 @@ pub(super) fn gather<'a>(
                     not_applicable: Vec::new(),
                     refused: Vec::new(),
                     left_out: Vec::new(),
+                    is_profiled: false,
                 });
                 found.len() - 1
             });
@@ -245,6 +253,10 @@ impl<'a> Gathered<'a> {
                 self.refused.push("no request succeeded".to_owned());
             }
             Outcome::Measured if !case.valid => self.left_out.push(reason()),
+            Outcome::Measured if case.is_profiled() => {
+                self.is_profiled = true;
+                self.left_out.push(PROFILED.to_owned());
+            }
             Outcome::Measured => {
                 self.measured.push(of);
                 let before = self.starts.iter();

@@ -84,7 +84,7 @@ fn lines(run: &str, result: &SavedResult, case: &Case, target: &str) -> Vec<Vec<
     ];
     let with = |rest: [String; 8]| [of_case.as_slice(), &rest, &of_machine].concat();
     if !case.counts() {
-        let reason = case.outcome.reason().unwrap_or("not valid").to_owned();
+        let reason = case.refusal().to_owned();
         let mut rest = [const { String::new() }; 8];
         (rest[6], rest[7]) = ("false".to_owned(), reason);
         return vec![with(rest)];

@@ -16,6 +16,10 @@ struct Found {
 /// Returns the sentences.
 pub(super) fn sentences(report: &Report, cases: &SideBySide<'_>, pairs: &Pairs) -> Vec<String> {
     let has_counted = report.cases.iter().any(|case| case.counts());
+    if !has_counted && report.cases.iter().any(Case::is_profiled) {
+        let said = "Cases were profiled: see where the time went. What it took includes the profiler's cost.";
+        return vec![said.to_owned()];
+    }
     if !has_counted {
         return vec!["No case was measured to a valid end: nothing can be said.".to_owned()];
     }

@@ -69,7 +69,7 @@ pub(super) fn refused(cases: &SideBySide<'_>) -> Vec<Refused> {
             let Some(case) = work.cases[at].filter(|case| !case.counts()) else {
                 continue;
             };
-            let (outcome, reason) = (outcome(case), refusal(case));
+            let (outcome, reason) = (outcome(case), case.refusal());
             let same = |it: &&mut Refused| it.reason == reason && it.outcome == outcome;
             match of_target.iter_mut().find(same) {
                 Some(known) => known.cases.push(matrix::title(work)),
@@ -112,6 +112,7 @@ fn outcome(case: &Case) -> &'static str {
         Outcome::Invalid { .. } => "INVALID",
         Outcome::Stopped { .. } => "stopped",
         Outcome::Interrupted => "interrupted",
+        Outcome::Measured if case.valid => "profiled",
         Outcome::Measured => "not valid",
     }
 }
@@ -123,14 +124,6 @@ fn short_name(case: &Case) -> String {
         case.tier,
         crate::case_text::strategy(case)
     )
-}
-
-fn refusal(case: &Case) -> &str {
-    match &case.outcome {
-        Outcome::Measured if case.errors > 0 => "some lists failed or were wrong",
-        Outcome::Measured => "not valid",
-        other => other.reason().unwrap_or("not valid"),
-    }
 }
 
 fn verified(case: &Case, data_set: &DataSet) -> Option<[String; 6]> {

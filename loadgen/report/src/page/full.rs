@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::charts::Chart;
 use crate::history::History;
 use crate::machine;
+use crate::profile_lines;
 use crate::result::{Report, SavedResult};
 use crate::threshold_table::{FIRST_NUMBER, ThresholdTable};
 use crate::warm_up;
@@ -41,6 +42,7 @@ pub(super) struct FullPage<'a> {
     notes: Vec<(String, String, String)>,
     refused: Vec<Refused>,
     topics: Vec<Topic>,
+    profiles: Vec<Profile>,
     thresholds: ThresholdTable,
     first_number: usize,
     bar_charts: Vec<String>,
@@ -50,6 +52,26 @@ pub(super) struct FullPage<'a> {
     facts: Facts,
     servers: Vec<(String, Facts)>,
     command: String,
+}
+
+/// Where a server's CPU time went.
+#[derive(Serialize)]
+struct Profile {
+    name: String,
+    flame_graph: Option<String>,
+    /// A sentence as HTML.
+    about: String,
+}
+
+fn profiles(report: &Report) -> Vec<Profile> {
+    let lines = profile_lines::lines(report.cases.iter()).into_iter();
+    lines
+        .map(|line| Profile {
+            about: with_code(&line.about),
+            name: line.name,
+            flame_graph: line.flame_graph,
+        })
+        .collect()
 }
 
 impl<'a> FullPage<'a> {
@@ -78,6 +100,7 @@ impl<'a> FullPage<'a> {
             notes: matrix::notes(&cases),
             refused: details::refused(&cases),
             topics: graphics::topics(result, &cases, &pairs, charts),
+            profiles: profiles(report),
             thresholds,
             first_number: FIRST_NUMBER,
             bar_charts: graphics::thresholds(charts, &cases),

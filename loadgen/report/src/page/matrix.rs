@@ -93,7 +93,7 @@ const COLUMNS: [Column; 4] = [
     },
     Column {
         title: "Server CPU",
-        about: "of one list or request",
+        about: "of one list or request; cores, of several loads",
         metric: Metric::ServerCpu,
     },
 ];
@@ -103,7 +103,7 @@ impl Matrix {
     pub(super) fn of_cases(data_sets: &[DataSet], cases: &SideBySide<'_>, pairs: &Pairs) -> Self {
         let all = || cases.works.iter().flat_map(Work::present);
         let columns = COLUMNS.iter().filter(|column| {
-            let has = |(_, case): (usize, &Case)| figure(case, column.metric).is_some();
+            let has = |(_, case): (usize, &Case)| worded(case, column.metric).is_some();
             column.metric == Metric::P50 || all().any(has)
         });
         let columns: Vec<&Column> = columns.collect();
@@ -176,7 +176,7 @@ fn cell(label: String, case: Option<&Case>, metric: Metric, pair: Option<&Pair>)
     let value = figure(case, metric);
     let mut cell = Cell {
         label,
-        value: shown(case, metric, value),
+        value: shown(case, metric),
         sort: value.filter(|_| case.counts()),
         counts: case.counts(),
         ..Cell::default()
@@ -221,18 +221,26 @@ pub(super) fn ratio(ratio: f64) -> String {
     }
 }
 
-fn shown(case: &Case, metric: Metric, value: Option<f64>) -> String {
-    let Some(value) = value else {
-        return match (&case.outcome, metric) {
-            (Outcome::NotApplicable { .. }, Metric::P50) => "N/A".to_owned(),
-            _ => ABSENT.to_owned(),
+fn shown(case: &Case, metric: Metric) -> String {
+    worded(case, metric).unwrap_or_else(|| {
+        let text = match (&case.outcome, metric) {
+            (Outcome::NotApplicable { .. }, Metric::P50) => "N/A",
+            _ => ABSENT,
         };
-    };
-    match (&case.server, metric) {
-        (Some(server), Metric::PeakMemory) => {
+        text.to_owned()
+    })
+}
+
+/// Returns a figure in the words of the result's other tables; `None` where the case has none.
+fn worded(case: &Case, metric: Metric) -> Option<String> {
+    let server = case.server.as_ref();
+    match metric {
+        // Also where it is not of one request: then it has no ratio.
+        Metric::ServerCpu => case_text::server_cpu(case),
+        Metric::PeakMemory => figure(case, metric).and(server).map(|server| {
             Quantity::bytes_within(server.peak_above_idle, server.rss_resolution).to_string()
-        }
-        _ => metric.quantity(value).to_string(),
+        }),
+        _ => figure(case, metric).map(|value| metric.quantity(value).to_string()),
     }
 }
 
@@ -248,6 +256,7 @@ fn flag(case: &Case) -> &'static str {
         Outcome::Measured if case.saturated => "saturated",
         Outcome::Measured if case.errors > 0 => "WRONG",
         Outcome::Measured if !case.valid => "INVALID",
+        Outcome::Measured if case.is_profiled() => "profiled",
         Outcome::Measured if case.client_limited => "client-limited",
         Outcome::Measured => "",
     }
@@ -292,7 +301,7 @@ pub(super) fn title(work: &Work<'_>) -> String {
 mod tests {
     use super::*;
     use crate::page::fixture;
-    use crate::result::SavedResult;
+    use crate::result::{Load, Round, SavedResult, ServerFigures};
 
     fn matrix(report: &crate::result::Report) -> Matrix {
         let result = SavedResult {
@@ -319,6 +328,33 @@ mod tests {
         assert_eq!(bench.details, ["450 … 550 ms"], "least and most are there");
         assert_eq!(etcd.label, "Time, etcd");
         assert!(etcd.verdict.is_none(), "of one start each");
+    }
+
+    #[test]
+    fn several_loads_have_the_cores_that_the_server_used_as_in_every_table() {
+        let mut report = fixture::report(&[("bench", "mixed", 1.0), ("etcd", "mixed", 2.0)]);
+        for case in &mut report.cases {
+            case.loads = vec![Load::default(), Load::default()];
+            case.rounds = vec![Round {
+                ms: 10_000.0,
+                server_cpu_ms: None,
+            }];
+            case.server = Some(ServerFigures {
+                cpu_s: 4.3,
+                ..ServerFigures::default()
+            });
+        }
+        let table = matrix(&report);
+        let groups = table.groups.iter();
+        let column = groups.clone().position(|group| group.title == "Server CPU");
+        let at = 2 * column.expect("the column is there for cores alone");
+        let cell = &table.sections[0].lines[0].cells[at + 1];
+        assert_eq!((&*cell.value, &*cell.ratio), ("0.43 cores", ""));
+        let row = case_text::Row::of(&report.cases[1]);
+        assert!(row.cells.contains(&cell.value), "{row:?}");
+        report.cases[1].loads.clear();
+        let table = matrix(&report);
+        assert_eq!(table.sections[0].lines[0].cells[at + 1].value, ABSENT);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use workloads::scenario::Scenario;
 
 use crate::machine::{DISTURBED, percent};
 use crate::quantity::Quantity;
-use crate::result::{Case, Outcome, Report};
+use crate::result::{Case, Outcome, PROFILED, Report};
 
 /// How a fact bears on the figures. Each has a sign, since colour is not seen by all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -127,11 +127,17 @@ fn outcomes(cases: &[Case]) -> Fact {
     let counted = count(cases, Case::counts);
     let of_kind = |name: &str| count(cases, |case| kind(&case.outcome) == Some(name));
     let mut text = format!("{counted} of {all} cases count");
-    let mut standing = match counted {
-        0 => Standing::Bad,
-        _ => Standing::Good,
+    let profiled = count(cases, |case| case.refusal() == PROFILED);
+    let mut standing = match (counted, profiled) {
+        (0, 0) => Standing::Bad,
+        (_, 0) => Standing::Good,
+        // Asked for, and no figures to rank.
+        _ => Standing::Mind,
     };
-    let mut named = 0;
+    let mut named = profiled;
+    if profiled > 0 {
+        text.push_str(&format!(", {profiled} profiled"));
+    }
     for name in ["failed", "invalid", "interrupted", "N/A"] {
         let found = of_kind(name);
         named += found;
@@ -275,7 +281,7 @@ fn of_cases(count: usize) -> String {
 mod tests {
     use super::*;
     use crate::page::fixture;
-    use crate::result::MachineLoad;
+    use crate::result::{CpuProfile, MachineLoad};
 
     fn said(report: &Report) -> Vec<(Standing, String)> {
         let facts = validity(report).into_iter();
@@ -309,6 +315,23 @@ mod tests {
             (Standing::Bad, "1 of 2 cases count, 1 failed".to_owned())
         );
         assert_eq!(facts[1].1, "1 of 10 responses failed or were wrong");
+    }
+
+    #[test]
+    fn profiled_cases_have_figures_that_are_not_ranked_and_that_is_no_fault() {
+        let mut report = fixture::report(&[("bench", "stream", 1.0), ("bench", "unary", 2.0)]);
+        report.cases[0].profiles = vec![CpuProfile {
+            sampled_s: 2.0,
+            ..CpuProfile::default()
+        }];
+        let one = "1 of 2 cases count, 1 profiled".to_owned();
+        assert!(said(&report).contains(&(Standing::Mind, one)));
+        report.cases[1].profiles = report.cases[0].profiles.clone();
+        let both = "0 of 2 cases count, 2 profiled".to_owned();
+        assert!(said(&report).contains(&(Standing::Mind, both)));
+        report.cases[1].valid = false;
+        let invalid = "0 of 2 cases count, 1 profiled, 1 not valid".to_owned();
+        assert!(said(&report).contains(&(Standing::Bad, invalid)));
     }
 
     #[test]

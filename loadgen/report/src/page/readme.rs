@@ -7,6 +7,7 @@ use crate::case_text::{Row, TITLES};
 use crate::history::History;
 use crate::load_table::{self, LoadRow};
 use crate::machine;
+use crate::profile_lines::{self, ProfileLine};
 use crate::quantity::Quantity;
 use crate::result::{DataSet, Report};
 use crate::threshold_table::ThresholdTable;
@@ -43,6 +44,8 @@ struct Section<'a> {
     /// What servers held at rest.
     rest_titles: [&'static str; at_rest_table::TITLES.len()],
     rests: Vec<at_rest_table::Row>,
+    /// Where the servers' CPU time went.
+    profiles: Vec<ProfileLine>,
     /// Below the table.
     lines: Vec<String>,
     pictures: Vec<&'a Picture>,
@@ -90,6 +93,7 @@ impl<'a> Section<'a> {
             loads: load_table::rows(cases()),
             rest_titles: at_rest_table::TITLES,
             rests: at_rest_table::rows(cases()),
+            profiles: profile_lines::lines(cases()),
             lines: [machine::line(cases()), warm_up::line(cases())]
                 .into_iter()
                 .flatten()

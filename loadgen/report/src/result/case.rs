@@ -6,6 +6,7 @@ use workloads::strategy::Tier;
 
 use super::at_rest::AtRest;
 use super::baseline::{Baseline, Spread};
+use super::cpu_profile::{CpuProfile, PROFILED};
 use super::load::Load;
 use super::machine::MachineLoad;
 use super::quantiles::Quantiles;
@@ -175,6 +176,9 @@ pub struct Case {
     /// What else the machine did meanwhile.
     #[serde(default)]
     pub machine: Option<MachineLoad>,
+    /// Where the servers' CPU time went, where that was asked for: an entry for each server.
+    #[serde(default)]
+    pub profiles: Vec<CpuProfile>,
     /// What each worker had, where several share the objects.
     #[serde(default)]
     pub shards: Option<Sharding>,
@@ -236,6 +240,7 @@ impl Case {
             server: None,
             client: None,
             machine: None,
+            profiles: Vec::new(),
             shards: None,
             verified: None,
             error_samples: Vec::new(),
@@ -253,10 +258,27 @@ impl Case {
                 .is_some_and(|ratio| ratio.p50 > CLIENT_LIMIT);
     }
 
-    /// True when the case has numbers that may be ranked against others.
+    /// True when the case has numbers that may be ranked against others. Those of a profiled case
+    /// include the profiler's cost, which differs from target to target.
     #[must_use]
     pub fn counts(&self) -> bool {
-        self.valid && self.outcome == Outcome::Measured
+        self.valid && self.outcome == Outcome::Measured && !self.is_profiled()
+    }
+
+    /// True when a profiler ran while the case was measured.
+    #[must_use]
+    pub fn is_profiled(&self) -> bool {
+        self.profiles.iter().any(CpuProfile::has_run)
+    }
+
+    /// Returns why a case that does not [count](Case::counts) does not.
+    #[must_use]
+    pub fn refusal(&self) -> &str {
+        match &self.outcome {
+            Outcome::Measured if self.valid && self.is_profiled() => PROFILED,
+            Outcome::Measured if self.errors > 0 => "some lists failed or were wrong",
+            other => other.reason().unwrap_or("not valid"),
+        }
     }
 
     /// Returns each start of the servers that the case was measured on: [`Case::starts`], or the

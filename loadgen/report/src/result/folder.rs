@@ -10,6 +10,7 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
 use super::case::Case;
+use super::cpu_profile::{PROFILES, Profiler};
 use super::histogram_log::{LogError, TaggedHistogram, log_name, read_log, write_log};
 use super::report::{Report, SCHEMA_VERSION};
 use super::series::{Series, SeriesError, read_series, write_series};
@@ -22,6 +23,10 @@ const SERIES_FILE: &str = "series.csv.gz";
 /// The series of results that were saved uncompressed. Still read, no longer written.
 const PLAIN_SERIES_FILE: &str = "series.csv";
 const SCENARIO_FILE: &str = "scenario.toml";
+/// Files that may have the same name but for a number behind it.
+const SAME_NAMES: usize = 1_000;
+/// Bytes of a name: file systems allow 255, endings included.
+const LONGEST_NAME: usize = 200;
 /// What a folder's name ends with while it is being filled.
 const PARTIAL: &str = ".partial";
 
@@ -139,6 +144,43 @@ impl ResultFolder {
     /// When a file cannot be written.
     pub fn write(&self, result: &SavedResult) -> Result<(), FolderError> {
         result.write_into(&self.partial)
+    }
+
+    /// Keeps the stacks of a profile of a server; returns its path in the folder, for
+    /// [`super::CpuProfile::file`].
+    ///
+    /// # Errors
+    /// When the file cannot be written, or there is one of that name.
+    pub fn keep_profile(
+        &self,
+        case: &Case,
+        process: &str,
+        profiler: Profiler,
+        stacks: &[u8],
+    ) -> Result<String, FolderError> {
+        let folder = self.partial.join(PROFILES);
+        fs::create_dir_all(&folder).map_err(at(&folder))?;
+        let name = plain(&format!("{}-{process}", case.id()));
+        let end = profiler.extension();
+        // Names that differ in what file systems dislike only are told apart by a number.
+        for number in 1..=SAME_NAMES {
+            let apart = if number == 1 {
+                String::new()
+            } else {
+                format!("-{number}")
+            };
+            let path = format!("{PROFILES}{name}{apart}{end}");
+            let file = self.partial.join(&path);
+            match File::create_new(&file) {
+                Ok(mut new) => {
+                    new.write_all(stacks).map_err(at(&file))?;
+                    return Ok(path);
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(at(&file)(error)),
+            }
+        }
+        Err(FolderError::Exists(folder.join(name)))
     }
 
     /// Gives the folder its name.
@@ -286,13 +328,16 @@ pub fn folder_name(started: SystemTime, host: &str, scenario: &str) -> String {
     let time = humantime::format_rfc3339_seconds(started)
         .to_string()
         .replace([':', 'Z'], "");
-    let plain = |text: &str| {
-        text.replace(
-            |c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)),
-            "_",
-        )
-    };
     format!("{time}-{}-{}", plain(host), plain(scenario))
+}
+
+/// Returns a name without what file systems dislike, and no longer than they allow.
+fn plain(text: &str) -> String {
+    let plain = |c: char| match c.is_ascii_alphanumeric() || "-_.".contains(c) {
+        true => c,
+        false => '_',
+    };
+    text.chars().take(LONGEST_NAME).map(plain).collect()
 }
 
 fn write_file(

@@ -120,6 +120,9 @@ impl CaseRun<'_> {
             Ok(longest)
         };
         self.warm_up(meter, measured, list).await?;
+        if let Some(time) = self.lists_last(&measured.case) {
+            meter.expect(time);
+        }
         meter.begin().await?;
         let strategy = self.spec.strategy_text();
         let live = self.live(&strategy, &strategy);

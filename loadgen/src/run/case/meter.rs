@@ -18,6 +18,7 @@ use report::result::{ClientFigures, ServerFigures, TierFigures};
 use remote::Remote;
 
 use super::Measured;
+use super::profile::{Profilers, Profiling};
 use crate::servers::running::Running;
 use crate::to_result;
 
@@ -88,6 +89,9 @@ pub(super) struct Meter {
     ask_allocated_every: Duration,
     sampler: Option<Sampler>,
     rounds: Rounds,
+    /// Where profiles are asked for.
+    profilers: Option<Profilers>,
+    profiling: Option<Profiling>,
 }
 
 impl Meter {
@@ -149,6 +153,8 @@ impl Meter {
             ask_allocated_every: ASK_ALLOCATED_EVERY,
             sampler: None,
             rounds: Rounds::default(),
+            profilers: None,
+            profiling: None,
         })
     }
 
@@ -156,6 +162,18 @@ impl Meter {
     /// in between.
     pub(super) fn ask_seldom(&mut self) {
         self.ask_allocated_every = ASK_SELDOM;
+    }
+
+    /// Profiles the servers during the measured phase.
+    pub(super) fn profile_by(&mut self, profilers: Option<Profilers>) {
+        self.profilers = profilers;
+    }
+
+    /// Says how long the measured phase will be, for servers that profile themselves.
+    pub(super) fn expect(&mut self, measured: Duration) {
+        if let Some(profilers) = &mut self.profilers {
+            profilers.expect(measured);
+        }
     }
 
     /// Begins a round of the measured phase, with peaks of its own.
@@ -271,6 +289,7 @@ impl Meter {
         }
         // Without a sampler thread the kernel's peaks are still there.
         self.sampler = Sampler::start(watched, SAMPLE_EVERY).ok();
+        self.profiling = self.profilers.as_ref().map(Profilers::begin);
         Ok(())
     }
 
@@ -296,6 +315,8 @@ impl Meter {
     /// ran at the same time.
     pub(super) async fn end(&mut self, in_flight: u64, requests: u64, measured: &mut Measured) {
         let clocks = MachineClocks::now();
+        let profiling = self.profiling.take();
+        profiling.iter().for_each(Profiling::stop);
         let (server, client, series) = self.cost(in_flight, requests).await;
         let servers_s: f64 = self.servers.iter().map(|server| server.figures.cpu_s).sum();
         let ours = Duration::from_secs_f64(client.cpu_s + servers_s);
@@ -310,6 +331,10 @@ impl Meter {
         measured.series = series.map(|one| to_result::series(&case, one)).collect();
         let rounds = self.rounds.take().into_iter();
         measured.case.rounds = rounds.map(to_result::round).collect();
+        measured.profiles = match profiling {
+            Some(profiling) => profiling.taken().await,
+            None => Vec::new(),
+        };
     }
 
     /// Stops sampling and answers what the phase cost; `None` for the server where none is ours.
