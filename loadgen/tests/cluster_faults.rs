@@ -40,6 +40,7 @@ load = [
     { name = "gets", operation = "get", arrivals = { constant = 300 }, connections = 3 },
     { name = "serializable", operation = "get-serializable", arrivals = { constant = 300 }, connections = 3 },
     { name = "updates", operation = "update", arrivals = { constant = 90 }, connections = 3 },
+    { name = "watchers", operation = "watch", clients = 6, connections = 3 },
 ]
 "#;
 /// Requests that are due of each load, in the order of the loads.
@@ -159,6 +160,13 @@ fn assert_accounted(code: Option<i32>, report: &Value, log: &str, killed: &str) 
             assert!(known, "{samples:?}");
         }
     }
+    // Watchers went on at another member: each has every update that was acknowledged, once.
+    let watchers = load(report, "watchers");
+    assert!(count(&watchers["lost_streams"]) >= 1, "{watchers}");
+    assert_eq!(watchers["relists"], 0, "{watchers}");
+    let updates = count(&watchers["requests"]);
+    assert!(updates > 0, "{watchers}");
+    assert_eq!(watchers["events"], 6 * updates, "{watchers}");
     // Nobody knows what the member did that is gone; the others were measured to the end.
     let members = case["server"]["members"].as_array().expect("members");
     assert_eq!(members.len(), 2, "{members:?}");
@@ -188,6 +196,39 @@ async fn a_leader_that_dies_costs_an_election_and_is_told() {
         return;
     };
     assert_accounted(code, &report, &log, &killed);
+}
+
+/// A balancer that knows nothing of connections loses a third of all requests to it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_of_a_cluster_loses_one_request_to_a_member_that_is_down() {
+    let Some(mut cluster) = EtcdCluster::start(3) else {
+        return;
+    };
+    let config = ClientConfig::new(&cluster.urls().join(",")).expect("URLs");
+    let client = Client::connect(config).await.expect("it is there");
+    let count = async || {
+        let mut failed = 0;
+        for i in 0..90 {
+            let put = PutRequest {
+                key: format!("/key/{i}").into(),
+                ..PutRequest::default()
+            };
+            failed += u32::from(client.kv().put(put).await.is_err());
+        }
+        failed
+    };
+    assert_eq!(count().await, 0);
+    let leader = cluster.leader().await;
+    let killing = tokio::task::spawn_blocking(move || {
+        cluster.kill_hanging((leader + 1) % 3, Duration::ZERO);
+        cluster
+    });
+    let _cluster = killing.await.expect("no panic");
+    let failed = count().await;
+    assert!(
+        failed <= 1,
+        "{failed} of 90: none was under way when it died"
+    );
 }
 
 /// What holds somebody's data is not measured on when its leader changes.

@@ -1,307 +1,318 @@
-//! The Kubernetes tier in front of three members of etcd, one of which is lost: a list is whole or
-//! an error, an acknowledged write is there, and a watch goes on or says 410.
+//! The Kubernetes tier in front of three members of etcd, which are killed or cut off: a list is
+//! whole or an error, an acknowledged write is there, and a watch goes on or says 410.
+//!
+//! The tier reaches the members through relays. Where these are cut one after the other, the watch
+//! of the tier breaks wherever it is; where all are cut and history is compacted meanwhile, nothing
+//! can go on with what is gone.
 
+#[path = "cluster_kube/clients.rs"]
+mod clients;
+#[path = "support/cuttable.rs"]
+mod cuttable;
 #[path = "support/etcd_cluster.rs"]
 mod etcd_cluster;
 #[allow(dead_code, reason = "the other tests ask for other things")]
 #[path = "support/served.rs"]
 mod served;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, header};
-use http_body_util::BodyExt as _;
-use kube_api::client::{Connection, KubeAccess, Options, read_whole};
+use clients::{
+    COLLECTION, LIST_EVERY, Shared, WITHIN, Watched, ask, list, until_acknowledged, version, watch,
+    write,
+};
+use cuttable::Cuttable;
+use etcd_api::client::Client;
+use etcd_api::client::config::ClientConfig;
+use etcd_api::proto::etcdserverpb::{CompactionRequest, PutRequest};
+use etcd_cluster::EtcdCluster;
+use http::Method;
+use measure::MetricsClient;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::json;
+use served::Served;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use etcd_cluster::EtcdCluster;
-use served::Served;
-
-const COLLECTION: &str = "/api/v1/namespaces/ns/configmaps";
 const WATCHERS: usize = 3;
-/// Acknowledged writes before the death, and after it.
+/// Acknowledged writes before the fault, and after it.
 const WRITES: usize = 30;
-/// From one write to the next, and from one list to the next.
-const WRITE_EVERY: Duration = Duration::from_millis(20);
-const LIST_EVERY: Duration = Duration::from_millis(50);
-/// How long a response may take, what is waited for, and watches to catch up in the end. An etcd
-/// holds a write for seven seconds that it had sent to a leader which died.
-const WITHIN: Duration = Duration::from_secs(60);
-const LONGEST_BODY: usize = 8 << 20;
+/// How long a relay is cut: an etcd's client connects again within a second.
+const CUT_FOR: Duration = Duration::from_millis(1_500);
+/// How often the cache of ConfigMaps was filled.
+const FILLS: &str = "apiserver_watch_cache_initializations_total";
 
-/// What was written: objects by name, each with its resourceVersion where it was acknowledged.
-#[derive(Debug, Default)]
-struct Written {
-    acknowledged: BTreeMap<String, u64>,
-    /// Written or not: the response was an error, or none.
-    unknown: BTreeSet<String>,
+/// Three members, a relay to each, and a tier that reaches them through those.
+struct Harness {
+    cluster: EtcdCluster,
+    ways: Vec<Cuttable>,
+    tier: Served,
 }
 
-type Shared = Arc<Mutex<Written>>;
-
-/// What a watcher has.
-#[derive(Debug, Default)]
-struct Watched {
-    /// Objects that came as events, or in a list after a 410.
-    seen: BTreeMap<String, u64>,
-    /// How often it went on, and how often it began anew.
-    resumed: u32,
-    relisted: u32,
+/// What clients came to, once everything was written and seen.
+struct Outcome {
+    /// How often the streams of each watcher broke, and how often it listed again.
+    broken: Vec<u32>,
+    relisted: Vec<u32>,
+    /// How often the tier's cache of ConfigMaps was filled.
+    fills: f64,
 }
 
-async fn ask(url: &str, method: Method, path: &str, body: String) -> Result<(u16, Value), String> {
-    let sent = async {
-        let connection = Connection::new(url, KubeAccess::default(), Options::default());
-        let mut connection = connection.map_err(|e| e.to_string())?;
-        let mut headers = HeaderMap::new();
-        let media = HeaderValue::from_static("application/json");
-        headers.insert(header::CONTENT_TYPE, media);
-        let sent = connection.send(method, path, headers, body.into()).await;
-        let response = sent.map_err(|e| e.to_string())?;
-        let code = response.status().as_u16();
-        let body = read_whole(response.into_body(), LONGEST_BODY).await;
-        let body = body.map_err(|e| e.to_string())?;
-        let json = serde_json::from_slice(&body).map_err(|e| e.to_string())?;
-        Ok((code, json))
-    };
-    timeout(WITHIN, sent).await.map_err(|e| e.to_string())?
-}
-
-fn version(object: &Value) -> u64 {
-    let text = object["metadata"]["resourceVersion"].as_str();
-    text.and_then(|text| text.parse().ok())
-        .expect("a resourceVersion")
-}
-
-fn name(object: &Value) -> String {
-    object["metadata"]["name"]
-        .as_str()
-        .expect("a name")
-        .to_owned()
-}
-
-/// Creates one object after the other, each once.
-async fn write(url: String, written: Shared, stop: CancellationToken) {
-    for i in 0.. {
-        if stop.is_cancelled() {
-            return;
-        }
-        let name = format!("object-{i:05}");
-        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
-        let created = ask(&url, Method::POST, COLLECTION, object.to_string()).await;
-        match created {
-            Ok((201, object)) => {
-                let acknowledged = &mut written.lock().acknowledged;
-                acknowledged.insert(name, version(&object));
-            }
-            Ok((500 | 503 | 504, _)) | Err(_) => drop(written.lock().unknown.insert(name)),
-            Ok((code, status)) => panic!("{name}: {code} {status}"),
-        }
-        sleep(WRITE_EVERY).await;
-    }
-}
-
-/// Lists consistently; each list must have all that was acknowledged before it was asked for.
-/// Returns how many were whole, and how many were errors.
-async fn list(url: String, written: Shared, stop: CancellationToken) -> (u32, u32) {
-    let (mut whole, mut errors) = (0, 0);
-    while !stop.is_cancelled() {
-        let due = written.lock().acknowledged.clone();
-        match ask(&url, Method::GET, COLLECTION, String::new()).await {
-            Ok((200, list)) => {
-                let items = list["items"].as_array().expect("items");
-                let items: BTreeMap<_, _> = items.iter().map(|o| (name(o), version(o))).collect();
-                let missing = due
-                    .iter()
-                    .find(|(name, version)| items.get(*name) != Some(version));
-                assert_eq!(missing, None, "of {}", items.len());
-                whole += 1;
-            }
-            Ok((429 | 500..600, status)) => {
-                assert_eq!(status["kind"], "Status", "{status}");
-                errors += 1;
-            }
-            Ok((code, status)) => panic!("{code} {status}"),
-            Err(error) => panic!("a list was cut off: {error}"),
-        }
-        sleep(LIST_EVERY).await;
-    }
-    (whole, errors)
-}
-
-/// Watches from the first object on, goes on where a stream ends, and lists again after a 410.
-async fn watch(url: String, from: u64, watched: Arc<Mutex<Watched>>, stop: CancellationToken) {
-    let mut at = from;
-    while !stop.is_cancelled() {
-        let went_on = tokio::select! {
-            went_on = watch_once(&url, at, &watched) => went_on,
-            () = stop.cancelled() => return,
-        };
-        match went_on {
-            Ok(last) => {
-                at = last;
-                watched.lock().resumed += 1;
-            }
-            Err(()) => {
-                let Ok((200, list)) = ask(&url, Method::GET, COLLECTION, String::new()).await
-                else {
-                    continue;
-                };
-                at = version(&list);
-                let mut watched = watched.lock();
-                for object in list["items"].as_array().expect("items") {
-                    watched.seen.entry(name(object)).or_insert(version(object));
-                }
-                watched.relisted += 1;
-            }
-        }
-        sleep(WRITE_EVERY).await;
-    }
-}
-
-/// One stream until it ends: the resourceVersion to go on from, or an error where that is gone.
-async fn watch_once(url: &str, from: u64, watched: &Mutex<Watched>) -> Result<u64, ()> {
-    let path = format!("{COLLECTION}?watch=true&resourceVersion={from}");
-    let connection = Connection::new(url, KubeAccess::default(), Options::default());
-    let mut connection = connection.expect("a URL");
-    let sent = connection.send(Method::GET, &path, HeaderMap::new(), Bytes::new());
-    let response = match sent.await {
-        Ok(response) if response.status().is_success() => response,
-        Ok(response) if response.status() == 410 => return Err(()),
-        _ => return Ok(from),
-    };
-    let mut at = from;
-    let mut body = response.into_body();
-    let mut unread = Vec::new();
-    while let Some(Ok(frame)) = body.frame().await {
-        unread.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
-        while let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = unread.drain(..=end).collect();
-            let event: Value = serde_json::from_slice(&line).expect("an event");
-            let object = &event["object"];
-            match event["type"].as_str() {
-                Some("ADDED") => {
-                    let next = version(object);
-                    assert!(next > at, "{event} after {at}");
-                    at = next;
-                    let again = watched.lock().seen.insert(name(object), next);
-                    assert_eq!(again, None, "{event} came twice");
-                }
-                Some("ERROR") if object["code"] == 410 => return Err(()),
-                Some("ERROR") => return Ok(at),
-                other => panic!("{other:?}: nothing is changed or deleted: {event}"),
-            }
-        }
-    }
-    Ok(at)
-}
-
-/// Waits until so many writes are acknowledged.
-async fn until_acknowledged(written: &Mutex<Written>, count: usize) {
-    let acknowledged = async {
-        while written.lock().acknowledged.len() < count {
-            sleep(LIST_EVERY).await;
-        }
-    };
-    let waited = timeout(WITHIN, acknowledged).await;
-    waited.unwrap_or_else(|_| panic!("never {count} writes: {:?}", written.lock()));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn lists_are_whole_and_watches_go_on_when_the_leader_of_the_storage_dies() {
-    let Some(mut cluster) = EtcdCluster::start(3) else {
-        return;
-    };
-    let endpoints = cluster.urls().join(",");
-    let tier = tokio::task::spawn_blocking(move || {
-        let tier = Served::kube_over(&endpoints);
+impl Harness {
+    /// Starts all of it; the tier has these flags. `None` without an etcd. Blocks.
+    fn start(flags: &[&str]) -> Option<Self> {
+        let cluster = EtcdCluster::start(3)?;
+        let ways: Vec<Cuttable> = cluster.urls().iter().map(|url| Cuttable::to(url)).collect();
+        let endpoints: Vec<String> = ways.iter().map(Cuttable::url).collect();
+        let tier = Served::kube_over(&endpoints.join(","), flags);
         let first = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "first"}});
         tier.post(COLLECTION, &first);
         // Put off until the cache is filled.
         assert_eq!(tier.names("configmaps"), ["first"]);
-        tier
-    });
-    let tier = tier.await.expect("no panic");
-    let (_, base) = ask(&tier.url, Method::GET, COLLECTION, String::new())
-        .await
-        .expect("a list");
-
-    let written: Shared = Arc::default();
-    let (stop_writing, stop) = (CancellationToken::new(), CancellationToken::new());
-    let writer = write(tier.url.clone(), Arc::clone(&written), stop_writing.clone());
-    let writer = tokio::spawn(writer);
-    let lister = tokio::spawn(list(tier.url.clone(), Arc::clone(&written), stop.clone()));
-    let watched: Vec<Arc<Mutex<Watched>>> = (0..WATCHERS).map(|_| Arc::default()).collect();
-    let watchers: Vec<_> = watched
-        .iter()
-        .map(|watched| {
-            let watched = Arc::clone(watched);
-            tokio::spawn(watch(
-                tier.url.clone(),
-                version(&base),
-                watched,
-                stop.clone(),
-            ))
+        Some(Self {
+            cluster,
+            ways,
+            tier,
         })
-        .collect();
+    }
 
-    until_acknowledged(&written, WRITES).await;
-    let before = written.lock().acknowledged.len();
-    let leader = cluster.leader().await;
-    let killing = tokio::task::spawn_blocking(move || {
-        cluster.kill_hanging(leader, Duration::ZERO);
-        cluster
-    });
-    let _cluster = killing.await.expect("no panic");
-    until_acknowledged(&written, before + WRITES).await;
-    stop_writing.cancel();
-    writer.await.expect("no panic");
+    /// Cuts each relay in turn. Blocks.
+    fn cut_each(&self) {
+        for way in &self.ways {
+            assert!(way.close() > 0, "the tier was connected");
+            thread::sleep(CUT_FOR);
+            way.open();
+            way.until_used();
+        }
+    }
+
+    /// Cuts all relays, and compacts what was written before they are opened again.
+    async fn compact_while_cut(&self) {
+        for way in &self.ways {
+            way.close();
+        }
+        let config = ClientConfig::new(&self.cluster.urls()[0]).expect("a URL");
+        let client = Client::connect(config).await.expect("it is there");
+        let mut revision = 0;
+        // A watch goes on behind the last event that it has, and one revision more is none.
+        for _ in 0..2 {
+            let put = PutRequest {
+                key: b"/elsewhere"[..].into(),
+                ..PutRequest::default()
+            };
+            let put = client.kv().put(put).await.expect("it takes a write");
+            revision = put.into_inner().header.expect("a header").revision;
+        }
+        let compaction = CompactionRequest {
+            revision,
+            physical: true,
+        };
+        let compacted = client.kv().compact(compaction).await;
+        compacted.expect("it compacts");
+        self.ways.iter().for_each(Cuttable::open);
+    }
+
+    /// Lets clients write, list and watch; disturbs them, once something is written, with `fault`;
+    /// holds what they have against each other when more is written.
+    async fn run(self, fault: impl AsyncFnOnce(Self) -> Self) -> Outcome {
+        let url = self.tier.url.clone();
+        let (_, base) = ask(&url, Method::GET, COLLECTION, String::new())
+            .await
+            .expect("a list");
+        let written: Shared = Arc::default();
+        let (stop_writing, stop) = (CancellationToken::new(), CancellationToken::new());
+        let writer = write(url.clone(), Arc::clone(&written), stop_writing.clone());
+        let writer = tokio::spawn(writer);
+        let lister = tokio::spawn(list(url.clone(), Arc::clone(&written), stop.clone()));
+        let watched: Vec<Arc<Mutex<Watched>>> = (0..WATCHERS).map(|_| Arc::default()).collect();
+        let watchers = watched.iter().map(|watched| {
+            let watched = Arc::clone(watched);
+            tokio::spawn(watch(url.clone(), version(&base), watched, stop.clone()))
+        });
+        let watchers: Vec<_> = watchers.collect();
+
+        until_acknowledged(&written, WRITES).await;
+        let harness = fault(self).await;
+        let before = written.lock().acknowledged.len();
+        until_acknowledged(&written, before + WRITES).await;
+        stop_writing.cancel();
+        writer.await.expect("no panic");
+        until_all_have(&watched, &written).await;
+        stop.cancel();
+        let (whole, errors) = lister.await.expect("each list is whole or an error");
+        assert!(whole > 0, "{whole} lists, {errors} errors");
+        for watcher in watchers {
+            watcher.await.expect("each event came once and in order");
+        }
+        assert_known(&watched, &written);
+        let counted = |of: fn(&Watched) -> u32| watched.iter().map(|one| of(&one.lock())).collect();
+        let outcome = Outcome {
+            broken: counted(|watched| watched.broken),
+            relisted: counted(|watched| watched.relisted),
+            fills: fills(&harness.tier.url).await,
+        };
+        println!(
+            "{} writes acknowledged, {} unknown; {whole} lists whole, {errors} errors; streams \
+             broken {:?}, listed again {:?}; cache filled {} times",
+            written.lock().acknowledged.len(),
+            written.lock().unknown.len(),
+            outcome.broken,
+            outcome.relisted,
+            outcome.fills
+        );
+        // It kills what it started.
+        tokio::task::spawn_blocking(move || drop(harness))
+            .await
+            .expect("no panic");
+        outcome
+    }
+}
+
+/// Waits until each watcher has each acknowledged write.
+async fn until_all_have(watched: &[Arc<Mutex<Watched>>], written: &Shared) {
     let acknowledged = written.lock().acknowledged.clone();
-
     let has_all = |watched: &Arc<Mutex<Watched>>| {
         let watched = watched.lock();
         acknowledged
             .iter()
             .all(|(name, version)| watched.seen.get(name) == Some(version))
     };
-    let caught_up = async {
-        while !watched.iter().all(has_all) {
-            sleep(LIST_EVERY).await;
-        }
-    };
-    timeout(WITHIN, caught_up)
-        .await
-        .expect("each watch has each acknowledged write");
-    stop.cancel();
-    let (whole, errors) = lister.await.expect("each list is whole or an error");
-    assert!(whole > 0, "{whole} lists, {errors} errors");
-    for watcher in watchers {
-        watcher.await.expect("each event came once and in order");
+    let begun = Instant::now();
+    while !watched.iter().all(has_all) {
+        assert!(
+            begun.elapsed() < WITHIN,
+            "a watch lacks acknowledged writes"
+        );
+        sleep(LIST_EVERY).await;
     }
-    let unknown = written.lock().unknown.clone();
-    for watched in &watched {
+}
+
+/// Nobody has seen what nobody has written.
+#[track_caller]
+fn assert_known(watched: &[Arc<Mutex<Watched>>], written: &Shared) {
+    let written = written.lock();
+    for watched in watched {
         let watched = watched.lock();
-        let known = |name: &String| acknowledged.contains_key(name) || unknown.contains(name);
-        let strange = watched
-            .seen
-            .keys()
-            .find(|name| *name != "first" && !known(name));
+        let known = |name: &String| {
+            written.acknowledged.contains_key(name) || written.unknown.contains(name)
+        };
+        let mut seen = watched.seen.keys();
+        let strange = seen.find(|name| *name != "first" && !known(name));
         assert_eq!(strange, None, "nobody has written it");
     }
-    let sums = watched.iter().map(|watched| {
-        let watched = watched.lock();
-        (watched.resumed, watched.relisted)
+}
+
+/// How often the tier's cache of ConfigMaps was filled.
+async fn fills(url: &str) -> f64 {
+    let mut client = MetricsClient::new(url).expect("a URL");
+    let page = timeout(WITHIN, client.text(Method::GET, "/metrics")).await;
+    let page = page.expect("in time").expect("a page");
+    let of_config_maps =
+        |line: &&str| line.starts_with(FILLS) && line.contains("resource=\"configmaps\"");
+    let line = page.lines().find(of_config_maps);
+    let count = line.and_then(|line| line.rsplit(' ').next());
+    count.map_or(0.0, |count| count.parse().expect("a number"))
+}
+
+/// Starts a harness on a thread of its own, since that blocks.
+async fn harness(flags: &'static [&'static str]) -> Option<Harness> {
+    let started = tokio::task::spawn_blocking(|| Harness::start(flags));
+    started.await.expect("no panic")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_are_whole_and_watches_go_on_when_the_leader_of_the_storage_dies() {
+    let Some(harness) = harness(&[]).await else {
+        return;
+    };
+    let outcome = harness.run(async |mut harness| {
+        let leader = harness.cluster.leader().await;
+        let killing = tokio::task::spawn_blocking(move || {
+            harness.cluster.kill_hanging(leader, Duration::ZERO);
+            harness
+        });
+        killing.await.expect("no panic")
     });
-    println!(
-        "{} writes acknowledged, {} unknown; {whole} lists whole, {errors} errors; watches resumed and listed again {:?}",
-        acknowledged.len(),
-        unknown.len(),
-        sums.collect::<Vec<_>>()
+    let outcome = outcome.await;
+    assert_eq!(outcome.relisted, [0; WATCHERS]);
+    assert_eq!(outcome.fills, 1.0, "the cache went on, too");
+}
+
+/// Cuts each relay in turn, on a thread of its own.
+async fn cut_each(harness: Harness) -> Harness {
+    let cutting = tokio::task::spawn_blocking(|| {
+        harness.cut_each();
+        harness
+    });
+    cutting.await.expect("no panic")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_cache_whose_watch_breaks_goes_on_at_another_member() {
+    let Some(harness) = harness(&[]).await else {
+        return;
+    };
+    let outcome = harness.run(cut_each).await;
+    assert_eq!(outcome.fills, 1.0, "nothing was listed again");
+    let untouched = [0; WATCHERS];
+    assert_eq!(
+        (&outcome.broken[..], &outcome.relisted[..]),
+        (&untouched[..], &untouched[..])
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watches_without_a_cache_break_and_go_on_at_another_member() {
+    let Some(harness) = harness(&["--watch-cache=false"]).await else {
+        return;
+    };
+    let outcome = harness.run(cut_each).await;
+    assert!(
+        outcome.broken.iter().all(|broken| *broken > 0),
+        "{:?}",
+        outcome.broken
+    );
+    assert_eq!(outcome.relisted, [0; WATCHERS]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watches_say_410_when_the_cache_behind_them_has_missed_a_compaction() {
+    let Some(harness) = harness(&[]).await else {
+        return;
+    };
+    let outcome = harness.run(async |harness| {
+        harness.compact_while_cut().await;
+        harness
+    });
+    let outcome = outcome.await;
+    assert_eq!(outcome.fills, 2.0, "it was listed again");
+    assert!(
+        outcome.relisted.iter().all(|count| *count == 1),
+        "{:?}",
+        outcome.relisted
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watches_without_a_cache_say_410_after_a_compaction() {
+    let Some(harness) = harness(&["--watch-cache=false"]).await else {
+        return;
+    };
+    let outcome = harness.run(async |harness| {
+        harness.compact_while_cut().await;
+        harness
+    });
+    let outcome = outcome.await;
+    assert!(
+        outcome.broken.iter().all(|broken| *broken > 0),
+        "{:?}",
+        outcome.broken
+    );
+    assert!(
+        outcome.relisted.iter().all(|count| *count == 1),
+        "{:?}",
+        outcome.relisted
     );
 }

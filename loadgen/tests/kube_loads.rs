@@ -52,6 +52,7 @@ load = [
     { name = "etcd", operation = "get", arrivals = { constant = 50 } },
     { name = "lists", operation = { list = "consistent" }, arrivals = { constant = 5 }, clients = 2 },
     { name = "watchers", tier = "kube", operation = "watch", clients = 3 },
+    { name = "cut", tier = "kube", operation = "watch", clients = 2, cut_every = "100ms" },
 ]
 "#,
         "pods",
@@ -89,6 +90,10 @@ load = [
     let watchers = load(&report, "watchers");
     assert_eq!(watchers["events"], 3 * writes, "{watchers}");
     assert_eq!(watchers["requests"], writes, "{watchers}");
+    let cut = load(&report, "cut");
+    assert_eq!(cut["events"], 2 * writes, "{cut}");
+    assert!(count(&cut["cut_ms"]["n"]) >= 2, "{cut}");
+    assert_eq!(cut["lost_streams"], 0, "it cuts them itself: {cut}");
     assert_eq!(load(&report, "etcd")["requests"], 50);
     let lists = load(&report, "lists");
     assert_eq!(

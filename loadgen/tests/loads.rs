@@ -2,6 +2,10 @@
 //! was counted fits together, and what was written reached its watchers. How long anything took is
 //! not looked at.
 
+#[path = "loads/compacted.rs"]
+mod compacted;
+#[path = "support/cuttable.rs"]
+mod cuttable;
 #[allow(dead_code, reason = "the other tests start Kubernetes tiers")]
 #[path = "support/served.rs"]
 mod served;
@@ -12,13 +16,12 @@ mod stall;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cuttable::Cuttable;
 use serde_json::Value;
 use served::Served;
 use small_run::{count, load, saved};
@@ -340,74 +343,6 @@ load = [
     let one_stream = load(&report, "one-stream");
     assert_eq!(one_stream["requests"], 100, "{one_stream}");
     assert_eq!(one_stream["operation"], "lease-keep-alive on one stream");
-}
-
-/// A way to a server that can be cut: its connections are closed, and nobody listens for a while.
-struct Cuttable {
-    address: SocketAddr,
-    is_cut: Arc<AtomicBool>,
-    sockets: Arc<Mutex<Vec<TcpStream>>>,
-}
-
-impl Cuttable {
-    fn to(server: &str) -> Self {
-        let server = server.trim_start_matches("http://").to_owned();
-        let bound = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = bound.local_addr().expect("bound");
-        let is_cut = Arc::new(AtomicBool::new(false));
-        let sockets: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
-        let (cut, open) = (Arc::clone(&is_cut), Arc::clone(&sockets));
-        bound.set_nonblocking(true).expect("a socket");
-        let mut listener = Some(bound);
-        // It ends with the process.
-        thread::spawn(move || {
-            loop {
-                thread::sleep(Duration::from_millis(1));
-                if cut.load(Ordering::SeqCst) {
-                    listener = None;
-                    continue;
-                }
-                let listening = listener.get_or_insert_with(|| {
-                    let bound = TcpListener::bind(address).expect("its port is free");
-                    bound.set_nonblocking(true).expect("a socket");
-                    bound
-                });
-                let Ok((client, _)) = listening.accept() else {
-                    continue;
-                };
-                client.set_nonblocking(false).expect("a socket");
-                let there = TcpStream::connect(&server).expect("the server is there");
-                let both = [(&client, &there), (&there, &client)];
-                for (from, to) in both.map(|(a, b)| (a.try_clone(), b.try_clone())) {
-                    let (mut from, mut to) = (from.expect("a socket"), to.expect("a socket"));
-                    thread::spawn(move || std::io::copy(&mut from, &mut to));
-                }
-                open.lock().expect("no panic").extend([client, there]);
-            }
-        });
-        Self {
-            address,
-            is_cut,
-            sockets,
-        }
-    }
-
-    fn url(&self) -> String {
-        format!("http://{}", self.address)
-    }
-
-    fn cut(&self, time: Duration) {
-        self.is_cut.store(true, Ordering::SeqCst);
-        // Nobody listens from here on.
-        while TcpStream::connect(self.address).is_ok() {
-            thread::sleep(Duration::from_millis(1));
-        }
-        for socket in self.sockets.lock().expect("no panic").drain(..) {
-            socket.shutdown(Shutdown::Both).ok();
-        }
-        thread::sleep(time);
-        self.is_cut.store(false, Ordering::SeqCst);
-    }
 }
 
 #[test]

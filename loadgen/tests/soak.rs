@@ -1,6 +1,8 @@
 //! Rounds of the same loads on servers that `loadgen` starts, small: what they hold at rest returns
 //! to where it was, and where somebody does not let go of it the case has failed.
 
+#[path = "soak/kube_leak.rs"]
+mod kube_leak;
 #[allow(dead_code, reason = "other tests look at single loads")]
 #[path = "support/small_run.rs"]
 mod small_run;
@@ -8,7 +10,6 @@ mod small_run;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -50,13 +51,49 @@ load = [
 ]
 "#;
 
-/// Returns what the server held of a kind in a case.
+/// The same through the Kubernetes tier, whose watch cache holds few events, and no past snapshots:
+/// those go when it notices a compaction, every 15 s.
+const KUBE_CASE: &str = r#"
+[[case]]
+name = "kube"
+tier = "kube"
+warm_up = "100ms"
+rounds = 5
+server = ["--watch-cache-max-events=100", "--feature-gates=ListFromCacheSnapshot=false"]
+load = [
+    { name = "writes", tier = "kube", operation = { update = 5, create = 2, delete = 1, get = 1 }, clients = 2 },
+    { name = "compactions", operation = "compact", arrivals = { constant = 5 }, measured = false },
+    { name = "lists", operation = { list = "consistent" }, measured = false },
+    { name = "watch-lists", operation = { list = "watch-list" }, measured = false },
+    { name = "watchers", tier = "kube", operation = "watch", clients = 3 },
+    { name = "cut", tier = "kube", operation = "watch", clients = 2, cut_every = "100ms", measured = false },
+]
+"#;
+
+/// Returns a scenario of this case over the same objects.
+fn scenario_of(case: &str) -> String {
+    let (head, _) = SCENARIO.split_once("[[case]]").expect("a case");
+    format!("{head}{case}")
+}
+
+/// Returns what a process held of a kind in a case.
 #[track_caller]
-fn held<'a>(case: &'a Value, kind: &str) -> &'a Value {
+fn held<'a>(case: &'a Value, process: &str, kind: &str) -> &'a Value {
     let held = case["at_rest"]["held"].as_array().expect("what was held");
     let mut held = held.iter();
-    let found = held.find(|held| held["process"] == "etcd" && held["kind"] == kind);
+    let found = held.find(|held| held["process"] == process && held["kind"] == kind);
     found.expect("the server tells it")
+}
+
+/// Checks that each round did something, and cut connections.
+#[track_caller]
+fn assert_worked(case: &Value) {
+    let rounds = case["at_rest"]["rounds"].as_array().expect("rounds");
+    assert_eq!(rounds.len(), 5, "{case}");
+    for round in rounds {
+        assert!(count(&round["requests"]) > 0 && count(&round["events"]) > 0);
+        assert!(count(&round["cuts"]) > 0, "{round}");
+    }
 }
 
 #[test]
@@ -64,12 +101,7 @@ fn what_clients_made_is_gone_after_each_round() {
     let (code, report, log) = small_run::run(SCENARIO, &[]);
     assert_eq!(code, Some(0), "{log}");
     let case = &report["cases"][0];
-    let rounds = case["at_rest"]["rounds"].as_array().expect("rounds");
-    assert_eq!(rounds.len(), 5, "{case}");
-    for round in rounds {
-        assert!(count(&round["requests"]) > 0 && count(&round["events"]) > 0);
-        assert!(count(&round["cuts"]) > 0, "{round}");
-    }
+    assert_worked(case);
     for kind in [
         "connections",
         "watchers",
@@ -78,12 +110,30 @@ fn what_clients_made_is_gone_after_each_round() {
         "sockets",
         "allocated",
     ] {
-        let held = held(case, kind);
+        let held = held(case, "etcd", kind);
         assert_eq!(held["verdict"], "returned", "{held}");
         assert_eq!(held["at_rest"].as_array().expect("six").len(), 6);
     }
-    assert_eq!(held(case, "keys")["at_rest"][5], 200);
-    assert_eq!(held(case, "leases")["at_rest"][5], 0);
+    assert_eq!(held(case, "etcd", "keys")["at_rest"][5], 200);
+    assert_eq!(held(case, "etcd", "leases")["at_rest"][5], 0);
+}
+
+#[test]
+fn what_clients_of_the_kubernetes_tier_made_is_gone_after_each_round() {
+    let (code, report, log) = small_run::run(&scenario_of(KUBE_CASE), &[]);
+    assert_eq!(code, Some(0), "{log}");
+    let case = &report["cases"][0];
+    assert_worked(case);
+    for kind in ["connections", "watchers", "tasks", "threads", "allocated"] {
+        for process in ["etcd", "kube"] {
+            let held = held(case, process, kind);
+            assert_eq!(held["verdict"], "returned", "{held}");
+        }
+    }
+    // What loads made through the API is removed; the caches watch on.
+    assert_eq!(held(case, "etcd", "keys")["at_rest"][5], 200);
+    assert_eq!(held(case, "kube", "watchers")["at_rest"][5], 0);
+    assert_ne!(held(case, "etcd", "watchers")["at_rest"][5], 0);
 }
 
 #[test]
@@ -91,23 +141,16 @@ fn watchers_that_stay_and_memory_that_grows_are_found() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let url = free_url();
     let server = folder.path().join("server");
-    at_this_url(&server, &url);
-    let ended = Arc::new(AtomicBool::new(false));
-    let until = Arc::clone(&ended);
-    let leak = thread::spawn(move || leaking(&url, &until));
-    let target = format!("bench:{}", server.display());
-    // In a network of its own nobody else would reach the server.
-    let flags = ["--target", &target, "--network-namespace", "no"];
-    let (code, report, log) = small_run::run(SCENARIO, &flags);
-    ended.store(true, Ordering::Relaxed);
-    leak.join().expect("the leak is there until the end");
+    at_this_url(&server, "--listen-client-urls", &url);
+    let leak = |ended: &AtomicBool| leaking(&url, ended);
+    let (code, report, log) = run_beside(leak, SCENARIO, &server);
     assert_eq!(code, Some(1), "{log}");
     let case = &report["cases"][0];
     for kind in ["watchers", "keys", "allocated"] {
-        let held = held(case, kind);
+        let held = held(case, "etcd", kind);
         assert_eq!(held["verdict"], "not_returned", "{held}");
     }
-    let leases = held(case, "leases");
+    let leases = held(case, "etcd", "leases");
     assert_eq!(leases["verdict"], "returned", "{leases}");
     let reason = case["outcome"]["reason"].as_str().expect("why");
     for part in ["etcd: watchers: ", "etcd: allocated rises by "] {
@@ -116,15 +159,57 @@ fn watchers_that_stay_and_memory_that_grows_are_found() {
 }
 
 #[test]
-fn few_rounds_and_rounds_of_the_kubernetes_tier_are_refused() {
-    for (wrong, says) in [
-        ("rounds = 4", "fewer show no trend"),
-        ("rounds = 5\ntier = \"kube\"", "is for the etcd tier"),
+fn watches_of_the_kubernetes_tier_that_stay_and_memory_that_grows_are_found() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let url = free_url();
+    let server = folder.path().join("server");
+    at_this_url(&server, "--listen-kube-urls", &url);
+    let leak = |ended: &AtomicBool| kube_leak::leaking(&url, ended);
+    let (code, report, log) = run_beside(leak, &scenario_of(KUBE_CASE), &server);
+    assert_eq!(code, Some(1), "{log}");
+    let case = &report["cases"][0];
+    for (process, kind) in [
+        ("kube", "connections"),
+        ("kube", "watchers"),
+        ("kube", "allocated"),
+        ("etcd", "keys"),
     ] {
-        let (code, _, log) = small_run::run(&SCENARIO.replace("rounds = 5", wrong), &[]);
-        assert_eq!(code, Some(2), "{log}");
-        assert!(log.contains(says), "{log}");
+        let held = held(case, process, kind);
+        assert_eq!(held["verdict"], "not_returned", "{held}");
     }
+    // What it does not hold on to.
+    let watchers = held(case, "etcd", "watchers");
+    assert_eq!(watchers["verdict"], "returned", "{watchers}");
+    let reason = case["outcome"]["reason"].as_str().expect("why");
+    for part in ["kube: watchers: ", "kube: allocated rises by "] {
+        assert!(reason.contains(part), "{reason}");
+    }
+}
+
+#[test]
+fn few_rounds_are_refused() {
+    let (code, _, log) = small_run::run(&SCENARIO.replace("rounds = 5", "rounds = 4"), &[]);
+    assert_eq!(code, Some(2), "{log}");
+    assert!(log.contains("fewer show no trend"), "{log}");
+}
+
+/// Runs a scenario on this server with somebody beside it, who is told when it has ended.
+fn run_beside(
+    beside: impl FnOnce(&AtomicBool) + Send,
+    scenario: &str,
+    server: &Path,
+) -> (Option<i32>, Value, String) {
+    let ended = AtomicBool::new(false);
+    let target = format!("bench:{}", server.display());
+    // In a network of its own nobody else would reach the server.
+    let flags = ["--target", &target, "--network-namespace", "no"];
+    thread::scope(|scope| {
+        let is_there = scope.spawn(|| beside(&ended));
+        let came = small_run::run(scenario, &flags);
+        ended.store(true, Ordering::Relaxed);
+        is_there.join().expect("it is there until the end");
+        came
+    })
 }
 
 /// Returns a loopback URL whose port was free a moment ago.
@@ -134,11 +219,11 @@ fn free_url() -> String {
     format!("http://127.0.0.1:{port}")
 }
 
-/// A program that becomes our server, at this URL instead of any.
-fn at_this_url(program: &Path, url: &str) {
+/// A program that becomes our server, at this URL instead of any where `flag` asks for one.
+fn at_this_url(program: &Path, flag: &str, url: &str) {
     let loadgen = env!("CARGO_BIN_EXE_loadgen");
     let script = format!(
-        "#!/bin/sh\nfor arg; do\n  shift\n  [ \"$arg\" = http://127.0.0.1:0 ] && arg={url}\n  \
+        "#!/bin/sh\nfor arg; do\n  shift\n  [ \"$flag\" = {flag} ] && arg={url}\n  flag=\"$arg\"\n  \
          set -- \"$@\" \"$arg\"\ndone\nexec {loadgen} \"$@\"\n"
     );
     std::fs::write(program, script).expect("a file");

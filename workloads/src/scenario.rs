@@ -44,7 +44,7 @@ pub use units::{ByteSize, ByteSizeError, parse_with_unit};
 /// The scenario that `loadgen` runs by default.
 pub const DEFAULT: &str = "pods-150k";
 
-const BUILT_IN: [(&str, &str); 34] = [
+const BUILT_IN: [(&str, &str); 35] = [
     ("pods-150k", include_str!("../scenarios/pods-150k.toml")),
     ("list-large", include_str!("../scenarios/list-large.toml")),
     ("objects-1mb", include_str!("../scenarios/objects-1mb.toml")),
@@ -124,6 +124,7 @@ const BUILT_IN: [(&str, &str); 34] = [
         include_str!("../scenarios/slow-network.toml"),
     ),
     ("soak", include_str!("../scenarios/soak.toml")),
+    ("soak-kube", include_str!("../scenarios/soak-kube.toml")),
 ];
 
 /// The data sets to load, the cases to measure on them, and how often.

@@ -7,6 +7,7 @@
 //! - [`raw_list`]: Range and RangeStream on bare HTTP/2, validated or unchecked
 //! - `baseline`: the same number of bytes as one plain body
 //! - `dial`: sockets, plain and TLS, for connections that do not go through tonic
+//! - [`members`]: requests in turn to the endpoints that are connected
 //! - `token`, `keep_alive`: a renewable user token; pings for connections that do not go through
 //!   tonic
 //! - [`kubernetes`]: the Kubernetes-etcd interface (KEP-4743) over an endpoint
@@ -18,6 +19,7 @@ mod dial;
 mod keep_alive;
 pub mod kubernetes;
 pub mod list_validator;
+pub mod members;
 pub mod pipelined;
 pub mod raw_list;
 mod token;
@@ -27,12 +29,13 @@ use http::HeaderValue;
 use tonic::metadata::AsciiMetadataValue;
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
-use tonic::transport::{Channel, Uri};
+use tonic::transport::Uri;
 use tonic::{Request, Status};
 
 use crate::error::{Error, Refusal};
 use crate::proto::etcdserverpb as pb;
 use config::{ClientConfig, chain};
+use members::{Connections, Members};
 use pb::cluster_client::ClusterClient;
 use pb::kv_client::KvClient;
 use pb::lease_client::LeaseClient;
@@ -62,29 +65,30 @@ impl Interceptor for Metadata {
     }
 }
 
-/// A tonic channel with [`Metadata`] on every request.
-pub type Transport = InterceptedService<Channel, Metadata>;
+/// Connections with [`Metadata`] on every request.
+pub type Transport = InterceptedService<Connections, Metadata>;
 
 /// The services of an etcd cluster. Cheap to clone; clones share connections.
 #[derive(Debug, Clone)]
 pub struct Client {
     config: ClientConfig,
-    channel: Channel,
+    connections: Connections,
     token: Token,
 }
 
 impl Client {
-    /// Connects (requests are balanced over the endpoints) and authenticates when a user is set.
+    /// Connects (requests go in turn to the endpoints that are connected) and authenticates when a
+    /// user is set.
     ///
     /// # Errors
     /// [`Error::Unreachable`] when no endpoint accepts a connection, [`Error::Config`] for unusable
     /// settings, [`Error::Refused`] for a wrong user or password. A server without authentication
     /// accepts any user, as with Go's client.
     pub async fn connect(config: ClientConfig) -> Result<Self, Error> {
-        let channel = connect_channel(&config).await?;
+        let connections = connect(&config).await?;
         let client = Self {
             config,
-            channel,
+            connections,
             token: Token::default(),
         };
         client.token.set(client.authenticate().await?);
@@ -143,7 +147,7 @@ impl Client {
     /// [`Error::Config`] as [`Client::connect`]; the first request connects.
     pub fn maintenance_of(&self, endpoint: &Uri) -> Result<MaintenanceClient<Transport>, Error> {
         let channel = self.config.tonic_endpoint(endpoint)?.connect_lazy();
-        let transport = InterceptedService::new(channel, self.metadata(false));
+        let transport = InterceptedService::new(Connections::One(channel), self.metadata(false));
         Ok(MaintenanceClient::new(transport))
     }
 
@@ -168,7 +172,7 @@ impl Client {
     }
 
     fn transport(&self, require_leader: bool) -> Transport {
-        InterceptedService::new(self.channel.clone(), self.metadata(require_leader))
+        InterceptedService::new(self.connections.clone(), self.metadata(require_leader))
     }
 
     async fn authenticate(&self) -> Result<Option<HeaderValue>, Error> {
@@ -179,7 +183,7 @@ impl Client {
             name: user.name.clone(),
             password: user.password.clone(),
         };
-        let response = pb::auth_client::AuthClient::new(self.channel.clone())
+        let response = pb::auth_client::AuthClient::new(self.connections.clone())
             .authenticate(request)
             .await;
         match response.map_err(Error::from) {
@@ -204,33 +208,26 @@ fn is_stale(refusal: Refusal) -> bool {
 
 /// Connects to the endpoints. One of them must accept before this returns; the others are connected
 /// in the background.
-async fn connect_channel(config: &ClientConfig) -> Result<Channel, Error> {
+async fn connect(config: &ClientConfig) -> Result<Connections, Error> {
     let mut last = Error::Config("no endpoint given".into());
-    let mut reached = None;
-    for uri in &config.endpoints {
-        match config.tonic_endpoint(uri)?.connect().await {
-            Ok(channel) => {
-                reached = Some(channel);
-                break;
-            }
+    for (nth, uri) in config.endpoints.iter().enumerate() {
+        let channel = match config.tonic_endpoint(uri)?.connect().await {
+            Ok(channel) => channel,
             Err(error) => {
                 last = Error::Unreachable {
                     endpoint: uri.to_string(),
                     reason: chain(&error),
                 };
+                continue;
             }
+        };
+        if config.endpoints.len() == 1 {
+            return Ok(Connections::One(channel));
         }
+        let endpoints = config.endpoints.iter();
+        let endpoints = endpoints.map(|uri| config.tonic_endpoint(uri));
+        let endpoints = endpoints.collect::<Result<Vec<_>, _>>()?;
+        return Ok(Connections::Several(Members::new(endpoints, nth, &channel)));
     }
-    match (reached, config.endpoints.len()) {
-        (None, _) => Err(last),
-        (Some(channel), 1) => Ok(channel),
-        (Some(_), _) => {
-            let endpoints = config
-                .endpoints
-                .iter()
-                .map(|uri| config.tonic_endpoint(uri))
-                .collect::<Result<Vec<_>, _>>()?;
-            Ok(Channel::balance_list(endpoints.into_iter()))
-        }
-    }
+    Err(last)
 }

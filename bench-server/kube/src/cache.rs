@@ -158,19 +158,25 @@ pub(crate) enum CatchUp {
 }
 
 impl WatchCache {
-    /// Returns an empty cache; [`Self::run`] fills it and keeps it current.
+    /// Returns an empty cache that keeps `most_events` for watches to go on from, at most;
+    /// [`Self::run`] fills it and keeps it current.
     pub fn new(
         resource: &'static Resource,
         prefix: Vec<u8>,
         gates: FeatureGates,
+        most_events: usize,
         metrics: Metrics,
     ) -> Arc<Self> {
+        let state = State {
+            history: EventHistory::of_at_most(most_events),
+            ..State::default()
+        };
         Arc::new(Self {
             resource,
             prefix,
             stream_key: format!("cache/{}", resource.name),
             gates,
-            state: Mutex::default(),
+            state: Mutex::new(state),
             gauges: metrics.cache(resource),
             freshness: Freshness::default(),
             broadcaster: Broadcaster::new(resource),

@@ -17,6 +17,7 @@ use memory::admission::Admission;
 use memory::metrics;
 
 use crate::cache::WatchCache;
+use crate::cache::event_history::MOST as MOST_EVENTS;
 pub use crate::feature_gates::FeatureGates;
 use crate::http::service::KubeService;
 use crate::metrics::Metrics;
@@ -97,6 +98,17 @@ pub struct KubeFlags {
     /// Serve lists from a watch cache; without, every list goes to etcd.
     #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
     pub watch_cache: bool,
+
+    /// Events of a resource that the watch cache keeps at most, for watches to go on from. It keeps
+    /// those of the last 75 seconds where they are fewer; a watch from before gets 410. No flag of
+    /// kube-apiserver.
+    #[arg(
+        long,
+        default_value_t = MOST_EVENTS as u32,
+        value_parser = clap::value_parser!(u32).range(100..=MOST_EVENTS as i64),
+        value_name = "EVENTS"
+    )]
+    pub watch_cache_max_events: u32,
 
     /// Mechanisms to switch off: EtcdRangeStream (whole lists from etcd by RangeStream),
     /// ConsistentListFromCache, ListFromCacheSnapshot (exact and continued lists), WatchList
@@ -213,9 +225,16 @@ impl KubeTier {
             .iter()
             .map(|resource| {
                 let prefix = resource.prefix(&flags.etcd_prefix);
-                let cache = flags
-                    .watch_cache
-                    .then(|| WatchCache::new(resource, prefix.clone(), gates, metrics.clone()));
+                let most_events = flags.watch_cache_max_events as usize;
+                let cache = flags.watch_cache.then(|| {
+                    WatchCache::new(
+                        resource,
+                        prefix.clone(),
+                        gates,
+                        most_events,
+                        metrics.clone(),
+                    )
+                });
                 if let Some(cache) = &cache {
                     let running = cache.clone().run(backend.clone(), streams.clone());
                     tasks.spawn(format!("the watch cache of {}", resource.name), running);

@@ -1,12 +1,13 @@
 //! Whether servers return to what they held at rest, round after round of the same loads.
 //!
-//! Two rules. What only clients and their requests make (connections, watchers, leases, keys) must
-//! equal after each round what it was before the first: a single one more is a leak. What a program
-//! keeps in pools that fill with use (memory, threads, descriptors, tasks) need not be what a fresh
-//! program has, but may not grow from round to round. It *grows* where its rise over the rounds is
-//! above what is allowed and no chance: by the Mann-Kendall test of a trend at 1 %. A rise that is
-//! above what is allowed and may be chance is no answer; nor is none, among values that lie farther
-//! apart than what is allowed: a leak would not show.
+//! Two rules. What only clients and their requests make (connections, watchers, leases, keys, the
+//! earlier states of a watch cache) must equal after each round what it was before the first: a
+//! single one more is a leak. What a program keeps in pools that fill with use (memory, threads,
+//! descriptors, tasks) need not be what a fresh program has, but may not grow from round to round.
+//! It *grows* where its rise over the rounds is above what is allowed and no chance: by the
+//! Mann-Kendall test of a trend at 1 %. A rise that is above what is allowed and may be chance is
+//! no answer; nor is none, among values that lie farther apart than what is allowed: a leak would
+//! not show.
 
 use crate::quantity::Quantity;
 use crate::result::{AtRest, Held, HeldKind, Verdict};
@@ -110,7 +111,7 @@ impl HeldKind {
     pub fn must_equal(self) -> bool {
         matches!(
             self,
-            Self::Connections | Self::Watchers | Self::Leases | Self::Keys
+            Self::Connections | Self::Watchers | Self::PastSnapshots | Self::Leases | Self::Keys
         )
     }
 
@@ -145,6 +146,7 @@ impl std::fmt::Display for HeldKind {
             Self::Tasks => "tasks",
             Self::Connections => "connections",
             Self::Watchers => "watchers",
+            Self::PastSnapshots => "past snapshots",
             Self::Leases => "leases",
             Self::Keys => "keys",
         })

@@ -162,6 +162,19 @@ fn notes(load: &Load) -> Vec<String> {
             Quantity::or_absent(cuts.max.map(Quantity::Milliseconds))
         ));
     }
+    if load.lost_streams > 0 {
+        notes.push(format!(
+            "{} of them not made by the load: the watchers went on where they were",
+            Quantity::Count(load.lost_streams)
+        ));
+    }
+    if load.relists > 0 {
+        notes.push(format!(
+            "{} watchers listed again, since what they were to go on with was compacted: {} events missed",
+            Quantity::Count(load.relists),
+            Quantity::Count(load.missed_events)
+        ));
+    }
     if load.throttled > 0 {
         notes.push(format!(
             "the server put off {} requests (429), which were sent again",

@@ -25,9 +25,14 @@ pub(crate) struct Served {
 impl Served {
     /// A Kubernetes tier over a store of its own.
     pub(crate) fn kube() -> Self {
+        Self::kube_with(&[])
+    }
+
+    /// The same with these flags.
+    pub(crate) fn kube_with(flags: &[&str]) -> Self {
         let any = "http://127.0.0.1:0";
         let store = ["--backend", "embedded", "--listen-client-urls", any];
-        let flags = [&store[..], &["--listen-kube-urls"]].concat();
+        let flags = [&store[..], flags, &["--listen-kube-urls"]].concat();
         Self::start(&flags, any, "ready kube=")
     }
 
@@ -50,10 +55,11 @@ impl Served {
         Self::start(&flags, "https://127.0.0.1:0", "ready kube=")
     }
 
-    /// A Kubernetes tier over the etcd at these endpoints.
-    pub(crate) fn kube_over(endpoints: &str) -> Self {
+    /// A Kubernetes tier with these flags over the etcd at these endpoints.
+    pub(crate) fn kube_over(endpoints: &str, flags: &[&str]) -> Self {
         let any = "http://127.0.0.1:0";
-        let flags = ["--etcd-servers", endpoints, "--listen-kube-urls"];
+        let over = ["--etcd-servers", endpoints];
+        let flags = [&over[..], flags, &["--listen-kube-urls"]].concat();
         Self::start(&flags, any, "ready kube=")
     }
 

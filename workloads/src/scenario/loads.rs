@@ -56,8 +56,8 @@ pub struct LoadsSpec {
     )]
     pub warm_up: Option<Duration>,
     /// Repeats its loads so often on the same server, each time with new clients, and compares
-    /// what the server holds at rest in between; once where it is not said. For the etcd tier, on
-    /// servers that the run starts.
+    /// what the servers hold at rest in between; once where it is not said. On servers that the run
+    /// starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<NonZeroU32>,
     /// Further flags of our Kubernetes tier, as `--watch-cache=false`.
@@ -405,11 +405,6 @@ impl LoadsSpec {
         {
             return Err(format!(
                 "case `{name}`: rounds = {rounds} must be {LEAST_ROUNDS} or more: fewer show no trend"
-            ));
-        }
-        if self.rounds.is_some() && self.tier == Tier::Kube {
-            return Err(format!(
-                "case `{name}`: `rounds` is for the etcd tier: a watch cache keeps the events of a time, and its memory rises with them"
             ));
         }
         if self.tier == Tier::Etcd && !self.server.is_empty() {

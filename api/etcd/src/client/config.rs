@@ -151,6 +151,14 @@ impl ClientConfig {
         config
     }
 
+    /// Returns the same with its `n`-th endpoint alone, counted round.
+    #[must_use]
+    pub fn only(&self, n: usize) -> Self {
+        let mut config = self.beginning_at(n);
+        config.endpoints.truncate(1);
+        config
+    }
+
     /// Returns the tonic endpoint of one URL, fully configured.
     ///
     /// # Errors
@@ -335,6 +343,10 @@ mod tests {
             ["http://a:1/", "http://b:2/", "http://c:3/", "http://a:1/"]
         );
         assert_eq!(config.beginning_at(1).endpoints.len(), 3, "the others stay");
+        assert_eq!(
+            config.only(4).endpoints,
+            config.beginning_at(1).endpoints[..1]
+        );
     }
 
     #[test]

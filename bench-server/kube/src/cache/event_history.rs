@@ -16,8 +16,8 @@ use super::event::Event;
 const FRESH: Duration = Duration::from_secs(75);
 /// The least capacity, events.
 const FEWEST: usize = 100;
-/// The greatest capacity, events.
-const MOST: usize = 102_400;
+/// The greatest capacity, events, where no other is asked for.
+pub const MOST: usize = 102_400;
 
 /// A watch cannot begin so early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +38,8 @@ pub(crate) enum Resized {
 pub(crate) struct EventHistory {
     events: VecDeque<(Instant, Arc<Event>)>,
     capacity: usize,
+    /// The greatest capacity.
+    most: usize,
     /// Revision of the initial list, or of the last event that was dropped since.
     dropped: i64,
     /// Whether an event was dropped since the initial list.
@@ -49,6 +51,7 @@ impl Default for EventHistory {
         Self {
             events: VecDeque::new(),
             capacity: FEWEST,
+            most: MOST,
             dropped: 0,
             evicted: false,
         }
@@ -56,6 +59,14 @@ impl Default for EventHistory {
 }
 
 impl EventHistory {
+    /// Returns one whose capacity does not grow beyond `most` events, or the least one.
+    pub(crate) fn of_at_most(most: usize) -> Self {
+        Self {
+            most: most.max(FEWEST),
+            ..Self::default()
+        }
+    }
+
     /// Drops everything and begins after a list at `revision`.
     pub(crate) fn reset(&mut self, revision: i64) {
         self.events.clear();
@@ -116,7 +127,7 @@ impl EventHistory {
         }
         let age = |at: usize| now - self.events[at].0;
         if age(0) < FRESH {
-            let capacity = (2 * self.capacity).min(MOST);
+            let capacity = (2 * self.capacity).min(self.most);
             let grows = capacity > self.capacity;
             self.capacity = capacity;
             return grows.then_some(Resized::Grown);
@@ -194,6 +205,17 @@ mod tests {
         history.push(event(5_000));
         assert_eq!(history.floor(), 19);
         assert!(history.after(19, 1).is_ok() && history.after(18, 1).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_smaller_one_drops_events_however_young_they_are() {
+        let mut history = EventHistory::of_at_most(150);
+        for revision in 1..=1_000 {
+            history.push(event(revision));
+        }
+        assert_eq!((history.capacity(), history.events.len()), (150, 150));
+        assert_eq!(history.floor(), 850);
+        assert!(history.after(850, 1).is_ok() && history.after(849, 1).is_err());
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,8 +3,13 @@
 //!
 //! What a watcher received is compared with what was written by revision, when all is over: an
 //! event may come before the response to its write. A watcher keeps a sum of its revisions; of each
-//! event the revision and the time are kept. `read` is what a stream's watchers do: some stop
-//! reading now and then, some lose their connection and go on from the revision that they have.
+//! event the revision and the time are kept.
+//!
+//! - `read`, `through_api`: what watchers of an etcd and of a Kubernetes API do: some stop reading
+//!   now and then, some lose their connection
+//! - `resume`: pauses and limits of going on behind the revision that a watcher has, at another
+//!   member where there is one; where that revision is compacted the watcher lists again, and what
+//!   it missed is counted
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,6 +31,7 @@ use crate::record::{LatencyHistogram, Live};
 
 mod error;
 mod read;
+mod resume;
 mod through_api;
 
 /// Events that are kept in all: 480 MB.
@@ -68,8 +74,26 @@ pub struct Delivered {
     /// How often a stream was cut, and for how long each time: until all its watchers were
     /// confirmed again.
     pub cuts: LatencyHistogram,
+    /// How many of these cuts were not made by the watchers: the server ended a stream, or its
+    /// connection broke.
+    pub lost: u64,
+    /// How often a watcher listed again, since the events that it was to go on with were compacted.
+    pub relists: u64,
+    /// Writes whose events it did not get since, at all watchers together.
+    pub missed: u64,
     /// Events of objects that no load of this run made, at all watchers together.
     pub foreign: u64,
+}
+
+/// Events that may come beside those of the writes that are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beside {
+    /// None.
+    Nothing,
+    /// So many at most: writes that failed, and may have been done all the same.
+    UpTo(u64),
+    /// Any number: others write there, too.
+    Anything,
 }
 
 /// The times of one watcher's events.
@@ -85,8 +109,19 @@ pub struct WatcherTimes {
 #[derive(Debug, Default)]
 struct Watcher {
     number: u32,
+    /// It has everything up to this revision: as events, or by a list.
+    reached: i64,
     ledger: Ledger,
     events: Vec<Event>,
+    /// What it did not see as events, since it listed again.
+    gaps: Vec<Gap>,
+}
+
+/// Revisions of which a watcher knows only what a list shows: those behind `after`, up to `until`.
+#[derive(Debug, Clone, Copy)]
+struct Gap {
+    after: i64,
+    until: i64,
 }
 
 /// One watcher's events.
@@ -114,23 +149,49 @@ struct Last {
 }
 
 impl Watcher {
+    /// Returns one that watches what comes behind a revision.
+    fn behind(number: u32, revision: i64) -> Self {
+        Self {
+            number,
+            reached: revision,
+            ..Self::default()
+        }
+    }
+
     /// Notes an event that came at `at`.
     ///
     /// # Errors
     /// [`DeliveryError::Order`] where its revision is not above those before.
     fn note(&mut self, revision: i64, at: Instant) -> Result<(), DeliveryError> {
-        let before = self.ledger.last;
+        let before = self.reached;
         if revision <= before {
             return Err(DeliveryError::Order { revision, before });
         }
+        self.reached = revision;
         self.ledger.note(revision);
         self.events.push(Event { revision, at });
         Ok(())
     }
 
+    /// Notes a list of this revision, behind which it goes on.
+    fn listed(&mut self, revision: i64) {
+        let after = self.reached;
+        self.gaps.push(Gap {
+            after,
+            until: revision.max(after),
+        });
+        self.reached = revision.max(after);
+    }
+
     /// Returns whether it has everything up to `last`; false as long as that is not known.
     fn has(&self, last: Option<Last>) -> bool {
-        last.is_some_and(|last| self.ledger.last >= last.revision)
+        last.is_some_and(|last| self.reached >= last.revision)
+    }
+
+    /// Returns whether a write's event is one that it did not get, since it listed again.
+    fn missed(&self, revision: i64) -> bool {
+        let mut gaps = self.gaps.iter();
+        gaps.any(|gap| gap.after < revision && revision <= gap.until)
     }
 }
 
@@ -169,6 +230,8 @@ async fn at(instant: Option<tokio::time::Instant>) {
 struct Received {
     watchers: Vec<Watcher>,
     cuts: LatencyHistogram,
+    /// Cuts that the watchers did not make.
+    lost: u64,
     /// Events of objects that are not the loads'.
     foreign: u64,
 }
@@ -242,9 +305,9 @@ impl DeliveryWatchers {
     }
 
     /// Waits until every watcher has the last of `writes`, and holds what they received against
-    /// them; events of writes that were intended before `counted` are checked and not timed. Where
-    /// `others` write there too, and what is not known here, so only the events of these writes are
-    /// checked. Costs O(events × log writes).
+    /// them; events of writes that were intended before `counted` are checked and not timed. What a
+    /// watcher missed since it listed again is counted, and nothing else may be missing. Costs
+    /// O(events × log writes).
     ///
     /// # Errors
     /// [`DeliveryError`], the first that any watcher shows.
@@ -252,7 +315,7 @@ impl DeliveryWatchers {
         self,
         mut writes: Vec<Written>,
         counted: Instant,
-        others: bool,
+        beside: Beside,
     ) -> Result<Delivered, DeliveryError> {
         writes.sort_unstable_by_key(|write| write.revision);
         let last = writes.last().map_or(0, |write| write.revision);
@@ -261,25 +324,33 @@ impl DeliveryWatchers {
             by: tokio::time::Instant::now() + LAST_EVENT_WITHIN,
         }));
         let received = self.ended.await.map_err(|_| DeliveryError::Ended)??;
-        let due = ledger_of(&writes);
+        let of_all = ledger_of(&writes);
         let mut delivered = Delivered {
             writes: writes.iter().filter(|w| w.intended >= counted).count() as u64,
             ..Delivered::default()
         };
         for stream in received {
             delivered.cuts.add(&stream.cuts);
+            delivered.lost += stream.lost;
             delivered.foreign += stream.foreign;
             for watcher in stream.watchers {
-                let ledger = match others {
-                    true => ledger_among(&watcher.events, &writes),
-                    false => watcher.ledger,
+                let due = match watcher.gaps.is_empty() {
+                    true => of_all,
+                    false => ledger_of(writes.iter().filter(|w| !watcher.missed(w.revision))),
                 };
-                if ledger != due {
+                let ledger = match beside {
+                    Beside::Nothing => watcher.ledger,
+                    Beside::UpTo(_) | Beside::Anything => ledger_among(&watcher.events, &writes),
+                };
+                let strange = watcher.ledger.events - ledger.events;
+                if ledger != due || matches!(beside, Beside::UpTo(most) if strange > most) {
                     return Err(DeliveryError::Wrong {
-                        events: ledger.events,
+                        events: watcher.ledger.events,
                         writes: due.events,
                     });
                 }
+                delivered.relists += watcher.gaps.len() as u64;
+                delivered.missed += of_all.events - due.events;
                 let mut latency = LatencyHistogram::default();
                 for event in &watcher.events {
                     let write = writes.binary_search_by_key(&event.revision, |w| w.revision);
@@ -302,7 +373,7 @@ impl DeliveryWatchers {
 }
 
 /// Returns what a watcher must have that saw all of these writes, in the order of their revisions.
-fn ledger_of(writes: &[Written]) -> Ledger {
+fn ledger_of<'a>(writes: impl IntoIterator<Item = &'a Written>) -> Ledger {
     let mut ledger = Ledger::default();
     for write in writes {
         ledger.note(write.revision);
@@ -348,50 +419,114 @@ mod tests {
 
     /// Returns what `finish` makes of one watcher with these events, without other writers.
     async fn finished(seen: &[i64], written: &[i64]) -> Result<Delivered, DeliveryError> {
-        finished_beside(seen, written, false).await
+        finished_beside(seen, written, Beside::Nothing).await
     }
 
     async fn finished_beside(
         seen: &[i64],
         written: &[i64],
-        others: bool,
+        beside: Beside,
+    ) -> Result<Delivered, DeliveryError> {
+        finished_with(seen, &[], written, beside).await
+    }
+
+    /// The same, where the watcher listed again: at the second revision of each pair, having
+    /// everything up to the first.
+    async fn finished_with(
+        seen: &[i64],
+        lists: &[(i64, i64)],
+        written: &[i64],
+        beside: Beside,
     ) -> Result<Delivered, DeliveryError> {
         let begun = Instant::now();
         let (last, _) = watch::channel(None);
         let (answer, ended) = oneshot::channel();
         let at = begun + Duration::from_millis(7);
-        let events = seen.iter().map(|&revision| Event { revision, at });
-        let watcher = Watcher {
-            number: 0,
-            ledger: ledger_of(&writes(seen, begun)),
-            events: events.collect(),
-        };
+        let mut watcher = Watcher::behind(0, 0);
+        let mut lists = lists.iter().peekable();
+        for &revision in seen {
+            if let Some((_, list)) = lists.next_if(|(after, _)| *after < revision) {
+                watcher.listed(*list);
+            }
+            watcher.note(revision, at).expect("in order");
+        }
+        for (_, list) in lists {
+            watcher.listed(*list);
+        }
         let received = Received {
             watchers: vec![watcher],
             ..Received::default()
         };
         answer.send(Ok(vec![received])).expect("it waits");
         let watchers = DeliveryWatchers { last, ended };
-        watchers.finish(writes(written, begun), begun, others).await
+        watchers.finish(writes(written, begun), begun, beside).await
     }
 
     #[tokio::test]
     async fn beside_the_writes_of_others_only_ones_own_are_looked_at() {
-        let delivered = finished_beside(&[4, 5, 6, 9, 10], &[5, 9], true).await;
+        let delivered = finished_beside(&[4, 5, 6, 9, 10], &[5, 9], Beside::Anything).await;
         let delivered = delivered.expect("both came");
         assert_eq!((delivered.events, delivered.writes), (2, 2));
         for seen in [&[4, 5, 6, 10][..], &[4, 6, 9]] {
-            let wrong = finished_beside(seen, &[5, 9], true).await;
+            let wrong = finished_beside(seen, &[5, 9], Beside::Anything).await;
             let wrong = wrong.expect_err("one of them is lost");
-            let found = matches!(
-                wrong,
-                DeliveryError::Wrong {
-                    events: 1,
-                    writes: 2
-                }
-            );
+            let found = matches!(wrong, DeliveryError::Wrong { writes: 2, .. });
             assert!(found, "{wrong}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_write_that_failed_may_have_an_event_and_no_other_may() {
+        let delivered = finished_beside(&[5, 6, 9], &[5, 9], Beside::UpTo(1)).await;
+        assert_eq!(delivered.expect("6 failed, and was done").events, 2);
+        let delivered = finished_beside(&[5, 9], &[5, 9], Beside::UpTo(1)).await;
+        assert_eq!(delivered.expect("it was not done").events, 2);
+        for (seen, failed) in [(&[5, 6, 7, 9][..], 1), (&[5, 6, 9], 0), (&[5, 6], 1)] {
+            let wrong = finished_beside(seen, &[5, 9], Beside::UpTo(failed)).await;
+            assert!(wrong.is_err(), "{seen:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_watcher_missed_since_it_listed_again_is_counted_and_nothing_else_is_missing() {
+        let written = [3, 5, 6, 9, 12];
+        // It had 3, and listed at 6.
+        let delivered = finished_with(&[3, 9, 12], &[(3, 6)], &written, Beside::Nothing).await;
+        let delivered = delivered.expect("5 and 6 are in the list");
+        let Delivered {
+            events,
+            relists,
+            missed,
+            ..
+        } = delivered;
+        assert_eq!((events, relists, missed), (3, 1, 2));
+        // Where nothing was written meanwhile nothing is missed.
+        let whole = finished_with(&written, &[(3, 4)], &written, Beside::Nothing).await;
+        assert_eq!(whole.map(|d| (d.relists, d.missed)).ok(), Some((1, 0)));
+        for seen in [&[3, 12][..], &[9, 12]] {
+            let wrong = finished_with(seen, &[(3, 6)], &written, Beside::Nothing).await;
+            assert!(wrong.is_err(), "the list does not make up for it: {seen:?}");
+        }
+    }
+
+    #[test]
+    fn an_event_that_a_list_has_shown_is_a_repeat() {
+        let mut watcher = Watcher::behind(0, 2);
+        let at = Instant::now();
+        watcher.note(3, at).expect("the first");
+        watcher.listed(6);
+        assert!(matches!(
+            watcher.note(6, at),
+            Err(DeliveryError::Order {
+                revision: 6,
+                before: 6
+            })
+        ));
+        assert!(matches!(
+            Watcher::behind(0, 2).note(2, at),
+            Err(DeliveryError::Order { .. })
+        ));
+        watcher.note(7, at).expect("behind the list");
     }
 
     #[tokio::test]

@@ -186,7 +186,7 @@ impl Share {
             .map_err(|e| EtcdError::Protocol(format!("cannot start a runtime: {e}")))?;
         runtime.block_on(async {
             let streams = tokio::select! {
-                streams = self.watchers.open(|_| 0_usize) => streams?,
+                streams = self.watchers.open(|_, _| 0_usize) => streams?,
                 // Whoever waited for them has given up.
                 _ = &mut stop => return Ok(LatencyHistogram::default()),
             };

@@ -1,7 +1,8 @@
 //! A watch through a Kubernetes API of the objects that loads make, from a revision on.
 //!
-//! A server ends a watch that falls behind, and every watch after a time; the watcher then goes on
-//! behind the last revision that it has, as an informer does.
+//! A server ends a watch that falls behind, and every watch after a time, and connections break.
+//! The watcher then goes on behind the last revision that it has, as an informer does, and lists
+//! again where the events behind it are gone (410).
 
 use kube_api::client::Options;
 use kube_api::metadata::Metadata;
@@ -19,6 +20,13 @@ const TIMEOUT_S: u32 = 6 * 3_600;
 
 /// How often a server may end a watch that it sends nothing on.
 const MOST_ENDS: u32 = 10;
+
+/// A watch that goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Resumed {
+    /// The revision of the list behind which it does; `None` where it needed none.
+    pub(crate) listed_at: Option<i64>,
+}
 
 /// One watcher, with a connection of its own.
 pub(crate) struct ApiWatch {
@@ -70,19 +78,50 @@ impl ApiWatch {
         })
     }
 
+    /// Notes that the server has ended the watch.
+    ///
+    /// # Errors
+    /// [`ListError`] where it did so too often without sending anything.
+    pub(crate) fn ended_by_server(&mut self) -> Result<(), ListError> {
+        self.ends += 1;
+        match self.ends > MOST_ENDS {
+            true => Err(not_a_list("the server ended the watch again and again").into()),
+            false => Ok(()),
+        }
+    }
+
     /// Goes on behind the last revision, on a new connection.
     ///
     /// # Errors
-    /// [`ListError`] when the server refuses, or has ended the watch too often without an event.
-    pub(crate) async fn go_on(&mut self) -> Result<(), ListError> {
-        self.ends += 1;
-        if self.ends > MOST_ENDS {
-            return Err(not_a_list("the server ended the watch again and again").into());
-        }
+    /// [`ListError`] when the server cannot be reached, or refuses.
+    pub(crate) async fn go_on(&mut self) -> Result<Resumed, ListError> {
         self.kube.connection.cancel();
         self.frames = Frames::default();
         self.body = self.kube.get(query(self.revision)).await?;
-        Ok(())
+        Ok(Resumed { listed_at: None })
+    }
+
+    /// Goes on behind the revision that the server is at now, on a new connection. Of a list these
+    /// watchers need nothing else.
+    ///
+    /// # Errors
+    /// [`ListError`] when the server cannot be reached, or refuses, or is behind what the watcher
+    /// has.
+    pub(crate) async fn list_again(&mut self) -> Result<Resumed, ListError> {
+        self.kube.connection.cancel();
+        let revision = self.kube.current_revision().await?;
+        if revision < self.revision {
+            let text = format!(
+                "a list of revision {revision} after an event of revision {}",
+                self.revision
+            );
+            return Err(not_a_list(&text).into());
+        }
+        self.revision = revision;
+        self.go_on().await?;
+        Ok(Resumed {
+            listed_at: Some(revision),
+        })
     }
 
     /// Reads what comes next, false where the server has ended the watch; shows the resourceVersion

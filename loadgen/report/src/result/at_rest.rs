@@ -68,6 +68,8 @@ pub enum HeldKind {
     Connections,
     /// Watchers.
     Watchers,
+    /// Earlier states that a watch cache keeps for pages and exact lists.
+    PastSnapshots,
     /// Leases.
     Leases,
     /// Keys.

@@ -52,6 +52,18 @@ pub struct Load {
     pub watchers: Option<WatcherSpread>,
     /// For how long streams of watchers were cut, until all their watchers were confirmed again.
     pub cut_ms: Option<Quantiles>,
+    /// How many of these cuts were not part of the load: the server ended a stream, or its
+    /// connection broke. The watchers went on behind the revision that they had, at another member
+    /// where there is one.
+    #[serde(default)]
+    pub lost_streams: u64,
+    /// How often a watcher listed again, since the events that it was to go on with were compacted
+    /// (410 of a Kubernetes API).
+    #[serde(default)]
+    pub relists: u64,
+    /// Writes whose events watchers did not get since, at all watchers together. They have no time.
+    #[serde(default)]
+    pub missed_events: u64,
     /// How often a list was begun again since the server had compacted what it was reading.
     pub restarts: u32,
     /// Whether the target kept less than 99 % of the rate of an open loop.

@@ -32,10 +32,16 @@ use crate::timeouts::in_time;
 
 /// How long a server may take until it has noticed that its clients have gone.
 const RETURNED_WITHIN: Duration = Duration::from_secs(10);
+/// How long a watch cache may take until it has noticed that history was compacted: ours looks
+/// every 15 s.
+const COMPACTED_WITHIN: Duration = Duration::from_secs(25);
 /// Readings that must agree before the first is believed: seconds, since each waits for memory.
 const STILL: usize = 2;
 /// Pause between looks at whether it has.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// The name of the Kubernetes tier's process.
+const KUBE: &str = "kube";
 
 /// What each process holds.
 type Reading = BTreeMap<(String, HeldKind), u64>;
@@ -45,6 +51,11 @@ const GAUGES: [(HeldKind, &[&str]); 3] = [
     (HeldKind::Connections, &["bench_server_connections_open"]),
     (HeldKind::Watchers, &["etcd_debugging_mvcc_watcher_total"]),
     (HeldKind::Tasks, &["bench_server_tasks", "go_goroutines"]),
+];
+/// Gauges of the Kubernetes tier that have a value for each resource; none before there was one.
+const KUBE_GAUGES: [(HeldKind, &str); 2] = [
+    (HeldKind::Watchers, "apiserver_longrunning_requests"),
+    (HeldKind::PastSnapshots, "bench_cache_snapshots"),
 ];
 
 impl CaseRun<'_> {
@@ -121,17 +132,18 @@ impl CaseRun<'_> {
                 let url = running.metrics_url(child.name());
                 self.unless_stopped(settle(&process, url.as_deref()))
                     .await??;
-                let held = held(&process, url.as_deref()).await?;
+                let held = held(child.name(), &process, url.as_deref()).await?;
                 let held = held.into_iter();
                 reading.extend(held.map(|(kind, held)| ((child.name().to_owned(), kind), held)));
             }
-            let is_at_rest = match first {
-                Some(first) => has_returned(first, &reading),
+            let within = match first {
+                Some(first) => within(&above(first, &reading)),
                 // Nobody knows yet what it holds without clients, and those that seeded it may not
                 // be gone.
-                None => stands_still(&before, &reading),
+                None if stands_still(&before, &reading) => Duration::ZERO,
+                None => RETURNED_WITHIN,
             };
-            if is_at_rest || begun.elapsed() > RETURNED_WITHIN {
+            if begun.elapsed() >= within {
                 return Ok(reading);
             }
             before.push(reading);
@@ -140,11 +152,21 @@ impl CaseRun<'_> {
     }
 }
 
-/// Returns whether nothing that only clients make is above what it was. What lies in pools is not
+/// Returns what is above what it was, of that which only clients make. What lies in pools is not
 /// waited for.
-fn has_returned(first: &Reading, now: &Reading) -> bool {
-    now.iter()
-        .all(|(key, held)| !key.1.must_equal() || first.get(key).is_none_or(|first| held <= first))
+fn above(first: &Reading, now: &Reading) -> Vec<HeldKind> {
+    let of_clients = now.iter().filter(|((_, kind), _)| kind.must_equal());
+    let above = of_clients.filter(|(key, held)| first.get(*key).is_some_and(|then| *held > then));
+    above.map(|((_, kind), _)| *kind).collect()
+}
+
+/// Returns how long it is waited for that all of this goes.
+fn within(above: &[HeldKind]) -> Duration {
+    match above {
+        [] => Duration::ZERO,
+        [HeldKind::PastSnapshots] => COMPACTED_WITHIN,
+        _ => RETURNED_WITHIN,
+    }
 }
 
 /// Returns whether what only clients make has been the same in the last [`STILL`] readings and now.
@@ -154,7 +176,7 @@ fn stands_still(before: &[Reading], now: &Reading) -> bool {
     };
     before[last..]
         .iter()
-        .all(|reading| has_returned(reading, now) && has_returned(now, reading))
+        .all(|reading| above(reading, now).is_empty() && above(now, reading).is_empty())
 }
 
 /// Deletes what loads created below a prefix, revokes all leases and compacts; returns how many
@@ -195,7 +217,11 @@ async fn leases(client: &Client) -> Result<Vec<i64>, EtcdError> {
 }
 
 /// Returns what a process holds now; what it does not tell is left out.
-async fn held(process: &Process, metrics_url: Option<&str>) -> Result<Vec<(HeldKind, u64)>, Early> {
+async fn held(
+    name: &str,
+    process: &Process,
+    metrics_url: Option<&str>,
+) -> Result<Vec<(HeldKind, u64)>, Early> {
     let page = match metrics_url.map(MetricsClient::new) {
         Some(Ok(mut client)) => client.metrics().await.unwrap_or_default(),
         _ => MetricsText::default(),
@@ -211,6 +237,10 @@ async fn held(process: &Process, metrics_url: Option<&str>) -> Result<Vec<(HeldK
     for (kind, names) in GAUGES {
         let count = names.iter().find_map(|name| page.sum(name));
         held.extend(count.map(|count| (kind, count as u64)));
+    }
+    if name == KUBE {
+        let of_kube = KUBE_GAUGES.map(|(kind, name)| (kind, page.sum(name).unwrap_or(0.0) as u64));
+        held.extend(of_kube);
     }
     Ok(held)
 }

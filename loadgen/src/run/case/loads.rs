@@ -12,7 +12,7 @@ use futures::future::join_all;
 use load::arrivals::Pace;
 use load::driver::calls::Callers;
 use load::driver::closed::{Clients, Job, Verifier};
-use load::driver::deliveries::{ApiWatching, DeliveryWatchers, Watching};
+use load::driver::deliveries::{ApiWatching, Beside, DeliveryWatchers, Watching};
 use load::driver::lists;
 use load::driver::run::Written;
 use load::endpoint::Reach;
@@ -32,7 +32,7 @@ use self::figures::{Came, figures};
 use super::requests::{READ_BACK_WITHIN, is_of_the_load};
 use super::status::schedule;
 use super::times::Span;
-use super::{CaseRun, Early, Measured, Source, created_root};
+use super::{CaseRun, DEATH_WITHIN, Early, Measured, Source, created_root};
 use crate::live::LiveLoad;
 use crate::progress::Counted;
 use crate::run::availability::target;
@@ -165,13 +165,19 @@ impl CaseRun<'_> {
             .end(0, priced_requests(case, requests), measured)
             .await;
         phase.done(&format!("{requests} requests"));
+        if !whole && running.death_within(DEATH_WITHIN).await.is_some() {
+            // A dead server has no events for its watchers.
+            loads.iter_mut().for_each(Load::stop_watching);
+        }
         self.told(case, &mut loads, &warm, came, (span, begun), measured)
             .await?;
         if self.stop.is_cancelled() {
             return Err(Early::Interrupted);
         }
         self.judge_loads(case, measured)?;
-        self.check_after(&loads, reach, &verifier, measured).await
+        let is_repeated = case.rounds.is_some();
+        self.check_after(&loads, reach, &verifier, is_repeated, measured)
+            .await
     }
 
     /// A load with its clients.
@@ -278,6 +284,7 @@ impl CaseRun<'_> {
                     reach: reach.clone(),
                     count: spec.clients.get(),
                     made: made_by(&self.plan.run_id),
+                    cut_every: spec.cut_every,
                     live: Arc::clone(live.counts()),
                 });
                 Worker::Watch(Some(
@@ -375,25 +382,29 @@ impl CaseRun<'_> {
         let all = warm.iter().zip(specs()).chain(came.iter().zip(specs()));
         let (through_api, to_etcd): (Vec<_>, Vec<_>) =
             all.partition(|(_, spec)| spec.tier() == Tier::Kube);
-        let writes = |of: Vec<(&Came, _)>| -> Vec<Written> {
+        // Writes whose responses tell their revisions, and how many failed: those may be done.
+        let writes = |of: Vec<(&Came, _)>| -> (Vec<Written>, u64) {
+            let failed = of.iter().map(|(came, _)| came.failed_requests()).sum();
             let writes = of.into_iter().flat_map(|(came, _)| came.writes());
-            writes.copied().collect()
+            (writes.copied().collect(), failed)
         };
         let (through_api, to_etcd) = (writes(through_api), writes(to_etcd));
-        let wrote_all = came.iter().all(|came| came.first_error().is_none());
+        // What the first watchers did not agree with; the figures of all loads are kept.
+        let mut wrong = None;
         for (load, mut came) in loads.iter_mut().zip(came) {
             if let Worker::Watch(watchers) = &mut load.worker
-                && wrote_all
                 && let Some(watchers) = watchers.take()
             {
-                let others = !self.shard().is_whole();
-                let writes = match load.spec.tier() {
+                let (writes, failed) = match load.spec.tier() {
                     Tier::Kube => through_api.clone(),
                     Tier::Etcd => to_etcd.clone(),
                 };
-                let delivered = watchers.finish(writes, begun, others);
-                let name = &load.spec.name;
-                let failed = |error| Early::Failed(format!("load {name}: {error}"));
+                let beside = match (self.shard().is_whole(), failed) {
+                    (false, _) => Beside::Anything,
+                    (true, 0) => Beside::Nothing,
+                    (true, failed) => Beside::UpTo(failed),
+                };
+                let delivered = watchers.finish(writes, begun, beside);
                 if self.stop.is_cancelled() {
                     // What was written has been acknowledged: its events are there, or nobody
                     // waits for them.
@@ -401,8 +412,14 @@ impl CaseRun<'_> {
                         came = Came::Watch(Box::new(delivered));
                     }
                 } else {
-                    let delivered = self.unless_stopped(delivered).await?;
-                    came = Came::Watch(Box::new(delivered.map_err(failed)?));
+                    came = match self.unless_stopped(delivered).await? {
+                        Ok(delivered) => Came::Watch(Box::new(delivered)),
+                        Err(error) => {
+                            let reason = format!("load {}: {error}", load.spec.name);
+                            wrong.get_or_insert(Early::Failed(reason));
+                            Came::Broken(error.to_string())
+                        }
+                    };
                 }
             }
             let figures = load.figures(&came, case.lasts(self.scenario.duration));
@@ -426,7 +443,7 @@ impl CaseRun<'_> {
             }
             measured.case.loads.push(figures);
         }
-        Ok(())
+        wrong.map_or(Ok(()), Err)
     }
 
     /// What the loads make of the case.
@@ -467,6 +484,7 @@ impl CaseRun<'_> {
         loads: &[Load<'_>],
         reach: &Reach,
         verifier: &Verifier,
+        is_repeated: bool,
         measured: &mut Measured,
     ) -> Result<(), Early> {
         for load in loads {
@@ -482,9 +500,9 @@ impl CaseRun<'_> {
             let late = || format!("writes were not read back within {READ_BACK_WITHIN:?}");
             let read_back = read_back.map_err(|_| Early::Failed(late()))?;
             read_back.map_err(|e| Early::Failed(e.to_string()))?;
-            // A server that was started for the case ends with its objects.
+            // A server that was started for the case ends with its objects, unless it has rounds.
             if let Worker::SmallThroughApi(_, calls) = &load.worker
-                && !self.target.spec.is_started()
+                && (!self.target.spec.is_started() || is_repeated)
             {
                 let removed = self.unless_stopped(timeout(REMOVED_WITHIN, calls.remove(reach)));
                 let left = match removed.await? {
@@ -506,6 +524,13 @@ impl Load<'_> {
     /// Its figures, in a case that lasted `duration`.
     fn figures(&self, came: &Came, duration: Duration) -> report::result::Load {
         figures(self.spec, self.share, &self.pace, came, duration)
+    }
+
+    /// Lets watchers go without asking what they have.
+    fn stop_watching(&mut self) {
+        if let Worker::Watch(watchers) = &mut self.worker {
+            *watchers = None;
+        }
     }
 
     /// It is measured from now on, in its window of a case that lasts `duration`.

@@ -89,7 +89,6 @@ impl LoadSpec {
         let of_etcd = [
             ("connections", self.connections.is_some()),
             ("stall", self.stall.is_some()),
-            ("cut_every", self.cut_every.is_some()),
             ("window", self.window.is_some()),
         ];
         if self.operation == Operation::Watch

@@ -1,15 +1,21 @@
-//! The thread of the watchers: each stream is read until all that was written has come.
+//! The thread of the watchers of an etcd: each stream is read until all that was written has come.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use etcd_api::error::Error as EtcdError;
 use futures::future::try_join_all;
 use tokio::sync::{oneshot, watch};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
+use super::resume::{Backoff, is_over};
 use super::{DeliveryError, Last, MOST_EVENTS, Received, Watcher, Watching, all_in_time, at};
-use crate::operation::watch::streams::{Opening, WatchStream};
+use crate::operation::watch::streams::{Confirmed, Opening, StreamError, WatchStream};
 use crate::record::LatencyHistogram;
+
+/// How long a member may take to confirm the watchers of a stream that go on there: one that hangs
+/// accepts connections.
+const CONFIRMED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Creates the watchers, says so in `created`, and reads until each has the revision that `until`
 /// asks for.
@@ -19,11 +25,7 @@ pub(super) async fn watching(
     created: oneshot::Sender<()>,
     until: watch::Receiver<Option<Last>>,
 ) -> Result<Vec<Received>, DeliveryError> {
-    let make = |number| Watcher {
-        number,
-        ..Watcher::default()
-    };
-    let streams = opening.open(make).await?;
+    let streams = opening.open(Watcher::behind).await?;
     // Whoever waited may have given up; then `until` closes.
     created.send(()).ok();
     let kept = AtomicUsize::new(0);
@@ -34,6 +36,8 @@ pub(super) async fn watching(
             kept: &kept,
             stream,
             cuts: LatencyHistogram::default(),
+            lost: 0,
+            backoff: Backoff::default(),
         };
         reader.read(until.clone())
     });
@@ -49,6 +53,9 @@ struct Reader<'a> {
     kept: &'a AtomicUsize,
     stream: WatchStream<Watcher>,
     cuts: LatencyHistogram,
+    /// Cuts that were not ours.
+    lost: u64,
+    backoff: Backoff,
 }
 
 impl Reader<'_> {
@@ -69,7 +76,14 @@ impl Reader<'_> {
                 break;
             }
             let response = tokio::select! {
-                response = self.stream.next() => response?,
+                response = self.stream.next() => match response {
+                    Ok(response) => response,
+                    Err(StreamError::Wrong(error)) => return Err(error.into()),
+                    Err(lost) => match self.go_on_before(lost, &mut until).await? {
+                        true => continue,
+                        false => break,
+                    },
+                },
                 changed = until.changed() => match changed {
                     Ok(()) => continue,
                     Err(_) => break,
@@ -86,12 +100,13 @@ impl Reader<'_> {
                     continue;
                 }
                 () = at(cut_at), if last.is_none() => {
-                    self.cut().await?;
+                    self.go_on(None).await?;
                     cut_at = self.watching.cut_every.map(|every| Instant::now() + every);
                     continue;
                 }
                 () = at(last.map(|last| last.by)) => break,
             };
+            self.backoff.reset();
             let at = std::time::Instant::now();
             let id = response.watch_id;
             let Some(watcher) = self.stream.watchers.get_mut(&id) else {
@@ -111,26 +126,108 @@ impl Reader<'_> {
         Ok(Received {
             watchers: self.stream.watchers.into_values().collect(),
             cuts: self.cuts,
+            lost: self.lost,
             foreign: 0,
         })
     }
 
+    /// Goes on over another stream, unless the caller gives up meanwhile, or the last event is due
+    /// before that; returns whether it does.
+    async fn go_on_before(
+        &mut self,
+        lost: StreamError,
+        until: &mut watch::Receiver<Option<Last>>,
+    ) -> Result<bool, DeliveryError> {
+        let ends = async {
+            loop {
+                let last = *until.borrow_and_update();
+                tokio::select! {
+                    changed = until.changed() => if changed.is_err() {
+                        return;
+                    },
+                    () = at(last.map(|last| last.by)) => return,
+                }
+            }
+        };
+        tokio::select! {
+            went_on = self.go_on(Some(lost)) => went_on.map(|()| true),
+            () = ends => Ok(false),
+        }
+    }
+
     /// Closes the connection, with what was received and not read, and opens another: each watcher
-    /// goes on behind the revision that it has.
-    async fn cut(&mut self) -> Result<(), DeliveryError> {
+    /// goes on behind the revision that it has, and one that cannot lists again. `lost` is why the
+    /// stream gives no more; `None` where it is closed on purpose, and opened at the same endpoint.
+    async fn go_on(&mut self, lost: Option<StreamError>) -> Result<(), DeliveryError> {
         let begun = Instant::now();
-        let from = self.stream.created_at;
-        let watchers = std::mem::take(&mut self.stream.watchers).into_values();
-        let again = watchers.map(|watcher| {
-            let next = watcher.ledger.last.max(from) + 1;
-            (watcher.number, next, watcher)
-        });
-        let again: Vec<_> = again.collect();
+        match lost {
+            Some(_) => self.lost += 1,
+            None => self.backoff.reset(),
+        }
         self.stream.close();
-        self.stream = self.opening.reopen(again).await?;
-        // Until a watcher has an event it goes on from where it began.
-        self.stream.created_at = from;
-        self.cuts.record(begun.elapsed());
+        let mut last = lost;
+        loop {
+            self.backoff.pause().await;
+            if let Some(StreamError::Broken(_)) = last {
+                self.stream.endpoint += 1;
+            }
+            last = match self.attempt(last.as_ref()).await {
+                Ok((order, confirmed)) => {
+                    let known = &mut self.stream.watchers;
+                    let watchers: Vec<_> = order.iter().filter_map(|id| known.remove(id)).collect();
+                    self.stream = confirmed.with(watchers);
+                    self.cuts.record(begun.elapsed());
+                    return Ok(());
+                }
+                Err(StreamError::Wrong(error)) => return Err(error.into()),
+                Err(error) if is_over(begun) => return Err(EtcdError::from(error).into()),
+                Err(error) => Some(error),
+            };
+        }
+    }
+
+    /// One attempt to go on at the stream's endpoint after `last` has failed; returns the watch ids
+    /// that the watchers had, in the order in which they were asked for.
+    async fn attempt(
+        &mut self,
+        last: Option<&StreamError>,
+    ) -> Result<(Vec<i64>, Confirmed), StreamError> {
+        if let Some(StreamError::Compacted(up_to)) = last {
+            self.list_again(*up_to).await?;
+        }
+        let watchers = self.stream.watchers.iter();
+        let (order, asked): (Vec<_>, Vec<_>) = watchers
+            .map(|(id, watcher)| (*id, (watcher.number, watcher.reached + 1)))
+            .unzip();
+        let confirmed = self.opening.open_at(self.stream.endpoint, &asked);
+        let late = |_| {
+            let within = CONFIRMED_WITHIN.as_secs();
+            let message = format!("watchers were not confirmed within {within} s");
+            let code = tonic::Code::Unavailable;
+            StreamError::Broken(EtcdError::Status { code, message })
+        };
+        let confirmed = timeout(CONFIRMED_WITHIN, confirmed).await.map_err(late)??;
+        Ok((order, confirmed))
+    }
+
+    /// Every watcher lists again that would have to go on with what is compacted. Of a list these
+    /// watchers need nothing but its revision: what it does not show them is told by the ledger.
+    async fn list_again(&mut self, compacted: i64) -> Result<(), StreamError> {
+        let revision = self.opening.current_revision(self.stream.endpoint).await?;
+        let cannot_go_on = |watcher: &&mut Watcher| watcher.reached + 1 < compacted;
+        let watchers = self.stream.watchers.values_mut();
+        let mut listed = 0;
+        for watcher in watchers.filter(cannot_go_on) {
+            watcher.listed(revision);
+            listed += 1;
+        }
+        if listed == 0 || revision < compacted {
+            let text = format!(
+                "a watcher was cancelled since revision {compacted} is compacted, which it had \
+                 reached, or the store, which is at revision {revision}, has not"
+            );
+            return Err(EtcdError::Protocol(text).into());
+        }
         Ok(())
     }
 }

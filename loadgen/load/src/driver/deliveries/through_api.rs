@@ -3,15 +3,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::future::try_join_all;
 use tokio::sync::{oneshot, watch};
 
+use super::resume::{Backoff, is_over};
 use super::{DeliveryError, Last, MOST_EVENTS, Received, Watcher, all_in_time, at};
 use crate::endpoint::Reach;
-use crate::operation::list::ListCase;
-use crate::operation::watch_api::ApiWatch;
+use crate::operation::list::{ListCase, ListError};
+use crate::operation::watch_api::{ApiWatch, Resumed};
 use crate::record::{LatencyHistogram, Live};
 
 /// Watchers through an API to be created: of the objects that loads make.
@@ -25,6 +26,8 @@ pub struct ApiWatching {
     pub count: u32,
     /// What the names of the objects begin with; events of others are only counted.
     pub made: String,
+    /// They lose their connections as often, and go on from the revision that they have.
+    pub cut_every: Option<Duration>,
     /// Where events are counted when they come.
     pub live: Arc<Live>,
 }
@@ -50,57 +53,162 @@ pub(super) async fn watching(
     created.send(()).ok();
     let kept = AtomicUsize::new(0);
     let reading = watches.into_iter().zip(0..).map(|(watch, number)| {
-        let watcher = Watcher {
-            number,
-            ..Watcher::default()
+        let reader = Reader {
+            watching,
+            kept: &kept,
+            watch,
+            watcher: Watcher::behind(number, revision),
+            cuts: LatencyHistogram::default(),
+            lost: 0,
+            backoff: Backoff::default(),
         };
-        read(watch, watcher, &watching.live, &kept, until.clone())
+        reader.read(until.clone())
     });
     let received = try_join_all(reading).await?;
     all_in_time(received, *until.borrow())
 }
 
-/// Notes events, going on where the server ends the watch, until the watcher has the revision that
-/// `until` asks for, or it does not come in time, or the caller has given up.
-async fn read(
-    mut watch: ApiWatch,
-    mut watcher: Watcher,
-    live: &Live,
-    kept: &AtomicUsize,
-    mut until: watch::Receiver<Option<Last>>,
-) -> Result<Received, DeliveryError> {
-    let mut cuts = LatencyHistogram::default();
-    loop {
-        let last = *until.borrow_and_update();
-        if watcher.has(last) {
-            break;
+/// Why a watch goes on over another request.
+#[derive(Debug)]
+enum End {
+    /// The watcher has closed its connection.
+    Cut,
+    /// The server has ended the watch.
+    ByServer,
+    /// The connection broke, or the server says that the events are gone.
+    Failed(ListError),
+}
+
+/// What reads one watch.
+struct Reader<'a> {
+    watching: &'a ApiWatching,
+    /// Events that all watchers keep.
+    kept: &'a AtomicUsize,
+    watch: ApiWatch,
+    watcher: Watcher,
+    cuts: LatencyHistogram,
+    /// Cuts that were not ours.
+    lost: u64,
+    backoff: Backoff,
+}
+
+impl Reader<'_> {
+    /// Notes events, going on where the watch ends, until the watcher has the revision that `until`
+    /// asks for, or it does not come in time, or the caller has given up.
+    async fn read(
+        mut self,
+        mut until: watch::Receiver<Option<Last>>,
+    ) -> Result<Received, DeliveryError> {
+        let cut_every = self.watching.cut_every;
+        let cut_in = |every: Duration| tokio::time::Instant::now() + every;
+        let mut cut_at = cut_every.map(cut_in);
+        loop {
+            let last = *until.borrow_and_update();
+            if self.watcher.has(last) {
+                break;
+            }
+            let mut revisions = Vec::new();
+            let end = tokio::select! {
+                read = self.watch.next(|revision| revisions.push(revision)) => match read {
+                    Ok(true) => None,
+                    Ok(false) => Some(End::ByServer),
+                    Err(error) if may_go_on(&error) => Some(End::Failed(error)),
+                    Err(error) => return Err(error.into()),
+                },
+                changed = until.changed() => match changed {
+                    Ok(()) => continue,
+                    Err(_) => break,
+                },
+                () = at(cut_at), if last.is_none() => Some(End::Cut),
+                () = at(last.map(|last| last.by)) => break,
+            };
+            // Also those that came before an event that ends the watch.
+            self.note(&revisions)?;
+            if let Some(end) = end {
+                let ends = async {
+                    loop {
+                        let last = *until.borrow_and_update();
+                        tokio::select! {
+                            changed = until.changed() => if changed.is_err() {
+                                return;
+                            },
+                            () = at(last.map(|last| last.by)) => return,
+                        }
+                    }
+                };
+                tokio::select! {
+                    went_on = self.go_on(end) => went_on?,
+                    () = ends => break,
+                }
+                cut_at = cut_every.map(cut_in);
+            }
         }
-        let mut revisions = Vec::new();
-        tokio::select! {
-            read = watch.next(|revision| revisions.push(revision)) => if !read? {
-                let ended = Instant::now();
-                watch.go_on().await?;
-                cuts.record(ended.elapsed());
-                continue;
-            },
-            changed = until.changed() => match changed {
-                Ok(()) => continue,
-                Err(_) => break,
-            },
-            () = at(last.map(|last| last.by)) => break,
-        }
+        Ok(Received {
+            watchers: vec![self.watcher],
+            cuts: self.cuts,
+            lost: self.lost,
+            foreign: self.watch.foreign,
+        })
+    }
+
+    fn note(&mut self, revisions: &[i64]) -> Result<(), DeliveryError> {
         let at = Instant::now();
-        live.delivered(revisions.len() as u64);
-        if kept.fetch_add(revisions.len(), Ordering::Relaxed) + revisions.len() > MOST_EVENTS {
+        let count = revisions.len();
+        self.watching.live.delivered(count as u64);
+        if self.kept.fetch_add(count, Ordering::Relaxed) + count > MOST_EVENTS {
             return Err(DeliveryError::TooMany);
         }
-        for revision in revisions {
-            watcher.note(revision, at)?;
+        if count > 0 {
+            self.backoff.reset();
+        }
+        let mut revisions = revisions.iter();
+        revisions.try_for_each(|revision| self.watcher.note(*revision, at))
+    }
+
+    /// Goes on behind the last revision, on a new connection; lists again where the events behind
+    /// it are gone.
+    async fn go_on(&mut self, end: End) -> Result<(), DeliveryError> {
+        let begun = tokio::time::Instant::now();
+        self.lost += u64::from(!matches!(end, End::Cut));
+        let mut expired = match end {
+            End::Cut => {
+                self.backoff.reset();
+                false
+            }
+            End::ByServer => {
+                self.watch.ended_by_server()?;
+                false
+            }
+            End::Failed(error) => error.is_compacted(),
+        };
+        loop {
+            self.backoff.pause().await;
+            let resumed = match expired {
+                true => self.watch.list_again().await,
+                false => self.watch.go_on().await,
+            };
+            match resumed {
+                Ok(Resumed { listed_at }) => {
+                    if let Some(revision) = listed_at {
+                        self.watcher.listed(revision);
+                    }
+                    self.cuts.record(begun.elapsed());
+                    return Ok(());
+                }
+                Err(error) if may_go_on(&error) && !is_over(begun) => {
+                    expired |= error.is_compacted();
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
     }
-    Ok(Received {
-        watchers: vec![watcher],
-        cuts,
-        foreign: watch.foreign,
-    })
+}
+
+/// Returns whether a watcher may go on after this, behind the revision that it has or by a list.
+fn may_go_on(error: &ListError) -> bool {
+    let is_broken = matches!(
+        error,
+        ListError::Unreachable(_) | ListError::Overloaded(_) | ListError::CutOff { .. }
+    );
+    is_broken || error.is_compacted()
 }

@@ -26,6 +26,9 @@ pub enum ListError {
     /// The Kubernetes API failed.
     #[error("{0}")]
     Http(String),
+    /// The Kubernetes API cannot be reached, or the connection to it broke.
+    #[error("{0}")]
+    Unreachable(String),
     /// The Kubernetes API puts requests off, or fails (429, 5xx): it has more to do than it can.
     #[error("{0}")]
     Overloaded(String),
@@ -93,6 +96,7 @@ impl From<KubeError> for ListError {
     fn from(error: KubeError) -> Self {
         match error {
             KubeError::CutOff { bytes, reason } => Self::CutOff { bytes, reason },
+            KubeError::Connection { .. } => Self::Unreachable(error.to_string()),
             KubeError::Refused { status, text, .. } if status == StatusCode::GONE => {
                 Self::Expired(text)
             }

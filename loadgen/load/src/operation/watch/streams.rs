@@ -1,17 +1,24 @@
-//! Watchers on streams: one connection and one stream for each share of them.
+//! Watchers on streams: one connection and one stream for each share of them, the n-th stream at
+//! the n-th endpoint, counted round.
 
-use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Duration;
 
 use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
-use etcd_api::error::Error as EtcdError;
+use etcd_api::error::{Error as EtcdError, Refusal};
 use etcd_api::keys::prefix_end;
 use etcd_api::proto::etcdserverpb::watch_request::RequestUnion;
-use etcd_api::proto::etcdserverpb::{WatchCreateRequest, WatchRequest, WatchResponse};
+use etcd_api::proto::etcdserverpb::{
+    RangeRequest, WatchCreateRequest, WatchRequest, WatchResponse,
+};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tokio_stream::wrappers::UnboundedReceiverStream;
-use tonic::Streaming;
+use tonic::{Code, Streaming};
+
+/// How long a member may take to say which revision the store is at.
+const REVISION_WITHIN: Duration = Duration::from_secs(10);
 
 /// What each watcher watches.
 #[derive(Debug, Clone)]
@@ -33,90 +40,203 @@ pub(crate) struct Opening {
     pub(crate) connections: u32,
 }
 
+/// Why a stream gives no more.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StreamError {
+    /// The connection broke, or the server ended the stream: watchers may go on over another.
+    #[error(transparent)]
+    Broken(EtcdError),
+    /// Events that a watcher is to go on with are gone: the store is compacted up to this revision.
+    #[error("history is compacted up to revision {0}")]
+    Compacted(i64),
+    /// Anything else, which no other stream would mend.
+    #[error(transparent)]
+    Wrong(EtcdError),
+}
+
+impl From<EtcdError> for StreamError {
+    fn from(error: EtcdError) -> Self {
+        let of_a_connection = |code| {
+            matches!(
+                code,
+                Code::Unavailable | Code::Internal | Code::Unknown | Code::Cancelled
+            )
+        };
+        let is_broken = match &error {
+            EtcdError::Unreachable { .. } => true,
+            EtcdError::Refused(refusal) => refusal.code() == Code::Unavailable,
+            EtcdError::Status { code, .. } => of_a_connection(*code),
+            _ => false,
+        };
+        match is_broken {
+            true => Self::Broken(error),
+            false => Self::Wrong(error),
+        }
+    }
+}
+
+impl From<StreamError> for EtcdError {
+    fn from(error: StreamError) -> Self {
+        match error {
+            StreamError::Broken(error) | StreamError::Wrong(error) => error,
+            StreamError::Compacted(_) => Self::Refused(Refusal::Compacted),
+        }
+    }
+}
+
+/// Responses of a call, and what keeps it open.
+type Call = (
+    Streaming<WatchResponse>,
+    mpsc::UnboundedSender<WatchRequest>,
+);
+
 /// An open stream. It ends when its requests do.
 pub(crate) struct WatchStream<T> {
-    /// Responses, and what keeps the stream open; `None` once it is closed.
-    open: Option<(
-        Streaming<WatchResponse>,
-        mpsc::UnboundedSender<WatchRequest>,
-    )>,
+    /// `None` once it is closed.
+    open: Option<Call>,
     /// What is known of each of its watchers, by watch id.
     pub(crate) watchers: HashMap<i64, T>,
     /// The store's revision when the first of them was created.
     pub(crate) created_at: i64,
+    /// The number of its endpoint, counted on where it is not the first that was tried.
+    pub(crate) endpoint: usize,
     /// Events that came while watchers were being created.
     early: VecDeque<WatchResponse>,
 }
 
+/// A stream whose watchers the server has confirmed.
+pub(crate) struct Confirmed {
+    stream: WatchStream<()>,
+    /// Their ids, in the order in which they were asked for.
+    ids: Vec<i64>,
+}
+
+impl Confirmed {
+    /// Returns the stream with what is known of each watcher, in the order in which they were asked
+    /// for.
+    pub(crate) fn with<T>(self, known: impl IntoIterator<Item = T>) -> WatchStream<T> {
+        WatchStream {
+            watchers: self.ids.into_iter().zip(known).collect(),
+            open: self.stream.open,
+            created_at: self.stream.created_at,
+            endpoint: self.stream.endpoint,
+            early: self.stream.early,
+        }
+    }
+}
+
 impl Opening {
     /// Creates all of them and waits until the server has confirmed each; `make` is what is known
-    /// of one at first, by its number.
+    /// of one at first, by its number and the revision behind which it watches.
     ///
     /// # Errors
-    /// When a connection fails, or the server refuses a watcher.
+    /// When no endpoint can be reached, or the server refuses a watcher.
     pub(crate) async fn open<T>(
         &self,
-        make: impl Fn(u32) -> T,
+        make: impl Fn(u32, i64) -> T,
     ) -> Result<Vec<WatchStream<T>>, EtcdError> {
         let mut streams = Vec::new();
         for number in 0..self.connections {
             let watchers = (number..self.count).step_by(self.connections as usize);
             // From now on.
-            let watchers = watchers.map(|watcher| (watcher, 0, make(watcher)));
-            streams.push(self.reopen(watchers).await?);
+            let asked: Vec<_> = watchers.map(|watcher| (watcher, 0)).collect();
+            let opened = self.open_anywhere(number as usize, &asked).await?;
+            let behind = opened.stream.created_at;
+            streams.push(opened.with(asked.iter().map(|(watcher, _)| make(*watcher, behind))));
         }
         Ok(streams)
     }
 
-    /// Creates watchers on one stream, each from a revision on, and waits until the server has
-    /// confirmed each.
+    /// Opens a stream at endpoint number `first`, or at the next one that can be reached.
+    async fn open_anywhere(
+        &self,
+        first: usize,
+        asked: &[(u32, i64)],
+    ) -> Result<Confirmed, StreamError> {
+        let others = first + 1..first + self.config.endpoints.len().max(1);
+        let mut opened = self.open_at(first, asked).await;
+        for endpoint in others {
+            if !matches!(opened, Err(StreamError::Broken(_))) {
+                break;
+            }
+            opened = self.open_at(endpoint, asked).await;
+        }
+        opened
+    }
+
+    /// Creates watchers on one stream at the endpoint of this number, each by its own number and
+    /// from a revision on, and waits until the server has confirmed each.
     ///
     /// # Errors
-    /// When the connection fails, or the server refuses a watcher, as where that revision has been
-    /// compacted.
-    pub(crate) async fn reopen<T>(
+    /// [`StreamError`] when the connection fails, or the server refuses a watcher, as where that
+    /// revision has been compacted.
+    pub(crate) async fn open_at(
         &self,
-        watchers: impl IntoIterator<Item = (u32, i64, T)>,
-    ) -> Result<WatchStream<T>, EtcdError> {
-        let client = Client::connect(self.config.clone()).await?;
+        endpoint: usize,
+        asked: &[(u32, i64)],
+    ) -> Result<Confirmed, StreamError> {
+        let client = Client::connect(self.config.only(endpoint)).await?;
         let (requests, receiver) = mpsc::unbounded_channel();
-        // In this order the server creates them.
-        let mut asked = VecDeque::new();
-        for (watcher, from, known) in watchers {
-            // The receiver is here.
-            requests.send(self.request(watcher, from)).ok();
-            asked.push_back(known);
+        for (watcher, from) in asked {
+            // The receiver is here. In this order the server creates them.
+            requests.send(self.request(*watcher, *from)).ok();
         }
         let requests_sent = UnboundedReceiverStream::new(receiver);
-        let responses = client.watch().watch(requests_sent).await?.into_inner();
+        let responses = client.watch().watch(requests_sent).await;
+        let responses = responses.map_err(EtcdError::from)?.into_inner();
         let mut stream = WatchStream {
             open: Some((responses, requests)),
-            watchers: HashMap::with_capacity(asked.len()),
+            watchers: HashMap::new(),
             created_at: 0,
+            endpoint,
             early: VecDeque::new(),
         };
-        while let Some(known) = asked.pop_front() {
-            let response = loop {
-                let response = stream.next_sent().await?;
-                if response.created {
-                    break response;
-                }
+        let (mut ids, mut taken) = (Vec::with_capacity(asked.len()), HashSet::new());
+        while ids.len() < asked.len() {
+            let response = stream.next_sent().await?;
+            if !response.created {
                 // One that is created may have events before the next is.
                 stream.early.push_back(response);
-            };
-            if stream.watchers.is_empty() {
+                continue;
+            }
+            if ids.is_empty() {
                 stream.created_at = response.header.as_ref().map_or(0, |header| header.revision);
             }
-            match stream.watchers.entry(response.watch_id) {
-                Entry::Vacant(fresh) => fresh.insert(known),
-                Entry::Occupied(taken) => {
-                    let id = taken.key();
-                    let text = format!("two watchers of a stream have the id {id}");
-                    return Err(EtcdError::Protocol(text));
-                }
-            };
+            let id = response.watch_id;
+            if !taken.insert(id) {
+                let text = format!("two watchers of a stream have the id {id}");
+                return Err(EtcdError::Protocol(text).into());
+            }
+            ids.push(id);
         }
-        Ok(stream)
+        Ok(Confirmed { stream, ids })
+    }
+
+    /// Returns the store's revision, from the endpoint of this number: what a list there would be
+    /// of.
+    ///
+    /// # Errors
+    /// [`StreamError`] when the connection fails, or the server refuses the request.
+    pub(crate) async fn current_revision(&self, endpoint: usize) -> Result<i64, StreamError> {
+        let (Watched::Together(key) | Watched::Apart(key)) = &self.watched;
+        let count = RangeRequest {
+            range_end: prefix_end(key.as_bytes()).into(),
+            key: key.clone().into(),
+            count_only: true,
+            ..RangeRequest::default()
+        };
+        let counted = async {
+            let client = Client::connect(self.config.only(endpoint)).await?;
+            let counted = client.kv().range(count).await.map_err(EtcdError::from)?;
+            let header = counted.into_inner().header;
+            header.ok_or_else(|| EtcdError::Protocol("a response without a header".to_owned()))
+        };
+        let late = |_| EtcdError::Status {
+            code: Code::Unavailable,
+            message: format!("no response within {} s", REVISION_WITHIN.as_secs()),
+        };
+        let header = timeout(REVISION_WITHIN, counted).await.map_err(late)??;
+        Ok(header.revision)
     }
 
     fn request(&self, watcher: u32, from: i64) -> WatchRequest {
@@ -149,31 +269,37 @@ impl<T> WatchStream<T> {
     /// Returns the next response.
     ///
     /// # Errors
-    /// When the stream ends, or a watcher is cancelled.
-    pub(crate) async fn next(&mut self) -> Result<WatchResponse, EtcdError> {
+    /// [`StreamError`] when the stream ends, or a watcher is cancelled.
+    pub(crate) async fn next(&mut self) -> Result<WatchResponse, StreamError> {
         match self.early.pop_front() {
             Some(response) => Ok(response),
             None => self.next_sent().await,
         }
     }
 
-    /// Ends the stream; its connection goes with it.
+    /// Ends the stream; its connection goes with it. What is known of its watchers stays.
     pub(crate) fn close(&mut self) {
         self.open = None;
         self.early.clear();
     }
 
-    async fn next_sent(&mut self) -> Result<WatchResponse, EtcdError> {
+    async fn next_sent(&mut self) -> Result<WatchResponse, StreamError> {
         let response = match &mut self.open {
-            Some((responses, _)) => responses.message().await?,
+            Some((responses, _)) => responses.message().await.map_err(EtcdError::from)?,
             None => None,
         };
-        let response = response
-            .ok_or_else(|| EtcdError::Protocol("the server ended a watch stream".to_owned()))?;
+        let ended = || EtcdError::Status {
+            code: Code::Unavailable,
+            message: "the server ended a watch stream".to_owned(),
+        };
+        let response = response.ok_or_else(ended)?;
+        if response.canceled && response.compact_revision > 0 {
+            return Err(StreamError::Compacted(response.compact_revision));
+        }
         if response.canceled {
             let reason = &response.cancel_reason;
             let text = format!("watcher {} was cancelled: {reason}", response.watch_id);
-            return Err(EtcdError::Protocol(text));
+            return Err(EtcdError::Protocol(text).into());
         }
         Ok(response)
     }

@@ -72,6 +72,14 @@ impl Came {
         }
     }
 
+    /// Returns how many small requests failed: writes among them may have been done.
+    pub(super) fn failed_requests(&self) -> u64 {
+        match self {
+            Self::Small(tally) => tally.errors,
+            Self::Lists(_) | Self::Watch(_) | Self::Broken(_) => 0,
+        }
+    }
+
     /// Returns the times to be kept, that from the intended start first; of a mix, those of each
     /// kind too, as `latency.KIND`.
     pub(super) fn histograms(&self) -> Vec<(Cow<'static, str>, &LatencyHistogram)> {
@@ -148,6 +156,10 @@ pub(super) fn figures(
             foreign_events: delivered.foreign,
             watchers: spread(delivered, share.shard),
             cut_ms: quantiles(&delivered.cuts),
+            lost_streams: delivered.lost,
+            relists: delivered.relists,
+            missed_events: delivered.missed,
+            invalid: missed(delivered),
             latency_ms: (delivered.latency.n() > 0)
                 .then(|| to_result::quantiles_of_ms(&delivered.latency, delivered.writes)),
             ..common
@@ -207,6 +219,17 @@ fn of_lists(common: Load, tally: &ListTally, window: Duration) -> Load {
         first_object_ms: quantiles(&tally.first_object),
         ..common
     }
+}
+
+/// Returns why the times of deliveries are not those of all writes; `None` where they are.
+fn missed(delivered: &Delivered) -> Option<String> {
+    (delivered.missed > 0).then(|| {
+        format!(
+            "events were compacted before watchers that had lost their stream went on: {} listed \
+             again, and {} events have no time",
+            delivered.relists, delivered.missed
+        )
+    })
 }
 
 /// Returns how different watchers fared; `None` for one alone. They are numbered among those of all

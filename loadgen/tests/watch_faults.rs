@@ -1,0 +1,197 @@
+//! Watchers of loads that lose their streams, held against what was written by its revisions: they
+//! go on behind what they have, at another member where there is one, or list again where that is
+//! compacted, and count what they missed.
+
+#[path = "support/cuttable.rs"]
+mod cuttable;
+#[path = "support/etcd_cluster.rs"]
+mod etcd_cluster;
+#[allow(dead_code, reason = "the other tests ask for other things")]
+#[path = "support/served.rs"]
+mod served;
+#[path = "watch_faults/through_api.rs"]
+mod through_api;
+
+use std::time::{Duration, Instant};
+
+use cuttable::Cuttable;
+use etcd_api::client::Client;
+use etcd_api::client::config::ClientConfig;
+use etcd_api::proto::etcdserverpb::{CompactionRequest, PutRequest};
+use etcd_cluster::EtcdCluster;
+use load::driver::deliveries::{Beside, Delivered, DeliveryError, DeliveryWatchers, Watching};
+use load::driver::run::Written;
+use served::Served;
+
+const PREFIX: &str = "/watched/";
+const WATCHERS: u32 = 6;
+/// Writes before, during and after the fault, each.
+const WRITES: u64 = 10;
+/// Watchers of a stream that is cut by its server have noticed by then, or notice later.
+const NOTICED: Duration = Duration::from_millis(100);
+
+/// Watchers, and what was written since they are there.
+struct Watched {
+    watchers: DeliveryWatchers,
+    writer: Client,
+    begun: Instant,
+    writes: Vec<Written>,
+}
+
+impl Watched {
+    /// Watches through `endpoints`, on so many connections; writes go to `direct`.
+    async fn start(endpoints: &str, connections: u32, direct: &str) -> Self {
+        let config = |urls: &str| ClientConfig::new(urls).expect("URLs");
+        let begun = Instant::now();
+        let watchers = DeliveryWatchers::create(Watching {
+            config: config(endpoints),
+            prefix: PREFIX.to_owned(),
+            count: WATCHERS,
+            connections,
+            stall: None,
+            cut_every: None,
+            live: Default::default(),
+        });
+        Self {
+            watchers: watchers.await.expect("they are confirmed"),
+            writer: Client::connect(config(direct)).await.expect("it is there"),
+            begun,
+            writes: Vec::new(),
+        }
+    }
+
+    /// Writes so often; returns the last revision.
+    async fn write(&mut self) -> i64 {
+        for i in 0..WRITES {
+            let put = PutRequest {
+                key: format!("{PREFIX}{i}").into(),
+                ..PutRequest::default()
+            };
+            let intended = Instant::now();
+            let put = self.writer.kv().put(put).await.expect("it takes a write");
+            let revision = put.into_inner().header.expect("a header").revision;
+            self.writes.push(Written { revision, intended });
+        }
+        self.writes.last().map_or(0, |write| write.revision)
+    }
+
+    async fn compact(&self, revision: i64) {
+        let compaction = CompactionRequest {
+            revision,
+            physical: true,
+        };
+        let compacted = self.writer.kv().compact(compaction).await;
+        compacted.expect("it compacts");
+    }
+
+    /// What all of them came to, where nothing else was written.
+    async fn finish(self) -> Result<Delivered, DeliveryError> {
+        let (writes, begun) = (self.writes, self.begun);
+        self.watchers.finish(writes, begun, Beside::Nothing).await
+    }
+}
+
+/// What must hold: every write reached each watcher, or it says that it missed it.
+#[track_caller]
+fn assert_accounted(delivered: &Delivered, writes: u64, missed: u64) {
+    assert_eq!(delivered.writes, writes);
+    assert_eq!(delivered.missed, missed);
+    assert_eq!(delivered.events, u64::from(WATCHERS) * writes - missed);
+}
+
+/// Runs on our own server, and on an etcd where there is one.
+async fn on_each_server(test: impl AsyncFn(&str)) {
+    let server = Served::etcd();
+    test(&server.url).await;
+    if let Some(etcd) = EtcdCluster::start(1) {
+        test(&etcd.urls()[0]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watchers_whose_connections_are_cut_go_on_behind_what_they_have() {
+    on_each_server(async |url| {
+        let way = Cuttable::to(url);
+        let mut watched = Watched::start(&way.url(), 2, url).await;
+        watched.write().await;
+        assert_eq!(way.close(), 2, "a connection for each stream");
+        watched.write().await;
+        tokio::time::sleep(NOTICED).await;
+        way.open();
+        watched.write().await;
+        let delivered = watched.finish().await.expect("nothing is lost");
+        assert_accounted(&delivered, 3 * WRITES, 0);
+        assert_eq!((delivered.lost, delivered.relists), (2, 0));
+        assert_eq!(delivered.cuts.n(), 2);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watchers_whose_next_events_are_compacted_list_again_and_count_what_they_missed() {
+    on_each_server(async |url| {
+        let way = Cuttable::to(url);
+        let mut watched = Watched::start(&way.url(), 2, url).await;
+        let before = watched.write().await;
+        // A watcher that has not read what came before would miss that, too.
+        tokio::time::sleep(NOTICED).await;
+        way.close();
+        let last = watched.write().await;
+        watched.compact(last).await;
+        way.open();
+        // They have listed before more is written.
+        tokio::time::sleep(NOTICED * 10).await;
+        watched.write().await;
+        let delivered = watched.finish().await.expect("what is lost is known");
+        assert!(last > before + 1);
+        assert_accounted(&delivered, 3 * WRITES, u64::from(WATCHERS) * WRITES);
+        assert_eq!(delivered.relists, u64::from(WATCHERS));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watchers_of_a_member_that_dies_go_on_at_another() {
+    let Some(mut cluster) = EtcdCluster::start(3) else {
+        return;
+    };
+    let urls = cluster.urls();
+    let leader = cluster.leader().await;
+    // Writes go to another than the one that dies, which no election holds up.
+    let [dies, stays] = [1, 2].map(|next| (leader + next) % 3);
+    let mut watched = Watched::start(&urls.join(","), 3, &urls[stays]).await;
+    watched.write().await;
+    let killing = tokio::task::spawn_blocking(move || {
+        cluster.kill_hanging(dies, Duration::ZERO);
+        cluster
+    });
+    watched.write().await;
+    let _cluster = killing.await.expect("no panic");
+    watched.write().await;
+    let delivered = watched.finish().await.expect("nothing is lost");
+    assert_accounted(&delivered, 3 * WRITES, 0);
+    assert_eq!(delivered.lost, 1, "of the streams, one is at each member");
+    assert_eq!(delivered.relists, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_is_behind_gives_nothing_twice_and_nothing_too_early() {
+    let Some(cluster) = EtcdCluster::start(3) else {
+        return;
+    };
+    let urls = cluster.urls();
+    let ways: Vec<Cuttable> = urls.iter().map(|url| Cuttable::to(url)).collect();
+    let through: Vec<String> = ways.iter().map(Cuttable::url).collect();
+    let mut watched = Watched::start(&through.join(","), 1, &urls[0]).await;
+    // The stream moves from member to member while writes go on.
+    for way in &ways {
+        watched.write().await;
+        tokio::task::block_in_place(|| way.until_used());
+        assert!(way.close() >= 1, "the stream was here");
+        watched.write().await;
+    }
+    ways.iter().for_each(Cuttable::open);
+    let delivered = watched.finish().await.expect("nothing is lost");
+    assert_accounted(&delivered, 6 * WRITES, 0);
+    assert!(delivered.lost >= 3, "{}", delivered.lost);
+}
