@@ -25,3 +25,7 @@ pub mod seed;
 pub mod servers;
 pub mod timeouts;
 pub mod to_result;
+
+#[cfg(test)]
+#[path = "../tests/support/http1_server.rs"]
+mod http1_server;

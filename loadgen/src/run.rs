@@ -203,27 +203,22 @@ impl<'a> Run<'a> {
     /// Cases on an existing endpoint: seeded once, listed by every strategy, cleaned up
     /// whatever happens.
     async fn foreign(&mut self, target: &Target, data: &Arc<DataSet>) -> Result<(), Failure> {
+        let together = self.plan.together;
+        if let Some(at) = together.start_at.filter(|_| !together.shard.is_whole()) {
+            return self.share(target, data, at).await;
+        }
         if let TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) = target.spec {
             return match self.plan.seed_data {
                 true => self.in_namespaces(target, data).await,
                 false => self.whatever_is_there(target, &data.spec().name).await,
             };
         }
-        let together = self.plan.together;
-        if let Some(at) = together.start_at.filter(|_| !together.shard.is_whole()) {
-            return self.share(target, data, at).await;
-        }
         let seeded = Seeded::create(self.plan, target, data, self.progress, self.stop);
         let Some(seeded) = seeded.await? else {
             self.result.report.interrupted = true;
             return Ok(());
         };
-        let source = Source::Seeded {
-            data: Arc::clone(data),
-            root: seeded.root.clone(),
-            expected: seeded.expected.clone(),
-            leases: Arc::clone(&seeded.leases),
-        };
+        let source = seeded.source();
         // One that held nothing is there to be measured, as hard as one of our own.
         let measured = if seeded.others > 0 {
             let listed = Listed::ours(data, &seeded.root);
@@ -328,7 +323,10 @@ impl<'a> Run<'a> {
             self.result.report.interrupted = true;
             return Ok(());
         };
-        self.conformance(target, care.stop()).await?;
+        // Of several generators the first asks for all.
+        if plan.together.shard.index() == 0 {
+            self.conformance(target, care.stop()).await?;
+        }
         for (tier, spec) in care.in_order(scenario) {
             self.careful_case(target, tier, spec, source.clone(), name, Some(&care))
                 .await;

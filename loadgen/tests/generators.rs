@@ -5,9 +5,11 @@
 mod interrupted;
 #[path = "generators/own_keys.rs"]
 mod own_keys;
-#[allow(dead_code, reason = "the other tests start Kubernetes tiers")]
+#[allow(dead_code, reason = "other tests need more of a server")]
 #[path = "support/served.rs"]
 mod served;
+#[path = "generators/through_api.rs"]
+mod through_api;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -326,7 +328,9 @@ fn four_generators_merged_are_one() {
     assert_eq!(code, Some(0), "{log}");
     assert!(out.lines().count() > 1, "{out}");
     let (code, _, log) = run_to_end(folder.path(), &["compare", "merged", "whole"]);
-    assert!(matches!(code, Some(0 | 1 | 3)), "{log}");
+    // A busy machine may be too late for any case to be compared.
+    let is_told = matches!(code, Some(0 | 1 | 3)) || log.contains("no case can be compared");
+    assert!(is_told, "{log}");
 
     let (code, _, log) = run_to_end(folder.path(), &["compare", "shards", "whole"]);
     assert_eq!(code, Some(2), "{log}");
@@ -620,7 +624,11 @@ fn what_cannot_be_shared_is_refused_in_one_line() {
         "start a server and name it with --etcd",
     );
     let kube = ["--kube", "http://127.0.0.1:1"];
-    refused(&[&mixed, &kube, &beginning, &two], None, "");
+    refused(
+        &[&mixed, &kube, &beginning, &two],
+        None,
+        "can measure nothing",
+    );
     refused(
         &[&mixed, &there, &beginning, &two, &["--seed-data"]],
         None,

@@ -242,7 +242,10 @@ fn a_namespace_that_exists_is_not_touched() {
         ),
     });
     assert_eq!(exit, Some(2), "{log}");
-    assert!(log.contains("exists, and is not of this run"), "{log}");
+    assert!(
+        log.contains("exists, and this generator has not made it"),
+        "{log}"
+    );
     let writes: Vec<_> = asked
         .iter()
         .filter(|asked| !asked.starts_with("GET"))

@@ -169,7 +169,7 @@ pub struct RunArgs {
 
     /// Make only this generator's share of a load: its number from 0 and how many make it together,
     /// as 0/8; auto/8 in an Indexed Job of Kubernetes, which numbers its pods. One case on one
-    /// existing, empty etcd; needs --start-at
+    /// existing, empty etcd, or with --seed-data on a Kubernetes API; needs --start-at
     #[arg(long, value_name = "I/N")]
     #[serde(skip)]
     pub shard: Option<ShardArg>,

@@ -31,7 +31,7 @@ use tokio::task::JoinSet;
 use workloads::{DataSet, Fingerprint, Selector};
 
 use crate::progress::Phase;
-use client::Client;
+pub(crate) use client::{Client, JSON, MERGE_PATCH, Reply};
 pub use namespaces::{Left, Namespaces};
 
 /// Requests in flight, each on a connection of its own. An apiserver's default is 400 changes at
@@ -47,7 +47,7 @@ pub enum LoadError {
     #[error(transparent)]
     Api(#[from] KubeError),
     /// Somebody has a namespace of the name that ours should have.
-    #[error("namespace `{0}` exists, and is not of this run: nothing is written to it")]
+    #[error("namespace `{0}` exists, and this generator has not made it: nothing is written to it")]
     NamespaceExists(String),
     /// An object that was not written by us is in a namespace that we have made.
     #[error("{0} is there already, and this run has not written it")]
@@ -75,7 +75,8 @@ pub struct Api {
 }
 
 impl Api {
-    fn client(&self) -> Result<Client, KubeError> {
+    /// Returns a client with a connection of its own, not yet open.
+    pub(crate) fn client(&self) -> Result<Client, KubeError> {
         Client::new(&self.url, &self.access)
     }
 }
@@ -119,11 +120,39 @@ pub struct Loaded {
     pub only_namespace: Option<String>,
     /// What a list of everything of ours holds.
     pub expected: Expected,
-    /// Every object as the server answered it, by number; shards by uid.
-    entries: Vec<Entry>,
+    /// Every object as the server answered it, by number; shards by uid. `None` where another
+    /// generator has loaded them.
+    entries: Option<Vec<Entry>>,
 }
 
 impl Loaded {
+    /// Returns what another generator loaded into these namespaces and says of it: whole lists can
+    /// be checked, and what was answered for each object is not known here.
+    #[must_use]
+    pub fn by_another(
+        data: &Arc<DataSet>,
+        namespaces: &Arc<Namespaces>,
+        expected: Expected,
+    ) -> Self {
+        Self::new(data, namespaces, expected, None)
+    }
+
+    fn new(
+        data: &Arc<DataSet>,
+        namespaces: &Arc<Namespaces>,
+        expected: Expected,
+        entries: Option<Vec<Entry>>,
+    ) -> Self {
+        Self {
+            data: Arc::clone(data),
+            namespaces: Arc::clone(namespaces),
+            names_begin: namespaces.names_begin().to_owned(),
+            only_namespace: namespaces.only().map(str::to_owned),
+            expected,
+            entries,
+        }
+    }
+
     /// Returns the namespace that object `i` of the data set is in.
     #[must_use]
     pub fn namespace_of(&self, i: u64) -> &str {
@@ -136,10 +165,12 @@ impl Loaded {
         &self.data
     }
 
-    /// Returns the objects as they are stored, for shards by this field.
+    /// Returns the objects as they are stored, for shards by this field; `None` where another
+    /// generator has loaded them.
     #[must_use]
-    pub fn inventory(&self, by: ShardKey) -> Inventory {
-        let entries = self.entries.iter().zip(0..).map(|(entry, i)| match by {
+    pub fn inventory(&self, by: ShardKey) -> Option<Inventory> {
+        let entries = self.entries.as_ref()?;
+        let entries = entries.iter().zip(0..).map(|(entry, i)| match by {
             ShardKey::Uid => *entry,
             ShardKey::Namespace => {
                 let namespace = self.namespaces.name(self.data.namespace_of(i));
@@ -149,20 +180,22 @@ impl Loaded {
                 }
             }
         });
-        Inventory::of(by, entries.collect())
+        Some(Inventory::of(by, entries.collect()))
     }
 
-    /// Returns what a list with this label selector holds. Makes every object of the data set once.
+    /// Returns what a list with this label selector holds; `None` where another generator has
+    /// loaded the objects. Makes every object of the data set once.
     #[must_use]
-    pub fn select(&self, selector: Selector) -> Fingerprint {
+    pub fn select(&self, selector: Selector) -> Option<Fingerprint> {
+        let entries = self.entries.as_ref()?;
         let mut selected = Fingerprint::default();
         for i in selector.numbers(&self.data) {
-            let entry = usize::try_from(i).ok().and_then(|i| self.entries.get(i));
+            let entry = usize::try_from(i).ok().and_then(|i| entries.get(i));
             if let Some(entry) = entry {
                 selected.add_hashed(entry.hash, entry.bytes);
             }
         }
-        selected
+        Some(selected)
     }
 }
 
@@ -197,18 +230,13 @@ pub async fn load(
         all.merge(part??);
     }
     all.entries.sort_unstable_by_key(|(i, _)| *i);
-    let loaded = Loaded {
-        data: Arc::clone(data),
-        namespaces: Arc::clone(namespaces),
-        names_begin: namespaces.names_begin().to_owned(),
-        only_namespace: namespaces.only().map(str::to_owned),
-        expected: Expected {
-            fingerprint: all.found.fingerprint,
-            revisions: Some(all.found.revisions),
-            revision: all.revision,
-        },
-        entries: all.entries.into_iter().map(|(_, entry)| entry).collect(),
+    let expected = Expected {
+        fingerprint: all.found.fingerprint,
+        revisions: Some(all.found.revisions),
+        revision: all.revision,
     };
+    let entries = all.entries.into_iter().map(|(_, entry)| entry).collect();
+    let loaded = Loaded::new(data, namespaces, expected, Some(entries));
     until_listed(api, data, loaded.expected.revision).await?;
     Ok(loaded)
 }
@@ -223,7 +251,7 @@ async fn until_listed(api: &Api, data: &DataSet, revision: i64) -> Result<(), Ku
     let mut client = api.client()?;
     let good = [StatusCode::OK];
     let nothing = Bytes::new();
-    let list = client.must(&Method::GET, &path, client::JSON, &nothing, &good);
+    let list = client.must(&Method::GET, &path, JSON, &nothing, &good);
     list.await.map(drop)
 }
 

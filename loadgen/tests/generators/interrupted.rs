@@ -4,7 +4,7 @@
 use super::*;
 
 /// Sends SIGINT.
-fn interrupt(child: &Child) {
+pub(crate) fn interrupt(child: &Child) {
     let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
     nix::sys::signal::kill(pid, nix::sys::signal::SIGINT).expect("it runs");
 }

@@ -103,7 +103,12 @@ impl Served {
 
     /// Names of a collection's objects in all namespaces.
     pub(crate) fn names(&self, resource: &str) -> Vec<String> {
-        let list = self.ask(Method::GET, &format!("/api/v1/{resource}"), String::new());
+        self.names_at(&format!("/api/v1/{resource}"))
+    }
+
+    /// Names of the objects of the collection at a path.
+    pub(crate) fn names_at(&self, path: &str) -> Vec<String> {
+        let list = self.ask(Method::GET, path, String::new());
         let items = list["items"].as_array().expect("a list");
         let name = |item: &Value| {
             item["metadata"]["name"]

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderValue, Method, header};
+use kube_api::ApiResource;
 use kube_api::client::{Connection, KubeAccess, Options, read_whole};
 use load::clients::go_clients::GoClients;
 use load::driver::deliveries::{ApiWatching, Beside, Delivered, DeliveryWatchers};
@@ -63,7 +64,7 @@ async fn cut_for(objects: u64, cut_every: Option<Duration>) -> (Delivered, u64) 
         tier: Tier::Kube,
         strategy: "consistent".parse().expect("a strategy"),
         prefix: "/registry/configmaps/".to_owned(),
-        resource: "configmaps".to_owned(),
+        resource: ApiResource::core("configmaps", "ConfigMap"),
         asks: Asks::new(Media::Protobuf, Options::default()),
         go_clients: GoClients::default(),
     };

@@ -113,6 +113,7 @@ impl Callers {
     pub async fn connect_kube(
         reach: &Reach,
         connections: u32,
+        shard: GeneratorShard,
         calls: Arc<KubeCalls>,
         waiting: Waiting,
     ) -> Result<Self, KubeError> {
@@ -121,14 +122,13 @@ impl Callers {
         let url = reach.kube_url.clone().unwrap_or_default();
         let connect = async move || {
             let mut all = Vec::new();
-            for _ in 0..connections {
+            for _ in shard.numbers(connections) {
                 all.push(KubeChannel::connect(&url, &access).await?);
             }
             Ok(all)
         };
-        // Generators that share a load meet on an etcd.
         let numbers = ConnectionNumbers {
-            shard: GeneratorShard::WHOLE,
+            shard,
             of_load: connections,
         };
         let work = async move |all| caller(all, numbers, &*calls, receiver).await;

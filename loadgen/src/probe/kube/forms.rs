@@ -81,19 +81,19 @@ async fn table(probe: &mut Probe) -> Checked {
     let response = response.success()?;
     let table = &response.json;
     let columns = table["columnDefinitions"].as_array().map_or(0, Vec::len);
-    let cases = table["cases"].as_array().map_or(&[][..], Vec::as_slice);
-    let is_row = |(case, (key, _)): (&Value, &(String, u64))| {
-        case["cells"].as_array().map_or(0, Vec::len) == columns
-            && case["object"]["kind"] == "PartialObjectMetadata"
-            && key_of(&case["object"]) == *key
+    let rows = table["rows"].as_array().map_or(&[][..], Vec::as_slice);
+    let is_row = |(row, (key, _)): (&Value, &(String, u64))| {
+        row["cells"].as_array().map_or(0, Vec::len) == columns
+            && row["object"]["kind"] == "PartialObjectMetadata"
+            && key_of(&row["object"]) == *key
     };
     let base = &probe.collection.base;
     let holds = table["kind"] == "Table"
         && columns > 0
-        && cases.len() == base.items.len()
-        && cases.iter().zip(&base.items).all(is_row);
+        && rows.len() == base.items.len()
+        && rows.iter().zip(&base.items).all(is_row);
     let kind = &table["kind"];
-    let came = format!("kind {kind}, {} cases of {columns} columns", cases.len());
+    let came = format!("kind {kind}, {} rows of {columns} columns", rows.len());
     Ok(found(holds, came))
 }
 

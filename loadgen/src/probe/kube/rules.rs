@@ -126,7 +126,7 @@ rules! {
         "the same list in protobuf: an envelope with kind, resourceVersion and as many items",
         "GET C at exactly N, Accept: application/vnd.kubernetes.protobuf";
     TABLE = "table", Reads,
-        "a Table has a case with its columns for each item, each with the object's metadata",
+        "a Table has a row with its columns for each item, each with the object's metadata",
         "GET C at exactly N, Accept: application/json;as=Table;v=v1;g=meta.k8s.io";
     PARTIAL = "partial-metadata", Reads,
         "PartialObjectMetadataList has the metadata of each item and nothing else",

@@ -202,7 +202,7 @@ impl CaseRun<'_> {
         let live = self.live(&spec.name, &spec.operation_text());
         let worker = match &spec.operation {
             Operation::Small(mix) if spec.is_through_api() => {
-                let values = (seed, connections);
+                let values = (seed, connections, share.shard);
                 let through = self.through_api(mix, spec, case, data, reach, values);
                 let (callers, calls) = through.await.map_err(failed)?;
                 Worker::SmallThroughApi(callers, calls)
@@ -282,7 +282,7 @@ impl CaseRun<'_> {
                         ..self.list_case()
                     },
                     reach: reach.clone(),
-                    count: spec.clients.get(),
+                    count: share.clients,
                     made: made_by(&self.plan.run_id),
                     cut_every: spec.cut_every,
                     live: Arc::clone(live.counts()),
@@ -501,8 +501,11 @@ impl CaseRun<'_> {
             let read_back = read_back.map_err(|_| Early::Failed(late()))?;
             read_back.map_err(|e| Early::Failed(e.to_string()))?;
             // A server that was started for the case ends with its objects, unless it has rounds.
+            // Those of several generators are the objects of all, and go with the namespaces that
+            // they are in.
             if let Worker::SmallThroughApi(_, calls) = &load.worker
                 && (!self.target.spec.is_started() || is_repeated)
+                && self.shard().is_whole()
             {
                 let removed = self.unless_stopped(timeout(REMOVED_WITHIN, calls.remove(reach)));
                 let left = match removed.await? {

@@ -80,6 +80,12 @@ impl CaseRun<'_> {
         let selected = tokio::task::spawn_blocking(move || loaded.select(selector));
         let selected = self.unless_stopped(selected).await?;
         let selected = selected.map_err(|e| Early::Failed(format!("selecting: {e}")))?;
+        let unknown = || {
+            let reason =
+                "which objects a selector selects is known to the generator alone that loaded them";
+            Early::NotApplicable(reason.to_owned())
+        };
+        let selected = selected.ok_or_else(unknown)?;
         if let Some(expected) = &mut verifier.expected {
             expected.fingerprint = selected;
             expected.revisions = None;

@@ -47,7 +47,7 @@ impl CaseRun<'_> {
         let number = self.strategy().workers().unwrap_or(NonZeroU32::MIN);
         let key = self.spec.shard_key.unwrap_or_default().into();
         let inventory = match (&self.source, self.data()) {
-            (Source::Loaded(loaded), _) => Some(loaded.inventory(key)),
+            (Source::Loaded(loaded), _) => loaded.inventory(key),
             (_, Some(data)) => {
                 let data = Arc::clone(data);
                 let made = tokio::task::spawn_blocking(move || Inventory::new(&data, key));

@@ -13,7 +13,7 @@ use workloads::DataSet;
 
 use crate::exit::Failure;
 use crate::progress::{Counted, Phase, Progress};
-use crate::run::case::created_root;
+use crate::run::case::{Source, created_root};
 use crate::run::plan::Plan;
 use crate::run::target::{Target, answered, unusable};
 use crate::safety::{Refused, Survey, left_behind, must_be_empty, stored_bytes};
@@ -108,6 +108,16 @@ impl Seeded {
                 Ok(()) => Ok(None),
                 Err(left) => Err(bad(&left)),
             },
+        }
+    }
+
+    /// Returns what cases list.
+    pub(in crate::run) fn source(&self) -> Source {
+        Source::Seeded {
+            data: Arc::clone(&self.data),
+            root: self.root.clone(),
+            expected: self.expected.clone(),
+            leases: Arc::clone(&self.leases),
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use anyhow::anyhow;
 use workloads::scenario::{LoadSpec, Operation, Start};
-use workloads::{CaseSpec, Driver, Scenario, Tier};
+use workloads::{CaseSpec, Driver, Scenario, Strategy, Tier};
 
 use super::Together;
 use crate::cli::RunArgs;
@@ -106,23 +106,19 @@ fn shared(
     }
     for target in targets {
         match target.spec {
-            TargetSpec::Etcd(_) => {}
-            TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) => {
-                return refused(format!(
-                    "--shard: generators meet through an etcd, and `{target}` is a Kubernetes API"
-                ));
+            TargetSpec::Etcd(_) if args.seed_data => {
+                return refused(
+                    "--shard needs an etcd without keys, since several generators are too much load for one in use; so --seed-data does not go with it".to_owned(),
+                );
             }
+            TargetSpec::Etcd(_) => {}
+            TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) => of_kubernetes(case, target, args)?,
             _ => {
                 return refused(format!(
-                    "--shard: `{target}` would be started by this generator for itself: start a server and name it with --etcd URL"
+                    "--shard: `{target}` would be started by this generator for itself: start a server and name it with --etcd URL or --kube URL"
                 ));
             }
         }
-    }
-    if args.seed_data {
-        return refused(
-            "--shard needs an etcd without keys, since several generators are too much load for one in use; so --seed-data does not go with it".to_owned(),
-        );
     }
     let parts: Vec<Parts> = match &case.loads {
         Some(case) => case.load.iter().map(parts_of_load).collect(),
@@ -140,6 +136,26 @@ fn shared(
     }
 }
 
+/// Whether generators can share the case on a Kubernetes API.
+fn of_kubernetes(case: &CaseSpec, target: &Target, args: &RunArgs) -> Result<(), Failure> {
+    let refused = |why: String| Err(Failure::usage(anyhow!(why)));
+    if !args.seed_data {
+        return refused(format!(
+            "--shard: generators meet in a namespace of the run, and `{target}` is only read: --seed-data allows it"
+        ));
+    }
+    let loads = case.loads.iter().flat_map(|case| &case.load);
+    let mut selecting =
+        loads.filter(|load| matches!(load.operation, Operation::List(Strategy::Selector(_))));
+    match selecting.next() {
+        None => Ok(()),
+        Some(load) => refused(format!(
+            "--shard: `{}` lists by a selector, and which objects a Kubernetes API has stored is known to generator 0 alone",
+            load.name
+        )),
+    }
+}
+
 /// What of a load is distributed to generators, and how many there are; the fewer where both are.
 type Parts = (String, &'static str, u32);
 
@@ -150,6 +166,8 @@ fn parts_of_load(load: &LoadSpec) -> Parts {
     let (what, count) = match (&load.operation, &load.arrivals) {
         (Operation::List(_), _) => clients,
         (Operation::Small(_), Start::Open(_)) => connections,
+        // Each has a connection of its own.
+        (Operation::Watch, _) if load.tier() == Tier::Kube => clients,
         (Operation::Small(_), Start::Closed) | (Operation::Watch, _) => fewer(clients, connections),
     };
     (load.name.clone(), what, count)

@@ -1,5 +1,5 @@
-//! How far apart the clocks of two generators are, found through the target: the one puts a key,
-//! the other watches for it and puts the time that it has then, and the first sees how long that
+//! How far apart the clocks of two generators are, found through the target: the one writes a note,
+//! the other waits for it and writes the time that it has then, and the first sees how long that
 //! took.
 //!
 //! The middle of that time is when the other's clock was read, within half of it (NTP's formula).
@@ -7,27 +7,31 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use etcd_api::error::Error as EtcdError;
-use etcd_api::keys::prefix_end;
-use etcd_api::proto::etcdserverpb::watch_request::RequestUnion;
-use etcd_api::proto::etcdserverpb::{WatchCreateRequest, WatchRequest, WatchResponse};
-use futures::stream::{self, StreamExt as _};
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
-use tonic::Streaming;
 
-use super::keys::Keys;
-use super::meeting::WHILE_OPEN;
-use crate::timeouts::in_time;
+use super::point::{ASKED, MeetingPoint, PointError, Questions};
 
 /// Tries, of which the shortest counts.
 const TRIES: u32 = 20;
 /// How long one may take.
 const TOLD_WITHIN: Duration = Duration::from_secs(5);
-/// Below the prefix: what is asked, by number of the generator that asks.
-const ASKED: &str = "clock/asked/";
-/// Below the prefix: what the first generator's clock said.
+/// What the first generator's clock said, by number of the generator that asked.
 const TOLD: &str = "clock/told/";
+
+/// Why clocks were not compared.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::run) enum ClockError {
+    /// The target failed.
+    #[error(transparent)]
+    Point(#[from] PointError),
+    /// The first generator does not answer.
+    #[error("generator 0 did not tell its time within {} s", TOLD_WITHIN.as_secs())]
+    Silent,
+    /// The meeting is over.
+    #[error("generator 0 has gone")]
+    Gone,
+}
 
 /// How far a clock is ahead of the first generator's.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -77,54 +81,25 @@ impl Try {
     }
 }
 
-/// Tells the time to every generator that asks, until it is dropped; the server has confirmed the
-/// watch when this returns.
+/// Tells the time to every generator that asks, until it is dropped; questions of later than when
+/// this returns are heard.
 ///
 /// # Errors
-/// When the server does not.
-pub(super) async fn tell(keys: &Keys) -> Result<AbortOnDropHandle<()>, EtcdError> {
-    let asked = format!("{}{ASKED}", keys.prefix);
-    let create = WatchRequest {
-        request_union: Some(RequestUnion::CreateRequest(WatchCreateRequest {
-            range_end: prefix_end(asked.as_bytes()).into(),
-            key: asked.clone().into(),
-            ..WatchCreateRequest::default()
-        })),
-    };
-    // The stream lasts as long as its requests do.
-    let requests = stream::iter([create]).chain(stream::pending());
-    let mut watch = keys.client.watch();
-    let opened = async {
-        let mut responses = watch.watch(requests).await?.into_inner();
-        let created = responses.message().await?;
-        match created.is_some_and(|created| created.created && !created.canceled) {
-            true => Ok(responses),
-            false => Err(EtcdError::Protocol(
-                "no watch was created for the generators' clocks".to_owned(),
-            )),
-        }
-    };
-    let responses = in_time::<_, EtcdError>(opened).await?;
-    let telling = tell_each(keys.clone(), asked, responses);
+/// The target's.
+pub(super) async fn tell(point: &MeetingPoint) -> Result<AbortOnDropHandle<()>, PointError> {
+    let questions = point.questions().await?;
+    let telling = tell_each(point.clone(), questions);
     Ok(AbortOnDropHandle::new(tokio::spawn(telling)))
 }
 
-async fn tell_each(keys: Keys, asked: String, mut responses: Streaming<WatchResponse>) {
+async fn tell_each(point: MeetingPoint, mut questions: Questions) {
     // Who gets no answer says so; this end has nobody to tell.
-    while let Ok(Some(response)) = responses.message().await {
+    while let Ok(asked) = questions.next().await {
         let now = since_1970(SystemTime::now());
-        for event in response.events {
-            let Some(kv) = event.kv.filter(|kv| !kv.value.is_empty()) else {
-                continue;
-            };
-            let (key, number) = (String::from_utf8_lossy(&kv.key), kv.value);
-            let Some(generator) = key.strip_prefix(&asked) else {
-                continue;
-            };
-            let number = String::from_utf8_lossy(&number).into_owned();
-            let told = format!("{TOLD}{generator}");
-            let time = format!("{number} {}", now.as_nanos());
-            if keys.put_if(&[WHILE_OPEN], &told, time).await.is_err() {
+        for question in asked {
+            let told = format!("{TOLD}{}", question.generator);
+            let time = format!("{} {}", question.text, now.as_nanos());
+            if point.put(&told, time).await.is_err() {
                 return;
             }
         }
@@ -135,16 +110,14 @@ async fn tell_each(keys: Keys, asked: String, mut responses: Streaming<WatchResp
 ///
 /// # Errors
 /// When the target fails, or nobody tells the time.
-pub(super) async fn ask(keys: &Keys, generator: u32) -> Result<ClockDifference, EtcdError> {
+pub(super) async fn ask(
+    point: &MeetingPoint,
+    generator: u32,
+) -> Result<ClockDifference, ClockError> {
     let mut best: Option<Try> = None;
     for number in 0..TRIES {
-        let one = timeout(TOLD_WITHIN, ask_once(keys, generator, number)).await;
-        let one = one.map_err(|_| {
-            EtcdError::Protocol(format!(
-                "generator 0 did not tell its time within {} s",
-                TOLD_WITHIN.as_secs()
-            ))
-        })??;
+        let one = timeout(TOLD_WITHIN, ask_once(point, generator, number)).await;
+        let one = one.map_err(|_| ClockError::Silent)??;
         if best.is_none_or(|best| one.took < best.took) {
             best = Some(one);
         }
@@ -152,16 +125,16 @@ pub(super) async fn ask(keys: &Keys, generator: u32) -> Result<ClockDifference, 
     Ok(best.map(Try::difference).unwrap_or_default())
 }
 
-async fn ask_once(keys: &Keys, generator: u32, number: u32) -> Result<Try, EtcdError> {
+async fn ask_once(point: &MeetingPoint, generator: u32, number: u32) -> Result<Try, ClockError> {
     let asked = SystemTime::now();
     let begun = Instant::now();
-    let key = format!("{ASKED}{generator}");
-    if !keys.put_if(&[WHILE_OPEN], &key, number.to_string()).await? {
-        return Err(EtcdError::Protocol("generator 0 has gone".to_owned()));
+    let question = format!("{ASKED}{generator}");
+    if !point.put(&question, number.to_string()).await? {
+        return Err(ClockError::Gone);
     }
-    let key = format!("{TOLD}{generator}");
+    let answer = format!("{TOLD}{generator}");
     loop {
-        let value = keys.get(&key).await?;
+        let value = point.get(&answer).await?;
         let took = begun.elapsed();
         if let Some(told) = value.and_then(|value| told(&value, number)) {
             return Ok(Try { asked, told, took });

@@ -1,14 +1,12 @@
-//! Where several generators meet: keys on the target, below a prefix of their own.
+//! How several generators meet, by notes on the target.
 //!
 //! `generator/I` is there from when generator I was, and that of the first says what all must have
 //! in common and which objects it wrote; `clock/…` is how clocks are compared; `ready/I` and
 //! `done/I` say how far generator I is, `stopped/0` that the first was interrupted. Nothing is
-//! written before the first generator found the target empty, and the first removes all of it.
+//! written before the first generator has written the objects, and the first removes all of it.
 
 use std::time::{Duration, Instant, SystemTime};
 
-use etcd_api::client::config::ClientConfig;
-use etcd_api::error::Error as EtcdError;
 use load::verify::Expected;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -16,10 +14,10 @@ use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 use workloads::{Fingerprint, GeneratorShard};
 
-use super::clock::{self, ClockDifference};
-use super::keys::Keys;
+use super::clock::{self, ClockDifference, ClockError};
+use super::point::{FIRST, MeetingPlace, MeetingPoint, PointError};
 
-/// How often the keys of the others are looked for.
+/// How often the notes of the others are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long before the beginning a generator must be ready: the others must still see it.
 const READY_BEFORE: Duration = Duration::from_millis(500);
@@ -33,12 +31,8 @@ const STOPPED_EVERY: Duration = Duration::from_millis(500);
 /// Clocks that may differ by more are not set, or the target is too slow to tell.
 const CLOCKS_WITHIN_MS: f64 = 1_000.0;
 
-/// The key of the first generator, which is there for as long as the meeting.
-const FIRST: &str = "generator/0";
-/// The key that is there when the first was interrupted.
+/// The note that is there when the first was interrupted.
 const STOPPED: &str = "stopped/0";
-/// What others put their keys on condition of.
-pub(super) const WHILE_OPEN: (&str, i64) = (FIRST, 1);
 
 /// What all generators of a run must have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,12 +47,52 @@ pub(in crate::run) struct Agreed {
 #[derive(Debug, Serialize, Deserialize)]
 struct First {
     agreed: Agreed,
-    /// Of the objects that it wrote.
+    /// Of the data set as each generator makes it.
     fingerprint: String,
+    /// Of the objects as lists must hold them: a Kubernetes API adds to what it is sent.
+    listed: FingerprintParts,
     /// As [`Expected::revisions`].
     revisions: Option<u64>,
     /// As [`Expected::revision`].
     revision: i64,
+}
+
+/// A [`Fingerprint`], to be read by the others.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct FingerprintParts {
+    objects: u64,
+    bytes: u64,
+    sum: u64,
+}
+
+impl From<Fingerprint> for FingerprintParts {
+    fn from(fingerprint: Fingerprint) -> Self {
+        let Fingerprint {
+            objects,
+            bytes,
+            sum,
+        } = fingerprint;
+        Self {
+            objects,
+            bytes,
+            sum,
+        }
+    }
+}
+
+impl From<FingerprintParts> for Fingerprint {
+    fn from(parts: FingerprintParts) -> Self {
+        let FingerprintParts {
+            objects,
+            bytes,
+            sum,
+        } = parts;
+        Self {
+            objects,
+            bytes,
+            sum,
+        }
+    }
 }
 
 /// Why generators did not meet, or not in time.
@@ -66,7 +100,10 @@ struct First {
 pub(in crate::run) enum MeetingError {
     /// The target failed.
     #[error("meeting the other generators: {0}")]
-    Etcd(#[from] EtcdError),
+    Point(#[from] PointError),
+    /// Clocks could not be compared.
+    #[error("comparing clocks: {0}")]
+    Clocks(#[from] ClockError),
     /// The first generator was not there.
     #[error(
         "generator 0/{count} has not loaded the objects by {at}: it must run with the same --start-at and target, and --start-at leave it time for that"
@@ -140,9 +177,9 @@ fn numbers(all: &[u32]) -> String {
     texts.join(", ")
 }
 
-/// The keys of a meeting, and which generator this is.
+/// A meeting, and which generator this is.
 pub(in crate::run) struct Meeting {
-    keys: Keys,
+    point: MeetingPoint,
     shard: GeneratorShard,
     at: SystemTime,
     clock: ClockDifference,
@@ -150,42 +187,44 @@ pub(in crate::run) struct Meeting {
     telling: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
-/// Where and as whom to meet.
-pub(in crate::run) struct Place<'a> {
-    pub(in crate::run) config: &'a ClientConfig,
-    /// Of keys that are nobody else's.
-    pub(in crate::run) prefix: &'a str,
+/// Where, as whom and for when to meet.
+#[derive(Clone, Copy)]
+pub(in crate::run) struct Appointment<'a> {
+    pub(in crate::run) place: &'a MeetingPlace,
     pub(in crate::run) shard: GeneratorShard,
     /// When the load begins, by the first generator's clock.
     pub(in crate::run) at: SystemTime,
 }
 
 impl Meeting {
-    async fn connect(place: Place<'_>) -> Result<Self, MeetingError> {
+    async fn connect(appointment: Appointment<'_>) -> Result<Self, MeetingError> {
         Ok(Self {
-            keys: Keys::connect(place.config, place.prefix).await?,
-            shard: place.shard,
-            at: place.at,
+            point: appointment.place.connect().await?,
+            shard: appointment.shard,
+            at: appointment.at,
             clock: ClockDifference::default(),
             telling: Mutex::default(),
         })
     }
 
-    /// Opens the meeting, as the first generator that has loaded the objects.
+    /// Opens the meeting, as the first generator that has loaded the objects. `fingerprint` is that
+    /// of the data set as it is made, `expected` what lists must hold.
     ///
     /// # Errors
     /// [`MeetingError`].
     pub(in crate::run) async fn open(
-        place: Place<'_>,
+        appointment: Appointment<'_>,
         agreed: Agreed,
+        fingerprint: Fingerprint,
         expected: &Expected,
     ) -> Result<Self, MeetingError> {
-        let meeting = Self::connect(place).await?;
-        let telling = clock::tell(&meeting.keys).await?;
+        let meeting = Self::connect(appointment).await?;
+        let telling = clock::tell(&meeting.point).await?;
         *meeting.telling.lock() = Some(telling);
         let first = First {
             agreed,
-            fingerprint: expected.fingerprint.to_string(),
+            fingerprint: fingerprint.to_string(),
+            listed: expected.fingerprint.into(),
             revisions: expected.revisions,
             revision: expected.revision,
         };
@@ -199,13 +238,13 @@ impl Meeting {
     /// # Errors
     /// [`MeetingError`].
     pub(in crate::run) async fn join(
-        place: Place<'_>,
+        appointment: Appointment<'_>,
         agreed: &Agreed,
         fingerprint: Fingerprint,
     ) -> Result<(Self, Expected), MeetingError> {
-        let mut meeting = Self::connect(place).await?;
+        let mut meeting = Self::connect(appointment).await?;
         let first = loop {
-            if let Some(value) = meeting.keys.get(FIRST).await? {
+            if let Some(value) = meeting.point.get(FIRST).await? {
                 break serde_json::from_slice::<First>(&value)?;
             }
             if SystemTime::now() + READY_BEFORE >= meeting.at {
@@ -238,10 +277,10 @@ impl Meeting {
             });
         }
         meeting.arrive(String::from("{}")).await?;
-        meeting.clock = clock::ask(&meeting.keys, meeting.shard.index()).await?;
+        meeting.clock = clock::ask(&meeting.point, meeting.shard.index()).await?;
         near_enough(meeting.clock)?;
         let expected = Expected {
-            fingerprint,
+            fingerprint: first.listed.into(),
             revisions: first.revisions,
             revision: first.revision,
         };
@@ -310,8 +349,8 @@ impl Meeting {
             if !is_measuring() {
                 continue;
             }
-            let first = self.keys.get(FIRST).await;
-            let stopped = self.keys.get(STOPPED).await;
+            let first = self.point.get(FIRST).await;
+            let stopped = self.point.get(STOPPED).await;
             if matches!(first, Ok(None)) || matches!(stopped, Ok(Some(_))) {
                 return;
             }
@@ -345,7 +384,7 @@ impl Meeting {
         }
     }
 
-    /// Removes every key of the meeting. Just before the beginning it waits for that: the others
+    /// Removes every note of the meeting. Just before the beginning it waits for that: the others
     /// must see who was not ready.
     ///
     /// # Errors
@@ -356,7 +395,7 @@ impl Meeting {
         if let Some(left) = left.ok().filter(|left| *left < READY_BEFORE) {
             sleep(left).await;
         }
-        self.keys.remove_all().await?;
+        self.point.remove_all().await?;
         Ok(())
     }
 
@@ -364,31 +403,28 @@ impl Meeting {
         humantime::format_rfc3339_millis(self.at).to_string()
     }
 
-    /// Creates this generator's own key.
+    /// Writes this generator's own note.
     async fn arrive(&self, value: String) -> Result<(), MeetingError> {
-        let key = format!("generator/{}", self.shard.index());
-        let own = (key.as_str(), 0);
-        let arrived = match key == FIRST {
-            true => self.keys.put_if(&[own], &key, value).await?,
-            false => self.keys.put_if(&[WHILE_OPEN, own], &key, value).await?,
+        let arrived = match self.shard.index() {
+            0 => self.point.open(value).await?,
+            index => self.point.add(&format!("generator/{index}"), value).await?,
         };
-        match (arrived, self.keys.get(FIRST).await?) {
+        match (arrived, self.point.get(FIRST).await?) {
             (true, _) => Ok(()),
             (false, Some(_)) => Err(MeetingError::Taken(self.shard)),
             (false, None) => Err(MeetingError::Gone),
         }
     }
 
-    /// Puts `WHAT/I` where the meeting is still open; returns whether it is.
+    /// Writes `WHAT/I` where the meeting is still open; returns whether it is.
     async fn say(&self, what: &str) -> Result<bool, MeetingError> {
-        let key = format!("{what}/{}", self.shard.index());
-        let said = self.keys.put_if(&[WHILE_OPEN], &key, String::from("1"));
-        Ok(said.await?)
+        let name = format!("{what}/{}", self.shard.index());
+        Ok(self.point.put(&name, String::from("1")).await?)
     }
 
     /// Returns the generators that have not said `what`.
     async fn without(&self, what: &str) -> Result<Vec<u32>, MeetingError> {
-        Ok(self.keys.without(what, self.shard.count()).await?)
+        Ok(self.point.without(what, self.shard.count()).await?)
     }
 }
 

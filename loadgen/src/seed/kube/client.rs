@@ -22,22 +22,24 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(75);
 const LARGEST_BODY: usize = 16 << 20;
 
 /// `application/json`.
-pub(super) const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
+/// Of a patch whose response is JSON.
+pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// A client with a connection of its own.
 #[derive(Debug)]
-pub(super) struct Client {
+pub(crate) struct Client {
     connection: Connection,
 }
 
 /// What came back.
 #[derive(Debug)]
-pub(super) struct Reply {
-    pub(super) status: StatusCode,
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
     pub(super) body: Bytes,
     /// True when the request was sent more than once: what it asks for may have been done by an
     /// attempt before.
-    pub(super) repeated: bool,
+    pub(crate) repeated: bool,
 }
 
 impl Client {
@@ -48,12 +50,12 @@ impl Client {
     }
 
     /// Sends a request with a body of this media type (none where it is empty) and asks for an
-    /// answer of the same. Overload (429, 503, 504), a server's own error (500, 502) and lost
+    /// answer of the same, in JSON to a patch. Overload (429, 503, 504), a server's own error (500, 502) and lost
     /// connections are answered by sending it again, after the pause that the server asks for.
     ///
     /// # Errors
     /// The last attempt's, when none of [`ATTEMPTS`] had an answer.
-    pub(super) async fn send(
+    pub(crate) async fn send(
         &mut self,
         method: &Method,
         path: &str,
@@ -117,16 +119,16 @@ impl Client {
         body: Bytes,
     ) -> Result<(StatusCode, Bytes, Option<Duration>), KubeError> {
         let mut headers = HeaderMap::new();
-        let media = HeaderValue::from_static(media_type);
         // Errors come in JSON to who does not insist.
         let accept = match media_type {
             MEDIA_TYPE => {
                 HeaderValue::from_static("application/vnd.kubernetes.protobuf, application/json")
             }
-            _ => media.clone(),
+            _ => HeaderValue::from_static(JSON),
         };
         headers.insert(header::ACCEPT, accept);
         if !body.is_empty() {
+            let media = HeaderValue::from_static(media_type);
             headers.insert(header::CONTENT_TYPE, media);
         }
         let answer = self
@@ -150,12 +152,12 @@ impl Client {
 
 impl Reply {
     /// As an error.
-    pub(super) fn refused(&self, method: &Method, path: &str) -> KubeError {
+    pub(crate) fn refused(&self, method: &Method, path: &str) -> KubeError {
         error_from_response(method.clone(), path, self.status, &self.body)
     }
 
     /// Returns a text of the answer's metadata, where it is an object in JSON.
-    pub(super) fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }

@@ -7,7 +7,7 @@ use load::endpoint::Reach;
 use load::operation::kube_requests::{KubeAbout, KubeCalls, made_by};
 use tokio::time::timeout;
 use workloads::scenario::{LoadSpec, LoadsSpec, Operation};
-use workloads::{DataSet, Mix};
+use workloads::{DataSet, GeneratorShard, Mix};
 
 use super::super::requests::READ_BACK_WITHIN;
 use super::super::{CaseRun, Source};
@@ -30,7 +30,7 @@ impl CaseRun<'_> {
         case: &LoadsSpec,
         data: &DataSet,
         reach: &Reach,
-        (seed, connections): (u64, u32),
+        (seed, connections, shard): (u64, u32, GeneratorShard),
     ) -> Result<(Callers, Arc<KubeCalls>), String> {
         let fitting = OBJECT_BYTES / (data.value_len(0) as u64).max(1);
         let objects = data.len().min(OBJECTS).min(fitting.max(1));
@@ -41,7 +41,7 @@ impl CaseRun<'_> {
             like,
             objects,
             made: made_by(&self.plan.run_id),
-            load: format!("{}/{}/{}", self.target.name, case.name, spec.name),
+            load: self.name_of_load(case, spec),
             keys: spec.keys.unwrap_or_default(),
             seed,
             values: spec.value.as_ref(),
@@ -59,9 +59,19 @@ impl CaseRun<'_> {
         made?.map_err(|error| format!("making its objects: {error}"))?;
         let calls = Arc::new(calls);
         let waiting = waiting(self.scenario);
-        let callers = Callers::connect_kube(reach, connections, Arc::clone(&calls), waiting);
+        let callers = Callers::connect_kube(reach, connections, shard, Arc::clone(&calls), waiting);
         let callers = callers.await.map_err(|error| error.to_string())?;
         Ok((callers, calls))
+    }
+
+    /// Returns what tells the objects of a load from those of the run's others. Generators that
+    /// make a load together have one target, and may each know it by another name.
+    fn name_of_load(&self, case: &LoadsSpec, load: &LoadSpec) -> String {
+        let of_case = format!("{}/{}", case.name, load.name);
+        match self.shard().is_whole() {
+            true => format!("{}/{of_case}", self.target.name),
+            false => of_case,
+        }
     }
 
     /// Returns the namespace that object `i` of the data set is in.

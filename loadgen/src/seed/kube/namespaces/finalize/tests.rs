@@ -7,11 +7,10 @@ use kube_api::client::KubeAccess;
 use super::super::super::{Api, Namespaces};
 use super::super::Waits;
 use super::*;
+use crate::http1_server;
 use crate::progress::{Counted, Progress};
 use scripted::{Answer, Scripted};
 
-#[path = "../../../../../tests/support/http1_server.rs"]
-mod http1_server;
 #[allow(dead_code, reason = "the program's tests use more of it")]
 #[path = "../../../../../tests/own_namespaces/scripted.rs"]
 mod scripted;

@@ -1,4 +1,4 @@
-//! Keys below a prefix, through which generators tell each other things.
+//! Notes as keys of an etcd, below a prefix.
 
 use bytes::Bytes;
 use etcd_api::client::Client;
@@ -7,17 +7,22 @@ use etcd_api::error::Error as EtcdError;
 use etcd_api::keys::prefix_end;
 use etcd_api::proto::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
 use etcd_api::proto::etcdserverpb::request_op::Request;
+use etcd_api::proto::etcdserverpb::watch_request::RequestUnion;
 use etcd_api::proto::etcdserverpb::{
     Compare, DeleteRangeRequest, PutRequest, RangeRequest, RangeResponse, RequestOp, TxnRequest,
+    WatchCreateRequest, WatchRequest, WatchResponse,
 };
+use futures::stream::{self, StreamExt as _};
+use tonic::Streaming;
 
+use super::Question;
 use crate::timeouts::in_time;
 
 /// A connection, and the prefix of every key that is named here.
 #[derive(Debug, Clone)]
-pub(super) struct Keys {
-    pub(super) client: Client,
-    pub(super) prefix: String,
+pub(in super::super) struct Keys {
+    client: Client,
+    prefix: String,
 }
 
 impl Keys {
@@ -83,8 +88,7 @@ impl Keys {
         in_time(removed).await
     }
 
-    /// Puts a key if others have been written so many times; returns whether they had. Who puts
-    /// while a key is there that the first generator removes in the end leaves nothing behind.
+    /// Puts a key if others have been written so many times; returns whether they had.
     ///
     /// # Errors
     /// The target's.
@@ -120,6 +124,37 @@ impl Keys {
         in_time(put).await
     }
 
+    /// Watches the keys below `asked`, which is below the prefix; the server has confirmed the watch
+    /// when this returns.
+    ///
+    /// # Errors
+    /// When the server does not.
+    pub(super) async fn questions(&self, asked: &str) -> Result<KeyQuestions, EtcdError> {
+        let asked = format!("{}{asked}", self.prefix);
+        let create = WatchRequest {
+            request_union: Some(RequestUnion::CreateRequest(WatchCreateRequest {
+                range_end: prefix_end(asked.as_bytes()).into(),
+                key: asked.clone().into(),
+                ..WatchCreateRequest::default()
+            })),
+        };
+        // The stream lasts as long as its requests do.
+        let requests = stream::iter([create]).chain(stream::pending());
+        let mut watch = self.client.watch();
+        let opened = async {
+            let mut responses = watch.watch(requests).await?.into_inner();
+            let created = responses.message().await?;
+            match created.is_some_and(|created| created.created && !created.canceled) {
+                true => Ok(responses),
+                false => Err(EtcdError::Protocol(
+                    "no watch was created for the generators' clocks".to_owned(),
+                )),
+            }
+        };
+        let responses = in_time::<_, EtcdError>(opened).await?;
+        Ok(KeyQuestions { asked, responses })
+    }
+
     async fn range(&self, request: RangeRequest) -> Result<RangeResponse, EtcdError> {
         let found = self.client.renewing(|| async {
             let mut kv = self.client.kv();
@@ -127,5 +162,33 @@ impl Keys {
             Ok(response.into_inner())
         });
         in_time(found).await
+    }
+}
+
+/// A watch of keys.
+pub(in super::super) struct KeyQuestions {
+    /// What they begin with.
+    asked: String,
+    responses: Streaming<WatchResponse>,
+}
+
+impl KeyQuestions {
+    /// Waits for the next ones.
+    ///
+    /// # Errors
+    /// When the watch ends.
+    pub(super) async fn next(&mut self) -> Result<Vec<Question>, EtcdError> {
+        let response = self.responses.message().await?;
+        let ended = || EtcdError::Protocol("the watch of the generators' clocks ended".to_owned());
+        let events = response.ok_or_else(ended)?.events.into_iter();
+        let kvs = events.filter_map(|event| event.kv.filter(|kv| !kv.value.is_empty()));
+        let questions = kvs.filter_map(|kv| {
+            let key = String::from_utf8_lossy(&kv.key).into_owned();
+            Some(Question {
+                generator: key.strip_prefix(&self.asked)?.to_owned(),
+                text: String::from_utf8_lossy(&kv.value).into_owned(),
+            })
+        });
+        Ok(questions.collect())
     }
 }

@@ -1,0 +1,328 @@
+//! Notes as annotations of one Lease in a namespace of the run.
+//!
+//! Only the first generator creates the Lease, so a note of another one finds it, or is refused
+//! (404) and nothing is left behind. A note is a merge patch of its annotation, which the server
+//! applies as a whole whoever else writes. One that must not be there yet is patched under the
+//! resourceVersion at which it was not, again where others have written meanwhile (409).
+//!
+//! No data set has Leases, so that neither lists nor watches of a load meet it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use kube_api::client::KubeError;
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{FIRST, Question};
+use crate::seed::kube::{Api, Client, JSON, MERGE_PATCH, Reply};
+use crate::timeouts::ANSWERS_WITHIN;
+
+const API_VERSION: &str = "coordination.k8s.io/v1";
+const NAME: &str = "loadgen-meeting";
+/// What the annotations begin with that are notes.
+const ANNOTATION: &str = "loadgen.test/";
+/// How often a note is written again since others have written meanwhile.
+const MOST_CONFLICTS: u32 = 100;
+const AFTER_A_CONFLICT: Duration = Duration::from_millis(5);
+/// How often questions are looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The same while somebody asks: one who asks once asks again.
+const LOOK_EVERY_WHILE_ASKED: Duration = Duration::from_millis(5);
+/// How long after a question somebody is taken to ask.
+const ASKED_FOR: Duration = Duration::from_secs(1);
+
+/// The Lease, and connections to the API. Cheap to clone; the clones share the connections.
+#[derive(Debug, Clone)]
+pub(in super::super) struct MeetingLease {
+    api: Api,
+    /// Path of the namespace's Leases.
+    collection: String,
+    /// Connections that are not in use.
+    idle: Arc<Mutex<Vec<Client>>>,
+}
+
+/// All notes, at one resourceVersion.
+struct Notes {
+    annotations: Map<String, Value>,
+    version: String,
+}
+
+impl Notes {
+    fn get(&self, name: &str) -> Option<&str> {
+        self.annotations.get(&annotation(name))?.as_str()
+    }
+}
+
+impl MeetingLease {
+    /// Returns the Lease of a namespace, whether or not it is there; asks nobody.
+    pub(super) fn new(api: &Api, namespace: &str) -> Self {
+        Self {
+            api: api.clone(),
+            collection: format!("/apis/{API_VERSION}/namespaces/{namespace}/leases"),
+            idle: Arc::default(),
+        }
+    }
+
+    /// Returns a note; `None` where there is none of this name.
+    ///
+    /// # Errors
+    /// The API's.
+    pub(super) async fn get(&self, name: &str) -> Result<Option<Bytes>, KubeError> {
+        let notes = self.read().await?;
+        let note = notes.as_ref().and_then(|notes| notes.get(name));
+        Ok(note.map(|text| Bytes::copy_from_slice(text.as_bytes())))
+    }
+
+    /// Returns which of so many numbers have no note `WHAT/NUMBER`.
+    ///
+    /// # Errors
+    /// The API's.
+    pub(super) async fn without(&self, what: &str, count: u32) -> Result<Vec<u32>, KubeError> {
+        let notes = self.read().await?;
+        let is_there = |number: &u32| {
+            let name = format!("{what}/{number}");
+            notes
+                .as_ref()
+                .is_some_and(|notes| notes.get(&name).is_some())
+        };
+        Ok((0..count).filter(|number| !is_there(number)).collect())
+    }
+
+    /// Creates the Lease with the first note; returns false where it is there already.
+    ///
+    /// # Errors
+    /// The API's.
+    pub(super) async fn open(&self, value: String) -> Result<bool, KubeError> {
+        let lease = json!({
+            "apiVersion": API_VERSION, "kind": "Lease",
+            "metadata": {"name": NAME, "annotations": {annotation(FIRST): &value}},
+            "spec": {"holderIdentity": FIRST},
+        });
+        let reply = self.send(&Method::POST, &self.collection, JSON, &lease);
+        let reply = reply.await?;
+        match reply.status {
+            StatusCode::CREATED => Ok(true),
+            // An attempt before, whose response was lost, may have created it.
+            StatusCode::CONFLICT if reply.repeated => {
+                let found = self.get(FIRST).await?;
+                Ok(found.is_some_and(|found| found == value.as_bytes()))
+            }
+            StatusCode::CONFLICT => Ok(false),
+            _ => Err(reply.refused(&Method::POST, &self.collection)),
+        }
+    }
+
+    /// Writes a note that is not there yet; returns false where it is, or the Lease is not.
+    ///
+    /// # Errors
+    /// The API's.
+    pub(super) async fn add(&self, name: &str, value: String) -> Result<bool, KubeError> {
+        let mut may_be_written = false;
+        for _ in 0..MOST_CONFLICTS {
+            let Some(notes) = self.read().await? else {
+                return Ok(false);
+            };
+            if let Some(found) = notes.get(name) {
+                return Ok(may_be_written && found == value);
+            }
+            let reply = self.patch(name, &value, Some(&notes.version)).await?;
+            match reply.status {
+                StatusCode::OK => return Ok(true),
+                StatusCode::NOT_FOUND => return Ok(false),
+                // Also where an attempt before, whose response was lost, has written it.
+                StatusCode::CONFLICT => may_be_written |= reply.repeated,
+                _ => return Err(reply.refused(&Method::PATCH, &self.path())),
+            }
+            sleep(AFTER_A_CONFLICT).await;
+        }
+        Err(self.in_conflict())
+    }
+
+    /// Writes a note; returns whether the Lease is there.
+    ///
+    /// # Errors
+    /// The API's.
+    pub(super) async fn put(&self, name: &str, value: &str) -> Result<bool, KubeError> {
+        for _ in 0..MOST_CONFLICTS {
+            let reply = self.patch(name, value, None).await?;
+            match reply.status {
+                StatusCode::OK => return Ok(true),
+                StatusCode::NOT_FOUND => return Ok(false),
+                // A server may give up where others write all the time.
+                StatusCode::CONFLICT => sleep(AFTER_A_CONFLICT).await,
+                _ => return Err(reply.refused(&Method::PATCH, &self.path())),
+            }
+        }
+        Err(self.in_conflict())
+    }
+
+    /// Deletes the Lease.
+    ///
+    /// # Errors
+    /// The API's.
+    pub(super) async fn remove(&self) -> Result<(), KubeError> {
+        let path = self.path();
+        let reply = self.send(&Method::DELETE, &path, JSON, &Value::Null);
+        let reply = reply.await?;
+        match reply.status {
+            StatusCode::OK | StatusCode::ACCEPTED | StatusCode::NOT_FOUND => Ok(()),
+            _ => Err(reply.refused(&Method::DELETE, &path)),
+        }
+    }
+
+    /// Looks for notes below `asked` that are written from now on.
+    pub(super) fn questions(&self, asked: &str) -> LeaseQuestions {
+        LeaseQuestions {
+            lease: self.clone(),
+            asked: annotation(asked),
+            seen: HashMap::new(),
+            busy_until: Instant::now(),
+        }
+    }
+
+    /// Reads all notes, as the API has them now; `None` where the Lease is not there.
+    async fn read(&self) -> Result<Option<Notes>, KubeError> {
+        let path = self.path();
+        let reply = self.send(&Method::GET, &path, JSON, &Value::Null).await?;
+        match reply.status {
+            StatusCode::OK => {}
+            StatusCode::NOT_FOUND => return Ok(None),
+            _ => return Err(reply.refused(&Method::GET, &path)),
+        }
+        let mut lease = reply.json();
+        let metadata = &mut lease["metadata"];
+        let annotations = match metadata["annotations"].take() {
+            Value::Object(annotations) => annotations,
+            _ => Map::new(),
+        };
+        let version = metadata["resourceVersion"].as_str().unwrap_or_default();
+        Ok(Some(Notes {
+            annotations,
+            version: version.to_owned(),
+        }))
+    }
+
+    /// Sends a note, on condition that the Lease is at `version`, where one is given.
+    async fn patch(
+        &self,
+        name: &str,
+        value: &str,
+        version: Option<&str>,
+    ) -> Result<Reply, KubeError> {
+        let mut patch = json!({"metadata": {"annotations": {annotation(name): value}}});
+        if let Some(version) = version {
+            patch["metadata"]["resourceVersion"] = version.into();
+        }
+        self.send(&Method::PATCH, &self.path(), MERGE_PATCH, &patch)
+            .await
+    }
+
+    /// Sends a request and waits for its response; null is no body.
+    async fn send(
+        &self,
+        method: &Method,
+        path: &str,
+        media_type: &'static str,
+        body: &Value,
+    ) -> Result<Reply, KubeError> {
+        let body = match body {
+            Value::Null => Bytes::new(),
+            body => body.to_string().into(),
+        };
+        let idle = self.idle.lock().pop();
+        let mut client = match idle {
+            Some(client) => client,
+            None => self.api.client()?,
+        };
+        let sent = client.send(method, path, media_type, &body);
+        let silent = |_| {
+            let seconds = ANSWERS_WITHIN.as_secs();
+            KubeError::Body(format!("{method} {path}: no answer within {seconds} s"))
+        };
+        let reply = timeout(ANSWERS_WITHIN, sent).await.map_err(silent)??;
+        // One on which a request was given up is not used again.
+        self.idle.lock().push(client);
+        Ok(reply)
+    }
+
+    fn path(&self) -> String {
+        format!("{}/{NAME}", self.collection)
+    }
+
+    fn in_conflict(&self) -> KubeError {
+        let path = self.path();
+        KubeError::Body(format!(
+            "{path} was changed by others each of {MOST_CONFLICTS} times that it was to be changed"
+        ))
+    }
+}
+
+/// Returns the annotation that a note is: its name may have slashes, that of an annotation has one.
+fn annotation(name: &str) -> String {
+    format!("{ANNOTATION}{}", name.replace('/', "."))
+}
+
+/// Notes that are looked for again and again.
+pub(in super::super) struct LeaseQuestions {
+    lease: MeetingLease,
+    /// What their annotations begin with.
+    asked: String,
+    /// The latest of each generator.
+    seen: HashMap<String, String>,
+    /// Until then somebody is taken to ask.
+    busy_until: Instant,
+}
+
+impl LeaseQuestions {
+    /// Waits for the next ones. Costs a GET of the Lease each 100 ms, each 5 ms while somebody asks.
+    ///
+    /// # Errors
+    /// The API's.
+    pub(super) async fn next(&mut self) -> Result<Vec<Question>, KubeError> {
+        loop {
+            sleep(match Instant::now() < self.busy_until {
+                true => LOOK_EVERY_WHILE_ASKED,
+                false => LOOK_EVERY,
+            })
+            .await;
+            // Before the meeting is opened there is no Lease.
+            let Some(notes) = self.lease.read().await? else {
+                continue;
+            };
+            let new = self.take_new(&notes);
+            if !new.is_empty() {
+                self.busy_until = Instant::now() + ASKED_FOR;
+                return Ok(new);
+            }
+        }
+    }
+
+    /// Returns those that were not there, or not the same, the last time.
+    fn take_new(&mut self, notes: &Notes) -> Vec<Question> {
+        let mut new = Vec::new();
+        for (annotation, text) in &notes.annotations {
+            let (Some(generator), Some(text)) =
+                (annotation.strip_prefix(&self.asked), text.as_str())
+            else {
+                continue;
+            };
+            let seen = self.seen.entry(generator.to_owned()).or_default();
+            if seen != text {
+                text.clone_into(seen);
+                new.push(Question {
+                    generator: generator.to_owned(),
+                    text: text.to_owned(),
+                });
+            }
+        }
+        new
+    }
+}
+
+#[cfg(test)]
+mod tests;

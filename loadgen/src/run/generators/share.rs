@@ -1,0 +1,313 @@
+//! One generator's share of a load: the objects, the meeting, the case, and what is removed.
+//!
+//! On a Kubernetes API each generator takes the precautions that one alone would take: what they
+//! share is somebody's. An etcd that they share holds nobody's keys.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use etcd_api::client::config::ClientConfig;
+use load::operation::leases::GrantedLeases;
+use load::verify::Expected;
+use workloads::{DataSet, Fingerprint};
+
+use super::Beginning;
+use super::meeting::{Agreed, Appointment, DONE_WITHIN, Meeting, MeetingError, STOPPED_WITHIN};
+use super::point::MeetingPlace;
+use crate::exit::Failure;
+use crate::progress::Progress;
+use crate::run::case::Source;
+use crate::run::foreign::{InNamespaces, Listed, Seeded, leases_left};
+use crate::run::target::{Target, unusable};
+use crate::run::{Run, both};
+use crate::seed::kube::{Api, Loaded, Namespaces};
+use crate::seed::revoke;
+use crate::servers::target_spec::TargetSpec;
+
+/// Clocks that may differ by more are worth a line.
+const CLOCKS_WORTH_A_LINE_MS: f64 = 50.0;
+/// The number of a shared run's only data set.
+const ONLY_DATA_SET: usize = 1;
+
+/// Objects that the first generator has written.
+enum Written {
+    OnEtcd(Seeded),
+    InNamespaces(InNamespaces, Arc<Loaded>),
+}
+
+impl Written {
+    fn expected(&self) -> &Expected {
+        match self {
+            Self::OnEtcd(seeded) => &seeded.expected,
+            Self::InNamespaces(_, loaded) => &loaded.expected,
+        }
+    }
+
+    fn source(&self) -> Source {
+        match self {
+            Self::OnEtcd(seeded) => seeded.source(),
+            Self::InNamespaces(_, loaded) => Source::Loaded(Arc::clone(loaded)),
+        }
+    }
+
+    async fn clean_up(self, keep: bool, progress: &Progress) -> Result<(), String> {
+        match self {
+            Self::OnEtcd(seeded) => seeded.clean_up(keep, progress).await,
+            Self::InNamespaces(namespaces, _) => namespaces.clean_up(keep, progress).await,
+        }
+    }
+}
+
+impl Run<'_> {
+    /// One generator's share of a load.
+    pub(in crate::run) async fn share(
+        &mut self,
+        target: &Target,
+        data: &Arc<DataSet>,
+        at: SystemTime,
+    ) -> Result<(), Failure> {
+        let place = self.meeting_place(target, data)?;
+        if let MeetingPlace::Kube { .. } = place
+            && !self.reach(target, &data.spec().name).await?
+        {
+            return Ok(());
+        }
+        let shard = self.plan.together.shard;
+        let appointment = Appointment {
+            place: &place,
+            shard,
+            at,
+        };
+        let environment = &self.result.report.environment;
+        let agreed = Agreed {
+            build: format!("{}, {}", environment.program(), environment.profile),
+            scenario: self.scenario.to_toml(),
+        };
+        match shard.index() {
+            0 => self.first_share(target, data, appointment, agreed).await,
+            _ => self.other_share(target, data, appointment, agreed).await,
+        }
+    }
+
+    /// Returns where the generators of this run meet, which each of them knows.
+    fn meeting_place(&self, target: &Target, data: &DataSet) -> Result<MeetingPlace, Failure> {
+        let plan = self.plan;
+        if let TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) = target.spec {
+            let api = plan.launcher.kube_of(&target.spec);
+            let (url, access) = api.map_err(|e| unusable(target, e))?;
+            let namespace = self.namespaces(data).names().first().cloned();
+            return Ok(MeetingPlace::Kube {
+                api: Api { url, access },
+                namespace: namespace.unwrap_or_default(),
+            });
+        }
+        let endpoints = ClientConfig::new(&target.spec.to_string());
+        Ok(MeetingPlace::Etcd {
+            config: ClientConfig {
+                endpoints: endpoints.map_err(|e| unusable(target, e))?.endpoints,
+                ..plan.launcher.connect.clone()
+            },
+            prefix: format!("/loadgen/{}.meeting/", plan.run_id),
+        })
+    }
+
+    /// Returns the namespaces of the run, which the first generator makes.
+    fn namespaces(&self, data: &DataSet) -> Namespaces {
+        Namespaces::new(&self.plan.run_id, ONLY_DATA_SET, data.namespaces())
+    }
+
+    /// Writes the objects; `None` when stopped meanwhile.
+    async fn write(
+        &self,
+        target: &Target,
+        data: &Arc<DataSet>,
+        place: &MeetingPlace,
+    ) -> Result<Option<Written>, Failure> {
+        let (plan, progress, stop) = (self.plan, self.progress, self.stop);
+        Ok(match place {
+            MeetingPlace::Etcd { .. } => {
+                let seeded = Seeded::create(plan, target, data, progress, stop);
+                seeded.await?.map(Written::OnEtcd)
+            }
+            MeetingPlace::Kube { .. } => {
+                let made = InNamespaces::create(plan, target, data, ONLY_DATA_SET, progress, stop);
+                let made = made.await?;
+                made.map(|(namespaces, loaded)| Written::InNamespaces(namespaces, loaded))
+            }
+        })
+    }
+
+    /// That of the first, who loads the objects and removes everything.
+    async fn first_share(
+        &mut self,
+        target: &Target,
+        data: &Arc<DataSet>,
+        appointment: Appointment<'_>,
+        agreed: Agreed,
+    ) -> Result<(), Failure> {
+        let Some(written) = self.write(target, data, appointment.place).await? else {
+            self.result.report.interrupted = true;
+            return Ok(());
+        };
+        let opened = async {
+            let fingerprint = match &written {
+                // What was written is what was made.
+                Written::OnEtcd(seeded) => seeded.expected.fingerprint,
+                Written::InNamespaces(..) => fingerprint_of(target, data).await?,
+            };
+            let opened = Meeting::open(appointment, agreed, fingerprint, written.expected()).await;
+            opened.map_err(|error| unusable(target, error))
+        };
+        let measured = match opened.await {
+            Err(failure) => Err(failure),
+            Ok(meeting) => {
+                self.begin_with(appointment.at, meeting);
+                let measured = self.measured(target, data, written.source()).await;
+                let ended = self.end_meeting().await;
+                both(measured, ended.map_err(|error| unusable(target, error)))
+            }
+        };
+        let deleted = written.clean_up(self.plan.keep_data, self.progress).await;
+        let deleted = deleted.map_err(|left| unusable(target, left));
+        both(measured, deleted)
+    }
+
+    /// That of another, who waits for the first.
+    async fn other_share(
+        &mut self,
+        target: &Target,
+        data: &Arc<DataSet>,
+        appointment: Appointment<'_>,
+        agreed: Agreed,
+    ) -> Result<(), Failure> {
+        self.progress.say(&format!(
+            "{target}: waiting for generator 0 to load the objects"
+        ));
+        let joined = async {
+            let fingerprint = fingerprint_of(target, data).await?;
+            let joined = Meeting::join(appointment, &agreed, fingerprint).await;
+            joined.map_err(|e| unusable(target, e))
+        };
+        let (meeting, expected) = tokio::select! {
+            joined = joined => joined?,
+            () = self.stop.cancelled() => {
+                self.result.report.interrupted = true;
+                return Ok(());
+            }
+        };
+        let clock = meeting.clock();
+        if clock.at_most_ms() > CLOCKS_WORTH_A_LINE_MS {
+            self.progress.say(&format!(
+                "{target}: the clock here is {:.0} ms ahead of generator 0's (± {:.1} ms); the load begins by that one",
+                clock.ahead_ms, clock.within_ms
+            ));
+        }
+        let beginning = self.begin_with(appointment.at, meeting);
+        let leases: Arc<GrantedLeases> = Arc::default();
+        let source = match appointment.place {
+            MeetingPlace::Etcd { .. } => Source::Seeded {
+                data: Arc::clone(data),
+                root: self.plan.foreign_root(data),
+                expected,
+                leases: Arc::clone(&leases),
+            },
+            MeetingPlace::Kube { .. } => {
+                let namespaces = Arc::new(self.namespaces(data));
+                let loaded = Loaded::by_another(data, &namespaces, expected);
+                Source::Loaded(Arc::new(loaded))
+            }
+        };
+        let (progress, stop) = (self.progress, self.stop);
+        let stopping = async {
+            let Some(meeting) = &beginning.meeting else {
+                return pending().await;
+            };
+            // Before the beginning the load says itself that it cannot begin.
+            meeting.stopped(|| beginning.has_begun()).await;
+            progress.say(&format!(
+                "{target}: generator 0 was interrupted and removes the objects; this one ends, too"
+            ));
+            stop.cancel();
+            pending().await
+        };
+        let measured = tokio::select! {
+            measured = self.measured(target, data, source) => measured,
+            never = stopping => match never {},
+        };
+        let Some(meeting) = &beginning.meeting else {
+            return measured;
+        };
+        let revoked = match appointment.place {
+            MeetingPlace::Etcd { config, .. } => revoke(config, leases.take()).await,
+            MeetingPlace::Kube { .. } => Ok(()),
+        };
+        let revoked = revoked.map_err(|error| unusable(target, leases_left(&error)));
+        let done = meeting.done().await;
+        let left = both(revoked, done.map_err(|error| unusable(target, error)));
+        both(measured, left)
+    }
+
+    fn begin_with(&mut self, at: SystemTime, meeting: Meeting) -> Arc<Beginning> {
+        let beginning = Beginning::with(at, meeting);
+        Arc::clone(self.beginning.insert(beginning))
+    }
+
+    /// The only case that a shared scenario has.
+    async fn measured(
+        &mut self,
+        target: &Target,
+        data: &DataSet,
+        source: Source,
+    ) -> Result<(), Failure> {
+        if let Source::Loaded(_) = &source {
+            let collection = self.plan.collection(self.scenario, &data.spec().name);
+            let listed = Listed::Collection(collection);
+            return self.with_care(target, listed, &source, None).await;
+        }
+        let case = self.scenario.cases.all().next();
+        if let Some((tier, spec)) = case {
+            self.case(target, tier, spec, source, None).await;
+        }
+        Ok(())
+    }
+
+    /// Waits for the others, where they may still read the objects, and removes the meeting's notes.
+    async fn end_meeting(&self) -> Result<(), MeetingError> {
+        let Some(beginning) = &self.beginning else {
+            return Ok(());
+        };
+        let Some(meeting) = &beginning.meeting else {
+            return Ok(());
+        };
+        if beginning.has_begun() {
+            meeting.done().await?;
+            self.progress.say("waiting for the other generators");
+            let missing = tokio::select! {
+                missing = meeting.others_done(DONE_WITHIN) => missing?,
+                () = self.stop.cancelled() => {
+                    self.progress.say(
+                        "interrupted: the other generators are told to end, and the objects removed",
+                    );
+                    meeting.stop_all().await?;
+                    meeting.others_done(STOPPED_WITHIN).await?
+                }
+            };
+            if !missing.is_empty() {
+                self.progress.say(&format!(
+                    "generators {missing:?} are not done, and what they read is removed now"
+                ));
+            }
+        }
+        meeting.close().await
+    }
+}
+
+/// Returns the fingerprint of a data set as it is made. Takes as long as making every object does:
+/// seconds for gigabytes.
+async fn fingerprint_of(target: &Target, data: &Arc<DataSet>) -> Result<Fingerprint, Failure> {
+    let objects = Arc::clone(data);
+    let made = move || objects.fingerprint(0..objects.len());
+    let made = tokio::task::spawn_blocking(made).await;
+    made.map_err(|e| unusable(target, e))
+}
