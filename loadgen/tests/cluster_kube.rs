@@ -153,14 +153,14 @@ impl Harness {
             relisted: counted(|watched| watched.relisted),
             fills: fills(&harness.tier.url).await,
         };
+        let (acknowledged, unknown) = {
+            let written = written.lock();
+            (written.acknowledged.len(), written.unknown.len())
+        };
         println!(
-            "{} writes acknowledged, {} unknown; {whole} lists whole, {errors} errors; streams \
-             broken {:?}, listed again {:?}; cache filled {} times",
-            written.lock().acknowledged.len(),
-            written.lock().unknown.len(),
-            outcome.broken,
-            outcome.relisted,
-            outcome.fills
+            "{acknowledged} writes acknowledged, {unknown} unknown; {whole} lists whole, {errors} \
+             errors; streams broken {:?}, listed again {:?}; cache filled {} times",
+            outcome.broken, outcome.relisted, outcome.fills
         );
         // It kills what it started.
         tokio::task::spawn_blocking(move || drop(harness))
