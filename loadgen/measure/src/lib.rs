@@ -7,7 +7,7 @@
 //!   has allocated, again and again
 //! - [`RemoteServer`]: a server that is somewhere else, by its own metrics; [`settle()`]: a server
 //!   at rest
-//! - [`Pprof`], [`perf_stacks`]: where a server's CPU time went
+//! - [`Pprof`], [`perf_folder_prefix, perf_stacks`]: where a server's CPU time went
 //! - [`Rounds`]: time and CPU round by round
 //! - [`heap`]: what one thread of this process holds
 //! - [`machine()`], [`disk`], [`MachineClocks`]: the machine, what it has left, and what it did
@@ -31,7 +31,9 @@ pub use machine::{
 pub use memory::{Highest, rss_resolution, socket_memory, socket_resolution};
 pub use metrics::{AllocatedWatch, MetricsClient, MetricsError, MetricsText, grown};
 pub use process::{Handles, Memory, Process, ProcessError, thread_cpu};
-pub use profile::{PerfStacks, Pprof, ProfileError, SAMPLE_FOR_MOST, perf_stacks};
+pub use profile::{
+    PerfStacks, Pprof, ProfileError, SAMPLE_FOR_MOST, perf_folder_prefix, perf_stacks,
+};
 pub use remote::{MetricsPage, RemoteCost, RemotePage, RemoteServer};
 pub use rounds::{Round, Rounds};
 pub use sampler::{SAMPLE_EVERY, Sample, Sampler, Series, Watched};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use kube_api::client::KubeError;
 
-pub use perf::{PerfStacks, perf_stacks};
+pub use perf::{PerfStacks, perf_folder_prefix, perf_stacks};
 pub use pprof::Pprof;
 
 /// How long a server is sampled at most: half a minute has thousands of samples, and the files

@@ -136,15 +136,19 @@ fn default_of(help: &str, flag: &str) -> Option<u64> {
     words.next()?.trim_matches('\'').parse().ok()
 }
 
-/// Data folders of servers of this process that are there: what it leaves when it ends without
-/// dropping its [`Running`].
+/// Folders of this process that are there: data of servers and samples of profilers, which it
+/// leaves when it ends without dropping its [`Running`].
 #[must_use]
 pub fn folders_left() -> Vec<PathBuf> {
-    let prefix = folder_prefix();
+    let prefixes = [folder_prefix(), measure::perf_folder_prefix()];
     let entries = std::fs::read_dir(std::env::temp_dir());
     let entries = entries.into_iter().flatten().flatten();
     entries
-        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
+        .filter(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            prefixes.iter().any(|prefix| name.starts_with(prefix))
+        })
         .map(|entry| entry.path())
         .collect()
 }

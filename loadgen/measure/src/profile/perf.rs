@@ -38,6 +38,12 @@ pub struct PerfStacks {
     pub sampled: Duration,
 }
 
+/// Returns how the names of this process' folders of samples begin.
+#[must_use]
+pub fn perf_folder_prefix() -> String {
+    format!("loadgen-perf-{}-", std::process::id())
+}
+
 /// Samples the stacks of all threads of a process while they run, until `until` is ready, for
 /// [`SAMPLE_FOR_MOST`] at most. Each sample copies 8 KiB of a thread's stack; finding the functions
 /// takes seconds of this machine's CPU afterwards. Dropped, it ends `perf`.
@@ -50,7 +56,10 @@ pub async fn perf_stacks(
     until: impl Future<Output = ()>,
 ) -> Result<PerfStacks, (ProfileError, Duration)> {
     let none = |error: ProfileError| (error, Duration::ZERO);
-    let folder = tempfile::tempdir().map_err(|error| none(error.into()))?;
+    let folder = tempfile::Builder::new()
+        .prefix(&perf_folder_prefix())
+        .tempdir();
+    let folder = folder.map_err(|error| none(error.into()))?;
     let data = folder.path().join("perf.data");
     let mut perf = record(pid, &data).map_err(none)?;
     let begun = Instant::now();
@@ -106,8 +115,8 @@ fn record(pid: u32, data: &Path) -> Result<Child, ProfileError> {
 /// Returns the stacks of a recording.
 async fn stacks_in(data: &Path) -> Result<String, ProfileError> {
     let mut command = Command::new("perf");
-    // Functions that were inlined are looked up one by one, which takes minutes. Without periods each
-    // sample counts once.
+    // Functions that were inlined are looked up one by one, which takes minutes. Without periods
+    // each sample counts once.
     command
         .args(["script", "--no-inline", "--fields", FIELDS, "--input"])
         .arg(data)

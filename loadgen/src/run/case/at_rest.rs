@@ -76,6 +76,7 @@ impl CaseRun<'_> {
         for round in 1..=rounds {
             measured.case.loads.clear();
             measured.histograms.clear();
+            measured.profiles.clear();
             let begun = Instant::now();
             self.loads(case, reach, verifier.clone(), running, measured)
                 .await?;

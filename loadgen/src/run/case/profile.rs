@@ -8,8 +8,8 @@
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use kube_api::client::KubeAccess;
-use measure::{Pprof, SAMPLE_FOR_MOST, perf_stacks};
+use kube_api::client::{KubeAccess, KubeError};
+use measure::{Pprof, ProfileError, SAMPLE_FOR_MOST, perf_stacks};
 use report::flame_graph::stacks::Stacks;
 use report::result::{Case, CpuProfile, Profiler, ResultFolder};
 use tokio_util::sync::CancellationToken;
@@ -171,16 +171,22 @@ impl Source {
         let (profiler, sampled) = match self {
             Self::Nobody(reason) => return Taken::missing(process, None, Duration::ZERO, reason),
             Self::Pprof(url, access) => {
+                let mut begun = None;
                 let sampled = async {
                     let mut pprof = Pprof::open(&url, access).await?;
+                    begun = Some(Instant::now());
                     pprof.profile(expected).await
                 };
                 let sampled = sampled.await;
                 let sampled = sampled.map(|(gzip, time)| (gzip.to_vec(), time));
-                (
-                    Profiler::Pprof,
-                    sampled.map_err(|e| (e.to_string(), Duration::ZERO)),
-                )
+                // A server that refuses has not sampled; one whose profile did not come may have.
+                let failed = |error: ProfileError| {
+                    let refused = matches!(&error, ProfileError::Server(KubeError::Refused { .. }));
+                    let ran = begun.filter(|_| !refused);
+                    let ran = ran.map_or(Duration::ZERO, |begun| begun.elapsed());
+                    (error.to_string(), ran)
+                };
+                (Profiler::Pprof, sampled.map_err(failed))
             }
             Self::Perf(pid) => {
                 let sampled = perf_stacks(pid, stop.cancelled()).await;
