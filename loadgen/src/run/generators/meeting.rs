@@ -376,9 +376,11 @@ impl Meeting {
     ) -> Result<Vec<u32>, MeetingError> {
         let begun = Instant::now();
         loop {
-            let missing = self.without("done").await?;
-            if missing.is_empty() || begun.elapsed() > within {
-                return Ok(missing);
+            // A look that fails is no reason to remove what the others still read.
+            match self.without("done").await {
+                Ok(missing) if missing.is_empty() => return Ok(missing),
+                looked if begun.elapsed() > within => return looked,
+                Ok(_) | Err(_) => {}
             }
             sleep(LOOK_EVERY).await;
         }
@@ -409,10 +411,12 @@ impl Meeting {
             0 => self.point.open(value).await?,
             index => self.point.add(&format!("generator/{index}"), value).await?,
         };
-        match (arrived, self.point.get(FIRST).await?) {
-            (true, _) => Ok(()),
-            (false, Some(_)) => Err(MeetingError::Taken(self.shard)),
-            (false, None) => Err(MeetingError::Gone),
+        if arrived {
+            return Ok(());
+        }
+        match self.point.get(FIRST).await? {
+            Some(_) => Err(MeetingError::Taken(self.shard)),
+            None => Err(MeetingError::Gone),
         }
     }
 

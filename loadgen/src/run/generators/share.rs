@@ -272,7 +272,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Waits for the others, where they may still read the objects, and removes the meeting's notes.
+    /// Waits for the others, where they may still read the objects, and removes the meeting's
+    /// notes.
     async fn end_meeting(&self) -> Result<(), MeetingError> {
         let Some(beginning) = &self.beginning else {
             return Ok(());
@@ -280,26 +281,33 @@ impl Run<'_> {
         let Some(meeting) = &beginning.meeting else {
             return Ok(());
         };
-        if beginning.has_begun() {
-            meeting.done().await?;
-            self.progress.say("waiting for the other generators");
-            let missing = tokio::select! {
-                missing = meeting.others_done(DONE_WITHIN) => missing?,
-                () = self.stop.cancelled() => {
-                    self.progress.say(
-                        "interrupted: the other generators are told to end, and the objects removed",
-                    );
-                    meeting.stop_all().await?;
-                    meeting.others_done(STOPPED_WITHIN).await?
-                }
-            };
-            if !missing.is_empty() {
-                self.progress.say(&format!(
-                    "generators {missing:?} are not done, and what they read is removed now"
-                ));
+        let waited = match beginning.has_begun() {
+            true => self.wait_for_others(meeting).await,
+            false => Ok(()),
+        };
+        // The notes go in any case: what is left keeps the next run away.
+        waited.and(meeting.close().await)
+    }
+
+    async fn wait_for_others(&self, meeting: &Meeting) -> Result<(), MeetingError> {
+        meeting.done().await?;
+        self.progress.say("waiting for the other generators");
+        let missing = tokio::select! {
+            missing = meeting.others_done(DONE_WITHIN) => missing?,
+            () = self.stop.cancelled() => {
+                self.progress.say(
+                    "interrupted: the other generators are told to end, and the objects removed",
+                );
+                meeting.stop_all().await?;
+                meeting.others_done(STOPPED_WITHIN).await?
             }
+        };
+        if !missing.is_empty() {
+            self.progress.say(&format!(
+                "generators {missing:?} are not done, and what they read is removed now"
+            ));
         }
-        meeting.close().await
+        Ok(())
     }
 }
 

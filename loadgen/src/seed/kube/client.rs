@@ -49,9 +49,10 @@ impl Client {
         Ok(Self { connection })
     }
 
-    /// Sends a request with a body of this media type (none where it is empty) and asks for an
-    /// answer of the same, in JSON to a patch. Overload (429, 503, 504), a server's own error (500, 502) and lost
-    /// connections are answered by sending it again, after the pause that the server asks for.
+    /// Sends a request with a body of this media type (none where it is empty) and asks for a
+    /// response of the same, in JSON to a patch. After overload (429, 503, 504), a server's own
+    /// error (500, 502) or a lost connection it is sent again, after the pause that the server
+    /// asks for.
     ///
     /// # Errors
     /// The last attempt's, when none of [`ATTEMPTS`] had an answer.
@@ -63,16 +64,21 @@ impl Client {
         body: &Bytes,
     ) -> Result<Reply, KubeError> {
         let mut pause = FIRST_PAUSE;
+        // Whether an attempt before may have been carried out: not by a server that refuses to.
+        let mut repeated = false;
         for attempt in 1.. {
             let sent = self.once(method, path, media_type, body.clone());
             let sent = tokio::time::timeout(ANSWER_WITHIN, sent).await;
             let asked = match sent {
-                Ok(Ok((status, _, asked))) if attempt < ATTEMPTS && is_passing(status) => asked,
+                Ok(Ok((status, _, asked))) if attempt < ATTEMPTS && is_passing(status) => {
+                    repeated |= status != StatusCode::TOO_MANY_REQUESTS;
+                    asked
+                }
                 Ok(Ok((status, body, _))) => {
                     return Ok(Reply {
                         status,
                         body,
-                        repeated: attempt > 1,
+                        repeated,
                     });
                 }
                 Ok(Err(lost)) if attempt >= ATTEMPTS => return Err(lost),
@@ -83,6 +89,7 @@ impl Client {
                 // The half of an answer that came is nobody's.
                 Ok(Err(_)) | Err(_) => {
                     self.connection.cancel();
+                    repeated = true;
                     None
                 }
             };

@@ -124,8 +124,8 @@ impl Keys {
         in_time(put).await
     }
 
-    /// Watches the keys below `asked`, which is below the prefix; the server has confirmed the watch
-    /// when this returns.
+    /// Watches the keys below `asked`, which is below the prefix; the server has confirmed the
+    /// watch when this returns.
     ///
     /// # Errors
     /// When the server does not.

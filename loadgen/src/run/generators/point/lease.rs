@@ -279,7 +279,8 @@ pub(in super::super) struct LeaseQuestions {
 }
 
 impl LeaseQuestions {
-    /// Waits for the next ones. Costs a GET of the Lease each 100 ms, each 5 ms while somebody asks.
+    /// Waits for the next ones. Costs a GET of the Lease each 100 ms, each 5 ms while somebody
+    /// asks.
     ///
     /// # Errors
     /// The API's.
