@@ -3,7 +3,8 @@
 //! tonic's own balancer counts an endpoint that refuses connections as ready, and each request that
 //! it gives to it fails: a third of all requests while one of three members is down. Here a member
 //! whose connection fails is left out until it has accepted another, as in gRPC's other
-//! implementations, so that its death costs the requests that were under way there.
+//! implementations, so that its death costs the requests that were under way there, and
+//! those sent until the first of them has failed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -41,8 +42,16 @@ pub struct Members {
 #[derive(Debug)]
 struct Member {
     endpoint: Endpoint,
-    /// `None` while it is left out.
-    channel: Mutex<Option<Channel>>,
+    connection: Mutex<Connection>,
+}
+
+/// A member's connection.
+#[derive(Debug, Default)]
+struct Connection {
+    /// How many there were before: a request that fails late leaves no later one out.
+    number: u64,
+    /// `None` while the member is left out.
+    channel: Option<Channel>,
 }
 
 impl Members {
@@ -52,7 +61,10 @@ impl Members {
         let members = endpoints.into_iter().enumerate();
         let members = members.map(|(nth, endpoint)| Member {
             endpoint,
-            channel: Mutex::new((nth == connected).then(|| channel.clone())),
+            connection: Mutex::new(Connection {
+                number: 0,
+                channel: (nth == connected).then(|| channel.clone()),
+            }),
         });
         let members = Arc::new(Self {
             members: members.collect(),
@@ -64,22 +76,34 @@ impl Members {
         members
     }
 
-    /// Returns the next member that is connected; where none is, the next one, for an attempt.
-    fn pick(&self) -> (usize, Channel) {
+    /// Returns the next member that is connected, and the number of its connection; where none is,
+    /// the next one, for an attempt.
+    fn pick(&self) -> (usize, u64, Channel) {
         let count = self.members.len();
         let first = self.next.fetch_add(1, Ordering::Relaxed) % count;
         let mut others = (first..first + count).map(|nth| nth % count);
         let connected = others.find_map(|nth| {
-            let channel = self.members[nth].channel.lock().clone();
-            Some((nth, channel?))
+            let connection = self.members[nth].connection.lock();
+            let channel = connection.channel.clone();
+            channel.map(|channel| (nth, connection.number, channel))
         });
-        connected.unwrap_or_else(|| (first, self.members[first].endpoint.connect_lazy()))
+        let lazy = || {
+            let member = &self.members[first];
+            let number = member.connection.lock().number;
+            (first, number, member.endpoint.connect_lazy())
+        };
+        connected.unwrap_or_else(lazy)
     }
 
-    /// Leaves a member out until it can be reached again.
-    fn leave_out(self: &Arc<Self>, nth: usize) {
+    /// Leaves a member out until it can be reached again, where a request failed on the connection
+    /// of this number.
+    fn leave_out(self: &Arc<Self>, nth: usize, number: u64) {
         // Of several requests that fail there the first connects again.
-        if self.members[nth].channel.lock().take().is_some() {
+        let is_first = {
+            let mut connection = self.members[nth].connection.lock();
+            connection.number == number && connection.channel.take().is_some()
+        };
+        if is_first {
             self.connect(nth);
         }
     }
@@ -93,7 +117,9 @@ impl Members {
             while Weak::strong_count(&members) > 0 {
                 if let Ok(channel) = endpoint.connect().await {
                     if let Some(members) = members.upgrade() {
-                        *members.members[nth].channel.lock() = Some(channel);
+                        let mut connection = members.members[nth].connection.lock();
+                        connection.number += 1;
+                        connection.channel = Some(channel);
                     }
                     return;
                 }
@@ -122,14 +148,14 @@ impl Service<http::Request<Body>> for Connections {
             Self::Several(members) => {
                 let members = Arc::clone(members);
                 Either::Right(Box::pin(async move {
-                    let (nth, mut channel) = members.pick();
+                    let (nth, number, mut channel) = members.pick();
                     let sent = async {
                         std::future::poll_fn(|context| channel.poll_ready(context)).await?;
                         channel.call(request).await
                     };
                     let response = sent.await;
                     if response.is_err() {
-                        members.leave_out(nth);
+                        members.leave_out(nth, number);
                     }
                     response
                 }))
