@@ -190,8 +190,9 @@ impl Watcher {
 
     /// Returns whether a write's event is one that it did not get, since it listed again.
     fn missed(&self, revision: i64) -> bool {
-        let mut gaps = self.gaps.iter();
-        gaps.any(|gap| gap.after < revision && revision <= gap.until)
+        // They are in order and do not overlap.
+        let first = self.gaps.partition_point(|gap| gap.until < revision);
+        self.gaps.get(first).is_some_and(|gap| gap.after < revision)
     }
 }
 
@@ -222,6 +223,19 @@ async fn at(instant: Option<tokio::time::Instant>) {
     match instant {
         Some(instant) => tokio::time::sleep_until(instant).await,
         None => std::future::pending().await,
+    }
+}
+
+/// Waits until the last event is due, or the caller gives up.
+async fn last_is_due(until: &mut watch::Receiver<Option<Last>>) {
+    loop {
+        let last = *until.borrow_and_update();
+        tokio::select! {
+            changed = until.changed() => if changed.is_err() {
+                return;
+            },
+            () = at(last.map(|last| last.by)) => return,
+        }
     }
 }
 

@@ -169,7 +169,11 @@ fn agree(
     other: ApiResource,
     target: &Target,
 ) -> Result<(), Failure> {
-    if (&known.name, &known.kind) != (&other.name, &other.kind) {
+    let same = |of: &ApiResource| {
+        let kinds = (of.kind.clone(), of.list_kind.clone());
+        (of.name.clone(), kinds, of.is_namespaced)
+    };
+    if same(known) != same(&other) {
         let (one, another) = (&known.name, &other.name);
         return Err(Failure::usage(anyhow!(
             "{first} has {one} of kind {}, {target} {another} of kind {}: one run compares servers, not resources; name the version, as in RESOURCE.VERSION.GROUP",

@@ -1,21 +1,18 @@
 //! The thread of the watchers of an etcd: each stream is read until all that was written has come.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use etcd_api::error::Error as EtcdError;
 use futures::future::try_join_all;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::resume::{Backoff, is_over};
-use super::{DeliveryError, Last, MOST_EVENTS, Received, Watcher, Watching, all_in_time, at};
+use super::resume::{Backoff, CONFIRMED_WITHIN, is_over};
+use super::{
+    DeliveryError, Last, MOST_EVENTS, Received, Watcher, Watching, all_in_time, at, last_is_due,
+};
 use crate::operation::watch::streams::{Confirmed, Opening, StreamError, WatchStream};
 use crate::record::LatencyHistogram;
-
-/// How long a member may take to confirm the watchers of a stream that go on there: one that hangs
-/// accepts connections.
-const CONFIRMED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Creates the watchers, says so in `created`, and reads until each has the revision that `until`
 /// asks for.
@@ -79,7 +76,7 @@ impl Reader<'_> {
                 response = self.stream.next() => match response {
                     Ok(response) => response,
                     Err(StreamError::Wrong(error)) => return Err(error.into()),
-                    Err(lost) => match self.go_on_before(lost, &mut until).await? {
+                    Err(lost) => match self.go_on_before(Some(lost), &mut until).await? {
                         true => continue,
                         false => break,
                     },
@@ -100,7 +97,9 @@ impl Reader<'_> {
                     continue;
                 }
                 () = at(cut_at), if last.is_none() => {
-                    self.go_on(None).await?;
+                    if !self.go_on_before(None, &mut until).await? {
+                        break;
+                    }
                     cut_at = self.watching.cut_every.map(|every| Instant::now() + every);
                     continue;
                 }
@@ -135,23 +134,12 @@ impl Reader<'_> {
     /// before that; returns whether it does.
     async fn go_on_before(
         &mut self,
-        lost: StreamError,
+        lost: Option<StreamError>,
         until: &mut watch::Receiver<Option<Last>>,
     ) -> Result<bool, DeliveryError> {
-        let ends = async {
-            loop {
-                let last = *until.borrow_and_update();
-                tokio::select! {
-                    changed = until.changed() => if changed.is_err() {
-                        return;
-                    },
-                    () = at(last.map(|last| last.by)) => return,
-                }
-            }
-        };
         tokio::select! {
-            went_on = self.go_on(Some(lost)) => went_on.map(|()| true),
-            () = ends => Ok(false),
+            went_on = self.go_on(lost) => went_on.map(|()| true),
+            () = last_is_due(until) => Ok(false),
         }
     }
 

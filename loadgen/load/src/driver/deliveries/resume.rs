@@ -6,6 +6,9 @@ use tokio::time::Instant;
 
 /// How long they try.
 pub(super) const RESUMED_WITHIN: Duration = Duration::from_secs(60);
+/// How long an endpoint may take to confirm the watchers that go on there: one that hangs accepts
+/// connections.
+pub(super) const CONFIRMED_WITHIN: Duration = Duration::from_secs(10);
 /// The first pause, and the longest: each is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);

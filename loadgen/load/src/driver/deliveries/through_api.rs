@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use futures::future::try_join_all;
 use tokio::sync::{oneshot, watch};
 
-use super::resume::{Backoff, is_over};
-use super::{DeliveryError, Last, MOST_EVENTS, Received, Watcher, all_in_time, at};
+use super::resume::{Backoff, CONFIRMED_WITHIN, is_over};
+use super::{DeliveryError, Last, MOST_EVENTS, Received, Watcher, all_in_time, at, last_is_due};
 use crate::endpoint::Reach;
 use crate::operation::list::{ListCase, ListError};
 use crate::operation::watch_api::{ApiWatch, Resumed};
@@ -125,20 +125,9 @@ impl Reader<'_> {
             // Also those that came before an event that ends the watch.
             self.note(&revisions)?;
             if let Some(end) = end {
-                let ends = async {
-                    loop {
-                        let last = *until.borrow_and_update();
-                        tokio::select! {
-                            changed = until.changed() => if changed.is_err() {
-                                return;
-                            },
-                            () = at(last.map(|last| last.by)) => return,
-                        }
-                    }
-                };
                 tokio::select! {
                     went_on = self.go_on(end) => went_on?,
-                    () = ends => break,
+                    () = last_is_due(&mut until) => break,
                 }
                 cut_at = cut_every.map(cut_in);
             }
@@ -183,11 +172,15 @@ impl Reader<'_> {
         };
         loop {
             self.backoff.pause().await;
-            let resumed = match expired {
-                true => self.watch.list_again().await,
-                false => self.watch.go_on().await,
+            let attempt = async {
+                match expired {
+                    true => self.watch.list_again().await,
+                    false => self.watch.go_on().await,
+                }
             };
-            match resumed {
+            let late = |_| Err(ListError::Unreachable("the API does not answer".to_owned()));
+            let resumed = tokio::time::timeout(CONFIRMED_WITHIN, attempt).await;
+            match resumed.unwrap_or_else(late) {
                 Ok(Resumed { listed_at }) => {
                     if let Some(revision) = listed_at {
                         self.watcher.listed(revision);
