@@ -149,7 +149,8 @@ fn generators_that_meet_on_a_kubernetes_api_make_the_load_of_one() {
     let hot = load(&merged, "hot");
     assert!(count(&hot["requests"]) > 0, "{hot}");
     assert!(count(&hot["conflicts"]) > 0, "{hot}");
-    // Each write that a response has the revision of, at each watcher of the generator that made it.
+    // Each write that a response has the revision of, at each watcher of the generator that made
+    // it.
     let written = kinds(&merged, "writes");
     let written = ["update", "patch", "create"].map(|kind| written.get(kind).copied());
     let written = written.into_iter().flatten().sum::<u64>() + count(&hot["requests"]);

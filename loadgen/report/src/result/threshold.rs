@@ -56,7 +56,7 @@ pub struct OtherTarget {
     pub target: String,
     /// Its figure; null when it cannot do the case, or was not measured.
     pub figure: Option<f64>,
-    /// Its figure over ours: above 1, ours is the smaller. Growth of memory: after a floor of 1 MiB,
-    /// or of the counter's resolution where that is coarser, was added to both.
+    /// Its figure over ours: above 1, ours is the smaller. Growth of memory: after a floor of 1
+    /// MiB, or of the counter's resolution where that is coarser, was added to both.
     pub ratio: Option<f64>,
 }
