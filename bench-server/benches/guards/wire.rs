@@ -108,8 +108,9 @@ fn received(keys: u64, value_bytes: usize) -> Vec<Vec<u8>> {
     bytes.chunks(FRAME_BYTES).map(<[u8]>::to_vec).collect()
 }
 
+// One key was 11,461 and 11,525 with the same source.
 #[library_benchmark]
-#[bench::range_one_key(setup = with_get, config = at_most(11_500))]
+#[bench::range_one_key(setup = with_get, config = at_most(11_600))]
 #[bench::put_1_kib(setup = with_put, config = at_most(16_000))]
 #[bench::unary_incremental(setup = with_list, args = (Method::Range, 1_000, 10_000), config = at_most(374_000))]
 #[bench::range_stream(setup = with_list, args = (Method::RangeStream, 1_000, 10_000), config = at_most(440_000))]
