@@ -176,7 +176,7 @@ fn mistakes_are_one_line_before_anything_starts() {
         (&["suite", "missing.toml"], "scenario ./gone.toml: "),
         (
             &["suite", "easy.toml"],
-            "suite easy.toml, line 6: unknown field `bar`",
+            "suite easy.toml, line 4: unknown field `cases`",
         ),
         (
             &["suite", "quick", "--target", "bnech"],

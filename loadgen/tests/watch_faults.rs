@@ -193,5 +193,6 @@ async fn a_member_that_is_behind_gives_nothing_twice_and_nothing_too_early() {
     ways.iter().for_each(Cuttable::open);
     let delivered = watched.finish().await.expect("nothing is lost");
     assert_accounted(&delivered, 6 * WRITES, 0);
-    assert!(delivered.lost >= 3, "{}", delivered.lost);
+    // A way that is cut before the stream has gone on there is part of the loss before.
+    assert!(delivered.lost >= 1, "{}", delivered.lost);
 }
