@@ -7,6 +7,8 @@
 
 #[path = "cluster_kube/clients.rs"]
 mod clients;
+#[path = "support/compact_elsewhere.rs"]
+mod compact_elsewhere;
 #[path = "support/cuttable.rs"]
 mod cuttable;
 #[path = "support/etcd_cluster.rs"]
@@ -23,10 +25,8 @@ use clients::{
     COLLECTION, LIST_EVERY, Shared, WITHIN, Watched, ask, list, until_acknowledged, version, watch,
     write,
 };
+use compact_elsewhere::write_elsewhere_and_compact;
 use cuttable::Cuttable;
-use etcd_api::client::Client;
-use etcd_api::client::config::ClientConfig;
-use etcd_api::proto::etcdserverpb::{CompactionRequest, PutRequest};
 use etcd_cluster::EtcdCluster;
 use http::Method;
 use measure::MetricsClient;
@@ -93,24 +93,7 @@ impl Harness {
         for way in &self.ways {
             way.close();
         }
-        let config = ClientConfig::new(&self.cluster.urls()[0]).expect("a URL");
-        let client = Client::connect(config).await.expect("it is there");
-        let mut revision = 0;
-        // A watch goes on behind the last event that it has, and one revision more is none.
-        for _ in 0..2 {
-            let put = PutRequest {
-                key: b"/elsewhere"[..].into(),
-                ..PutRequest::default()
-            };
-            let put = client.kv().put(put).await.expect("it takes a write");
-            revision = put.into_inner().header.expect("a header").revision;
-        }
-        let compaction = CompactionRequest {
-            revision,
-            physical: true,
-        };
-        let compacted = client.kv().compact(compaction).await;
-        compacted.expect("it compacts");
+        write_elsewhere_and_compact(&self.cluster.urls()[0]).await;
         self.ways.iter().for_each(Cuttable::open);
     }
 

@@ -2,6 +2,8 @@
 //! was counted fits together, and what was written reached its watchers. How long anything took is
 //! not looked at.
 
+#[path = "support/compact_elsewhere.rs"]
+mod compact_elsewhere;
 #[path = "loads/compacted.rs"]
 mod compacted;
 #[path = "support/cuttable.rs"]

@@ -1,39 +1,8 @@
 //! History that is compacted while watchers have lost their streams: they list again, and the
 //! result says so.
 
-use etcd_api::client::Client;
-use etcd_api::client::config::ClientConfig;
-use etcd_api::proto::etcdserverpb::{CompactionRequest, PutRequest};
-
 use super::*;
-
-/// Writes elsewhere, and compacts everything before that.
-fn write_elsewhere_and_compact(url: &str) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    runtime.block_on(async {
-        let config = ClientConfig::new(url).expect("a URL");
-        let client = Client::connect(config).await.expect("it is there");
-        let mut revision = 0;
-        // Watchers go on behind the last event that they have, and one revision more is none.
-        for _ in 0..2 {
-            let put = PutRequest {
-                key: b"/elsewhere"[..].into(),
-                ..PutRequest::default()
-            };
-            let put = client.kv().put(put).await.expect("it takes a write");
-            revision = put.into_inner().header.expect("a header").revision;
-        }
-        let compaction = CompactionRequest {
-            revision,
-            physical: true,
-        };
-        let compacted = client.kv().compact(compaction).await;
-        compacted.expect("it compacts");
-    });
-}
+use crate::compact_elsewhere::write_elsewhere_and_compact;
 
 #[test]
 fn a_result_says_that_watchers_listed_again_after_a_compaction() {
@@ -51,7 +20,8 @@ load = [
     let (folder, mut run, _, log) = started(cases, "cut", &["--etcd", &way.url()]);
     thread::sleep(Duration::from_millis(500));
     way.close();
-    write_elsewhere_and_compact(&server.url);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(write_elsewhere_and_compact(&server.url));
     way.open();
     let log: Vec<String> = log.collect();
     let ended = run.wait().expect("it ends");
