@@ -61,6 +61,9 @@ refusals! {
     FutureRevision = OutOfRange, "etcdserver: mvcc: required revision is a future revision";
     /// TTL above 9,000,000,000 s.
     LeaseTtlTooLarge = OutOfRange, "etcdserver: too large lease TTL";
+    /// A transaction or deletion with a response above 2 GiB. (etcd runs it, and then gRPC refuses
+    /// to send the response, with its size in the text.)
+    ResponseTooLarge = ResourceExhausted, "grpc: trying to send message larger than max (2147483647)";
     /// The NOSPACE alarm is raised.
     NoSpace = ResourceExhausted, "etcdserver: mvcc: database space exceeded";
     /// Too many proposals in flight (the code really is Unknown on the wire).

@@ -82,6 +82,7 @@ impl EtcdTier {
         let config = store::Config {
             quota_backend_bytes: flags.quota_backend_bytes,
             max_txn_ops: flags.max_txn_ops,
+            ..store::Config::default()
         };
         let store = flags.data.open(config).await?;
         let node = Arc::new(Node::new(store, flags, common, advertised));

@@ -19,7 +19,6 @@ use index::Tree;
 
 use super::history::Commit;
 use super::wal::Change;
-use super::write_txn::Draft;
 use super::{Record, Store, Writer, header};
 
 /// Least TTL: etcd's 1.5 election timeouts of 1 s, rounded up.
@@ -217,7 +216,7 @@ impl Store {
 
     fn revoke(&self, mut writer: MutexGuard<'_, Writer>, id: i64) -> Result<i64, Refusal> {
         let keys = writer.leases.remove(id).ok_or(Refusal::LeaseNotFound)?;
-        let mut draft = Draft::new(&self.inner.state, writer.pending.as_ref());
+        let mut draft = self.draft(&writer);
         for key in keys {
             if let Some(record) = draft.get(&key) {
                 draft.delete(record);

@@ -59,7 +59,6 @@ pub use txn::check;
 use wal::{Change, Wal};
 pub use wal::{Fsync, LogOptions};
 use watch_hub::Hub;
-use write_txn::Draft;
 
 /// A cursor over records: see [`index::Cursor`].
 pub type Cursor = index::Cursor<Record>;
@@ -72,6 +71,9 @@ pub struct Config {
     pub quota_backend_bytes: i64,
     /// Most compares, and most operations per branch, of a Txn.
     pub max_txn_ops: usize,
+    /// Most bytes of keys and values in the response of a write or a Txn: the largest message that
+    /// etcd sends.
+    pub max_response_bytes: u64,
 }
 
 impl Default for Config {
@@ -79,6 +81,7 @@ impl Default for Config {
         Self {
             quota_backend_bytes: 0,
             max_txn_ops: 128,
+            max_response_bytes: i32::MAX as u64,
         }
     }
 }
@@ -221,7 +224,8 @@ impl Store {
     ///
     /// # Errors
     /// [`Refusal::EmptyKey`], [`Refusal::ValueProvided`], [`Refusal::LeaseProvided`],
-    /// [`Refusal::KeyNotFound`], [`Refusal::LeaseNotFound`], [`Refusal::NoSpace`].
+    /// [`Refusal::KeyNotFound`], [`Refusal::LeaseNotFound`], [`Refusal::NoSpace`],
+    /// [`Refusal::ResponseTooLarge`].
     pub fn put(&self, request: &PutRequest) -> Result<PutResponse, Refusal> {
         txn::check::put(request)?;
         let mut writer = self.writer()?;
@@ -229,7 +233,7 @@ impl Store {
         if request.lease != 0 && !writer.leases.exists(request.lease) {
             return Err(Refusal::LeaseNotFound);
         }
-        let mut draft = Draft::new(&self.inner.state, writer.pending.as_ref());
+        let mut draft = self.draft(&writer);
         let mut response = draft.put(request)?;
         let edits = draft.into_edits();
         response.header = Some(header(self.commit(writer, edits, None)));
@@ -239,15 +243,15 @@ impl Store {
     /// Deletes the keys of an interval in one revision; no key found makes no revision.
     ///
     /// # Errors
-    /// [`Refusal::EmptyKey`].
+    /// [`Refusal::EmptyKey`], [`Refusal::ResponseTooLarge`].
     pub fn delete_range(
         &self,
         request: &DeleteRangeRequest,
     ) -> Result<DeleteRangeResponse, Refusal> {
         txn::check::delete_range(request)?;
         let writer = self.writer()?;
-        let mut draft = Draft::new(&self.inner.state, writer.pending.as_ref());
-        let mut response = draft.delete_range(request);
+        let mut draft = self.draft(&writer);
+        let mut response = draft.delete_range(request)?;
         let edits = draft.into_edits();
         response.header = Some(header(self.commit(writer, edits, None)));
         Ok(response)

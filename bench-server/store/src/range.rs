@@ -88,6 +88,14 @@ pub struct Selection {
     pub count: i64,
 }
 
+impl Selection {
+    /// Returns the encoded size of its keys, bytes.
+    pub fn wire_len(&self, projection: Projection) -> u64 {
+        let sizes = self.records.iter();
+        sizes.map(|r| projection.wire_len(r) as u64).sum()
+    }
+}
+
 impl Snapshot {
     /// Returns the keys that `request` selects, ignoring its revision. O(log n + keys read):
     /// filters and sorts read the whole interval, as in etcd.

@@ -15,7 +15,7 @@ use etcd_api::proto::etcdserverpb::{
 
 use super::range::{self, RangePlan};
 use super::write_txn::Draft;
-use super::{Store, header};
+use super::{Projection, Store, header};
 use compare::{Path, branch};
 
 impl Store {
@@ -23,16 +23,17 @@ impl Store {
     /// transaction runs on a snapshot and takes no lock.
     ///
     /// # Errors
-    /// The errors of its operations, [`Refusal::TooManyOps`], [`Refusal::DuplicateKey`].
+    /// The errors of its operations, [`Refusal::TooManyOps`], [`Refusal::DuplicateKey`],
+    /// [`Refusal::ResponseTooLarge`].
     pub fn txn(&self, request: &TxnRequest) -> Result<TxnResponse, Refusal> {
         check::txn(request, self.inner.config.max_txn_ops)?;
         if check::is_read_only(request) {
-            let mut draft = Draft::read_only(&self.inner.state);
+            let mut draft = self.read_only_draft();
             return self.run(request, &mut draft, |_| true);
         }
         let mut writer = self.writer()?;
         self.reserve(&mut writer, super::quota::txn_cost(request))?;
-        let mut draft = Draft::new(&self.inner.state, writer.pending.as_ref());
+        let mut draft = self.draft(&writer);
         let mut response = self.run(request, &mut draft, |lease| writer.leases.exists(lease))?;
         let edits = draft.into_edits();
         response.header = Some(header(self.commit(writer, edits, None)));
@@ -104,7 +105,7 @@ impl Store {
                     Response::ResponsePut(response)
                 }
                 Request::RequestDeleteRange(delete) => {
-                    let mut response = draft.delete_range(delete);
+                    let mut response = draft.delete_range(delete)?;
                     response.header = Some(header(draft.revision()));
                     Response::ResponseDeleteRange(response)
                 }
@@ -138,6 +139,7 @@ impl Store {
         } else {
             range::select(&draft.tree(), request, plan)
         };
+        draft.count_in_response(selection.wire_len(Projection::of(request)))?;
         let mut response = range::to_response(selection, request);
         response.header = Some(header(draft.revision()));
         Ok(response)

@@ -15,7 +15,7 @@ use parking_lot::RwLock;
 
 use super::history::{Edits, Event, State};
 use super::wal::pending::Pending;
-use super::{Fields, Record};
+use super::{Fields, Record, Store, Writer};
 
 /// Writes in the making. The caller holds the writer's lock, so that the state stands still.
 pub(super) struct Draft<'a> {
@@ -25,35 +25,44 @@ pub(super) struct Draft<'a> {
     /// Revision of the store before any of this.
     base: i64,
     edits: Edits,
+    /// Bytes that the response may still take.
+    response_left: u64,
 }
 
-impl<'a> Draft<'a> {
-    pub(super) fn new(state: &'a RwLock<State>, pending: Option<&'a Pending>) -> Self {
-        Self {
-            state,
+impl Store {
+    /// Returns a draft of the writer's next write.
+    pub(super) fn draft<'a>(&'a self, writer: &'a Writer) -> Draft<'a> {
+        let pending = writer.pending.as_ref();
+        Draft {
+            state: &self.inner.state,
             pending,
             base: match pending {
                 Some(pending) => pending.revision(),
-                None => state.read().revision(),
+                None => self.inner.state.read().revision(),
             },
             edits: Edits::None,
+            response_left: self.inner.config.max_response_bytes,
         }
     }
 
-    /// A view of one moment for reads without the writer's lock; nothing may be written to it.
-    pub(super) fn read_only(state: &'a RwLock<State>) -> Self {
-        let now = state.read();
-        Self {
-            state,
+    /// Returns a view of one moment for reads without the writer's lock; nothing may be written to
+    /// it.
+    pub(super) fn read_only_draft(&self) -> Draft<'_> {
+        let now = self.inner.state.read();
+        Draft {
+            state: &self.inner.state,
             pending: None,
             base: now.revision(),
             edits: Edits::Many {
                 tree: now.tree().clone(),
                 events: Vec::new(),
             },
+            response_left: self.inner.config.max_response_bytes,
         }
     }
+}
 
+impl Draft<'_> {
     /// Revision that a read in here sees: the base, or the one being made after the first write.
     pub(super) fn revision(&self) -> i64 {
         match &self.edits {
@@ -140,7 +149,13 @@ impl<'a> Draft<'a> {
                 request.lease
             },
         });
-        let prev_kv = prev.as_ref().filter(|_| request.prev_kv).map(Record::to_kv);
+        let prev_kv = match &prev {
+            Some(prev) if request.prev_kv => {
+                self.count_in_response(prev.wire_len() as u64)?;
+                Some(prev.to_kv())
+            }
+            _ => None,
+        };
         self.push(Event { record, prev });
         Ok(PutResponse {
             header: None,
@@ -149,7 +164,10 @@ impl<'a> Draft<'a> {
     }
 
     /// Deletes the keys of an interval, in key order.
-    pub(super) fn delete_range(&mut self, request: &DeleteRangeRequest) -> DeleteRangeResponse {
+    pub(super) fn delete_range(
+        &mut self,
+        request: &DeleteRangeRequest,
+    ) -> Result<DeleteRangeResponse, Refusal> {
         let found: Vec<Record> = match KeyRange::new(&request.key, &request.range_end) {
             KeyRange::One(key) => self.get(key).into_iter().collect(),
             range => self.tree().cursor(range).collect(),
@@ -159,12 +177,24 @@ impl<'a> Draft<'a> {
             ..Default::default()
         };
         if request.prev_kv {
+            self.count_in_response(found.iter().map(|prev| prev.wire_len() as u64).sum())?;
             response.prev_kvs = found.iter().map(Record::to_kv).collect();
         }
         for prev in found {
             self.delete(prev);
         }
-        response
+        Ok(response)
+    }
+
+    /// Counts keys and values, before they are copied into the response. `bytes` is their encoded
+    /// size.
+    ///
+    /// # Errors
+    /// [`Refusal::ResponseTooLarge`] when it would hold more than the store's configuration allows.
+    pub(super) fn count_in_response(&mut self, bytes: u64) -> Result<(), Refusal> {
+        let left = self.response_left.checked_sub(bytes);
+        self.response_left = left.ok_or(Refusal::ResponseTooLarge)?;
+        Ok(())
     }
 
     /// Deletes one existing key.

@@ -168,8 +168,10 @@ pub fn decode<M: Message + Default>(bytes: Bytes) -> Result<M, Status> {
 /// As [`message_prefix`].
 pub fn message_frame<S>(message: &impl Message) -> Result<Frame<S>, Status> {
     let len = message.encoded_len();
+    // Before memory is reserved.
+    let prefix = message_prefix(len as u64)?;
     let mut out = BytesMut::with_capacity(PREFIX_BYTES + len);
-    out.put_slice(&message_prefix(len as u64)?);
+    out.put_slice(&prefix);
     message
         .encode(&mut out)
         .expect("the buffer was sized by encoded_len");

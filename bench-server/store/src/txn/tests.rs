@@ -313,3 +313,38 @@ fn a_full_store_raises_the_alarm_and_serves_reads_and_deletes() {
     assert!(store.clear_alarm(AlarmType::Nospace));
     assert!(run(&store, vec![put("y")]).is_ok());
 }
+
+#[test]
+fn a_response_above_the_limit_is_refused_before_anything_is_written() {
+    let store = Store::new(Config {
+        max_response_bytes: 2_500,
+        ..Config::default()
+    });
+    let large = |prev_kv| PutRequest {
+        key: b"a".to_vec().into(),
+        value: vec![7; 1_000].into(),
+        prev_kv,
+        ..Default::default()
+    };
+    store.put(&large(false)).expect("a plain put");
+    let before = store.revision();
+    let overwrite = || op(Request::RequestPut(large(true)));
+    let delete = DeleteRangeRequest {
+        key: b"a".to_vec().into(),
+        prev_kv: true,
+        ..Default::default()
+    };
+    for third in [
+        get("a", 0),
+        get("a", before),
+        overwrite(),
+        op(Request::RequestDeleteRange(delete)),
+        nested(vec![get("a", 0)], vec![]),
+    ] {
+        let refused = run(&store, vec![get("a", 0), get("a", 0), third]);
+        assert_eq!(refused.unwrap_err(), Refusal::ResponseTooLarge);
+        assert_eq!(store.revision(), before);
+    }
+    let fits = run(&store, vec![get("a", 0), overwrite()]);
+    assert_eq!(fits.expect("2,000 bytes").responses.len(), 2);
+}

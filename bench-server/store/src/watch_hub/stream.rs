@@ -221,6 +221,11 @@ impl WatchStream {
         }
     }
 
+    /// Returns whether so many notices wait that no further request should be handled.
+    pub fn is_full(&self) -> bool {
+        self.queue.is_full()
+    }
+
     /// Returns whether a watcher wants periodic progress.
     pub fn wants_progress(&self) -> bool {
         let watchers = self.watchers.lock();
