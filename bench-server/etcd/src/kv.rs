@@ -7,12 +7,12 @@ use etcd_api::proto::etcdserverpb::{
     ResponseHeader, TxnRequest,
 };
 use http::Response;
-use memory::admission::Admitted;
 use store::check;
 use tonic::Status;
 use wire::grpc;
 
 use super::frames::ResponseBody;
+use super::long_work::on_blocking_thread;
 use super::response_estimate::ResponseEstimate;
 use super::{GRPC_OVERHEAD_BYTES, Node, range, range_stream};
 
@@ -81,30 +81,44 @@ where
         Method::DeleteRange => {
             let request: DeleteRangeRequest = grpc::decode(bytes)?;
             check_write_size(node, request_bytes, || check::delete_range(&request))?;
-            let mut sum = ResponseEstimate::of(store);
-            sum.delete(&request);
-            let admitted = sum.admit(node).await?;
-            let mut response = store.logged(store.delete_range(&request)).await?;
+            let mut estimate = ResponseEstimate::of(store);
+            estimate.delete(&request);
+            let room = estimate.admit(node).await?;
+            let outcome = match room.is_long {
+                true => {
+                    let store = store.clone();
+                    on_blocking_thread(node, move || store.delete_range(&request)).await?
+                }
+                false => store.delete_range(&request),
+            };
+            let mut response = store.logged(outcome).await?;
             fill_header(node, &mut response.header);
-            buffered(&response, admitted)
+            room.encode(node, response).await
         }
         Method::Txn => {
             let request: TxnRequest = grpc::decode(bytes)?;
-            if !check::is_read_only(&request) {
+            let is_read_only = check::is_read_only(&request);
+            if !is_read_only {
                 let most_ops = store.config().max_txn_ops;
                 check_write_size(node, request_bytes, || check::txn(&request, most_ops))?;
             }
-            let mut sum = ResponseEstimate::of(store);
-            sum.txn(&request);
-            let admitted = sum.admit(node).await?;
-            let outcome = store.txn(&request);
+            let mut estimate = ResponseEstimate::of(store);
+            estimate.txn(&request);
+            let room = estimate.admit(node).await?;
+            let outcome = match room.is_long {
+                true => {
+                    let store = store.clone();
+                    on_blocking_thread(node, move || store.txn(&request)).await?
+                }
+                false => store.txn(&request),
+            };
             // Reads see only what is in the log.
-            let mut response = match check::is_read_only(&request) {
+            let mut response = match is_read_only {
                 true => outcome?,
                 false => store.logged(outcome).await?,
             };
             fill_header(node, &mut response.header);
-            buffered(&response, admitted)
+            room.encode(node, response).await
         }
         Method::Compact => {
             let request: CompactionRequest = grpc::decode(bytes)?;
@@ -125,15 +139,6 @@ where
 
 fn message(response: &impl prost::Message) -> Result<ResponseBody, Status> {
     Ok(ResponseBody::unary(grpc::message_frame(response)?))
-}
-
-fn buffered(
-    response: &impl prost::Message,
-    admitted: Option<Admitted>,
-) -> Result<ResponseBody, Status> {
-    let mut frame = grpc::message_frame(response)?;
-    frame.hold(admitted);
-    Ok(ResponseBody::unary(frame))
 }
 
 /// Completes a header: the store sets only the revision, the node has the ids.

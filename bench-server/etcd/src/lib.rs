@@ -17,6 +17,7 @@ pub mod kv;
 pub mod lease;
 #[cfg(test)]
 mod logged_tests;
+mod long_work;
 pub mod maintenance;
 pub mod metrics;
 mod overload;

@@ -17,6 +17,7 @@ use store::hash::KeysHash;
 use tonic::{Request, Response, Status};
 
 use super::Node;
+use super::long_work::on_blocking_thread;
 
 /// The Maintenance service of one node.
 #[derive(Debug, Clone)]
@@ -33,9 +34,7 @@ impl MaintenanceService {
     /// Hashes on a blocking thread, since it reads every stored byte.
     async fn hash_at(&self, revision: i64) -> Result<KeysHash, Status> {
         let store = self.0.store.clone();
-        let hash = tokio::task::spawn_blocking(move || store.hash_kv(revision)).await;
-        let hash = hash.map_err(|e| Status::internal(format!("hashing stopped: {e}")))?;
-        Ok(hash?)
+        Ok(on_blocking_thread(&self.0, move || store.hash_kv(revision)).await??)
     }
 }
 

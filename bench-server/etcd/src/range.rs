@@ -20,14 +20,8 @@ use wire::{grpc, proto};
 use super::Node;
 use super::flags::RangeEncoding;
 use super::frames::{Frame, FrameBuilder, PutRecord, RecordPiece, ResponseBody};
+use super::long_work::{INLINE_BYTES, INLINE_KEYS, on_blocking_thread};
 use super::overload::too_many_requests;
-
-/// Messages above this are buffered on a blocking thread, so that other connections of the thread
-/// are still served, bytes.
-const INLINE_BYTES: u64 = 1024 * 1024;
-
-/// Ranges that scan more keys than this also run on a blocking thread.
-const INLINE_KEYS: u64 = 2048;
 
 /// Serves one Range.
 ///
@@ -50,22 +44,6 @@ pub async fn range(node: &Node, request: RangeRequest) -> Result<ResponseBody, S
     let choose = move || UnaryResponse::selected(&snapshot, &request, header);
     let response = on_blocking_thread(node, choose).await??;
     response.send(node).await
-}
-
-/// Runs long work on a blocking thread. It continues when the request is cancelled, so the amount
-/// of concurrent work is limited.
-async fn on_blocking_thread<T: Send + 'static>(
-    node: &Node,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Status> {
-    let scan = node.admission.admit_scan().await;
-    let working = tokio::task::spawn_blocking(move || {
-        let _until_done = scan;
-        work()
-    });
-    working
-        .await
-        .map_err(|e| Status::internal(format!("reading the range failed: {e}")))
 }
 
 /// The source of a response's keys.
@@ -166,6 +144,7 @@ impl UnaryResponse {
     }
 
     fn of(header: Vec<u8>, selection: Selection, projection: Projection) -> Self {
+        let keys_bytes = selection.wire_len(projection);
         let Selection {
             records,
             more,
@@ -173,7 +152,7 @@ impl UnaryResponse {
         } = selection;
         Self {
             header,
-            keys_bytes: records.iter().map(|r| projection.wire_len(r) as u64).sum(),
+            keys_bytes,
             keys: Keys::Selected(records.into_iter()),
             projection,
             tail: proto::tail_fields(more, count),

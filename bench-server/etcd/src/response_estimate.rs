@@ -3,22 +3,40 @@
 
 use etcd_api::keys::KeyRange;
 use etcd_api::proto::etcdserverpb::request_op::Request;
-use etcd_api::proto::etcdserverpb::{DeleteRangeRequest, RangeRequest, RequestOp, TxnRequest};
+use etcd_api::proto::etcdserverpb::{
+    DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
+};
 use memory::admission::Admitted;
-use store::{Snapshot, Store};
+use prost::Message;
+use store::range::RangePlan;
+use store::{Snapshot, Store, Totals};
 use tonic::Status;
 use wire::frame::TARGET_BYTES;
+use wire::grpc;
 
 use super::Node;
+use super::frames::ResponseBody;
+use super::long_work::{INLINE_BYTES, INLINE_KEYS, on_blocking_thread};
 use super::overload::too_many_requests;
 
-/// The size of a request's ranges. Single keys do not count: a request has few, and each is
-/// bounded.
+/// The keys that a request reads or deletes, and the size of those in its response. The first
+/// single key is not looked up, which saves most transactions the time: its size is bounded, and
+/// known before the response is encoded.
 pub(super) struct ResponseEstimate<'a> {
     store: &'a Store,
-    /// Taken for the first range.
+    /// Taken for the first look-up.
     snapshot: Option<Snapshot>,
+    size: Size,
+    /// Single keys so far, of both branches.
+    single_keys: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Size {
+    /// Keys and values in the response.
     bytes: u64,
+    /// Keys to be read or deleted.
+    keys: u64,
 }
 
 impl<'a> ResponseEstimate<'a> {
@@ -26,17 +44,19 @@ impl<'a> ResponseEstimate<'a> {
         Self {
             store,
             snapshot: None,
-            bytes: 0,
+            size: Size::default(),
+            single_keys: 0,
         }
     }
 
     /// Adds the larger branch of a transaction.
     pub(super) fn txn(&mut self, request: &TxnRequest) {
-        let before = self.bytes;
+        let before = self.size;
         self.branch(&request.success);
-        let success = std::mem::replace(&mut self.bytes, before);
+        let success = std::mem::replace(&mut self.size, before);
         self.branch(&request.failure);
-        self.bytes = self.bytes.max(success);
+        self.size.bytes = self.size.bytes.max(success.bytes);
+        self.size.keys = self.size.keys.max(success.keys);
     }
 
     fn branch(&mut self, operations: &[RequestOp]) {
@@ -45,50 +65,117 @@ impl<'a> ResponseEstimate<'a> {
                 Some(Request::RequestRange(range)) => self.range(range),
                 Some(Request::RequestDeleteRange(delete)) => self.delete(delete),
                 Some(Request::RequestTxn(txn)) => self.txn(txn),
-                Some(Request::RequestPut(_)) | None => {}
+                Some(Request::RequestPut(put)) => self.put(put),
+                None => {}
             }
         }
     }
 
     fn range(&mut self, request: &RangeRequest) {
-        if !request.count_only {
-            self.add(&request.key, &request.range_end, request.limit);
-        }
-    }
-
-    /// Adds the previous values that a deletion returns.
-    pub(super) fn delete(&mut self, request: &DeleteRangeRequest) {
-        if request.prev_kv {
-            self.add(&request.key, &request.range_end, 0);
-        }
-    }
-
-    fn add(&mut self, key: &[u8], range_end: &[u8], limit: i64) {
-        if range_end.is_empty() {
+        if request.count_only {
             return;
         }
-        let snapshot = self.snapshot.get_or_insert_with(|| self.store.snapshot());
-        let totals = snapshot.totals(KeyRange::new(key, range_end));
-        let shown = match u64::try_from(limit) {
+        let Some(totals) = self.look_up(&request.key, &request.range_end) else {
+            return;
+        };
+        let shown = match u64::try_from(request.limit) {
             Ok(limit @ 1..) => limit.min(totals.count),
             _ => totals.count,
         };
+        let read = match RangePlan::of(request) {
+            Ok(plan) => plan.keys_to_read(totals.count, request.limit),
+            // The request will be refused.
+            Err(_) => return,
+        };
         let mean = totals.weight.div_ceil(totals.count.max(1));
-        self.bytes += totals.weight.min(shown.saturating_mul(mean));
+        self.size.bytes += totals.weight.min(shown.saturating_mul(mean));
+        self.size.keys += read;
+    }
+
+    fn put(&mut self, request: &PutRequest) {
+        if request.prev_kv
+            && let Some(totals) = self.look_up(&request.key, &[])
+        {
+            self.size.bytes += totals.weight;
+        }
+    }
+
+    /// Adds a deletion, and the previous values that it returns.
+    pub(super) fn delete(&mut self, request: &DeleteRangeRequest) {
+        let is_single = request.range_end.is_empty();
+        if is_single && !request.prev_kv {
+            return;
+        }
+        if let Some(totals) = self.look_up(&request.key, &request.range_end) {
+            self.size.keys += totals.count;
+            if request.prev_kv {
+                self.size.bytes += totals.weight;
+            }
+        }
+    }
+
+    /// Returns what the store has of an interval; `None` for the first single key.
+    fn look_up(&mut self, key: &[u8], range_end: &[u8]) -> Option<Totals> {
+        if range_end.is_empty() {
+            self.single_keys += 1;
+            if self.single_keys == 1 {
+                return None;
+            }
+        }
+        let snapshot = self.snapshot.get_or_insert_with(|| self.store.snapshot());
+        Some(snapshot.totals(KeyRange::new(key, range_end)))
     }
 
     /// Waits for memory, if the response is large.
     ///
     /// # Errors
     /// `ResourceExhausted` after the timeout.
-    pub(super) async fn admit(self, node: &Node) -> Result<Option<Admitted>, Status> {
-        let bytes = self.bytes;
+    pub(super) async fn admit(self, node: &Node) -> Result<ResponseRoom, Status> {
+        let Size { bytes, keys } = self.size;
         drop(self);
+        let is_long = bytes > INLINE_BYTES || keys > INLINE_KEYS;
         if bytes <= TARGET_BYTES as u64 {
-            return Ok(None);
+            let admitted = None;
+            return Ok(ResponseRoom { is_long, admitted });
         }
         let admitted = node.admission.admit(bytes).await;
-        admitted.map(Some).map_err(|_| too_many_requests())
+        let admitted = Some(admitted.map_err(|_| too_many_requests())?);
+        Ok(ResponseRoom { is_long, admitted })
+    }
+}
+
+/// Room for the response of a write.
+#[derive(Debug)]
+pub(super) struct ResponseRoom {
+    /// Whether it takes long enough for a thread of its own.
+    pub(super) is_long: bool,
+    /// Memory that it is admitted to, if it may be large.
+    admitted: Option<Admitted>,
+}
+
+impl ResponseRoom {
+    /// Encodes the response, which holds the memory until it is sent. One that is larger than the
+    /// estimate waits for memory as long as it takes, since the write is made.
+    ///
+    /// # Errors
+    /// `ResourceExhausted` above 2 GiB.
+    pub(super) async fn encode<M>(self, node: &Node, response: M) -> Result<ResponseBody, Status>
+    where
+        M: Message + 'static,
+    {
+        let bytes = response.encoded_len() as u64;
+        let admitted = match self.admitted {
+            None if bytes > TARGET_BYTES as u64 => {
+                Some(node.admission.admit_eventually(bytes).await)
+            }
+            admitted => admitted,
+        };
+        let mut frame = match bytes > INLINE_BYTES {
+            true => on_blocking_thread(node, move || grpc::message_frame(&response)).await??,
+            false => grpc::message_frame(&response)?,
+        };
+        frame.hold(admitted);
+        Ok(ResponseBody::unary(frame))
     }
 }
 
@@ -115,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_larger_branch_counts_and_single_keys_do_not() {
+    fn the_larger_branch_counts_and_all_single_keys_but_the_first() {
         let store = Store::new(Config::default());
         for i in 0..10 {
             let put = PutRequest {
@@ -130,25 +217,53 @@ mod tests {
             key: b"a1".to_vec().into(),
             ..Default::default()
         };
-        let bytes = |success: Vec<Request>, failure: Vec<Request>| {
+        let size = |success: Vec<Request>, failure: Vec<Request>| {
             let mut sum = ResponseEstimate::of(&store);
             sum.txn(&TxnRequest {
                 success: success.into_iter().map(operation).collect(),
                 failure: failure.into_iter().map(operation).collect(),
                 ..Default::default()
             });
-            sum.bytes
+            sum.size
+        };
+        let times = |n: u64, keys: u64| Size {
+            bytes: n * whole.div_ceil(10),
+            keys,
         };
         let all = || Request::RequestRange(range(0));
-        assert_eq!(bytes(vec![Request::RequestRange(one)], vec![]), 0);
-        assert_eq!(bytes(vec![all()], vec![all(), all()]), 2 * whole);
-        let few = Request::RequestRange(range(2));
-        assert_eq!(bytes(vec![few], vec![]), 2 * whole.div_ceil(10));
-        let nested = TxnRequest {
-            success: vec![operation(all())],
-            ..Default::default()
+        let one = || Request::RequestRange(one.clone());
+        assert_eq!(size(vec![one()], vec![]), Size::default());
+        assert_eq!(size(vec![one(), one()], vec![one()]), times(1, 1));
+        assert_eq!(size(vec![all()], vec![all(), all()]), times(20, 20));
+        assert_eq!(
+            size(vec![Request::RequestRange(range(2))], vec![]),
+            times(2, 3)
+        );
+        let nested = || {
+            let success = vec![operation(all())];
+            Request::RequestTxn(TxnRequest {
+                success,
+                ..Default::default()
+            })
         };
-        let both = vec![all(), Request::RequestTxn(nested)];
-        assert_eq!(bytes(both, vec![]), 2 * whole);
+        assert_eq!(size(vec![all(), nested()], vec![]), times(20, 20));
+        let delete = |prev_kv| {
+            Request::RequestDeleteRange(DeleteRangeRequest {
+                key: b"a".to_vec().into(),
+                range_end: b"b".to_vec().into(),
+                prev_kv,
+            })
+        };
+        assert_eq!(size(vec![delete(true)], vec![]), times(10, 10));
+        assert_eq!(size(vec![delete(false)], vec![]), times(0, 10));
+        let overwrite = |prev_kv| {
+            Request::RequestPut(PutRequest {
+                key: b"a1".to_vec().into(),
+                prev_kv,
+                ..Default::default()
+            })
+        };
+        assert_eq!(size(vec![one(), overwrite(true)], vec![]), times(1, 0));
+        assert_eq!(size(vec![one(), overwrite(false)], vec![]), Size::default());
     }
 }

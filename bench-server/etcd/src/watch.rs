@@ -227,7 +227,8 @@ where
                 Poll::Pending => break,
             }
             taken += 1;
-            if taken == MAX_REQUESTS_PER_POLL {
+            // Responses that the client does not read stop the reading of its requests.
+            if taken == MAX_REQUESTS_PER_POLL || this.watchers.is_full() {
                 context.waker().wake_by_ref();
                 break;
             }

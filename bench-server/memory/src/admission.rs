@@ -42,6 +42,15 @@ struct Shared {
 #[derive(Debug)]
 pub struct Admitted(OwnedSemaphorePermit);
 
+impl Admitted {
+    /// Releases what is beyond `bytes`.
+    pub fn shrink_to(&mut self, bytes: u64) {
+        let kept = usize::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(usize::MAX);
+        let surplus = self.0.num_permits().saturating_sub(kept);
+        drop(self.0.split(surplus));
+    }
+}
+
 /// No memory was free in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no room for the response within {} s", WAIT_TIMEOUT.as_secs())]
@@ -66,8 +75,22 @@ impl Admission {
     /// # Errors
     /// [`Busy`] after the timeout.
     pub async fn admit(&self, bytes: u64) -> Result<Admitted, Busy> {
-        let units = bytes.div_ceil(UNIT_BYTES).min(self.0.units.into());
-        self.take(units as u32).await
+        self.take(self.units_of(bytes)).await
+    }
+
+    /// Waits for memory as [`Self::admit`] does, for as long as it takes: for the response of a
+    /// write that is made, and so cannot be refused.
+    pub async fn admit_eventually(&self, bytes: u64) -> Admitted {
+        let room = self.0.room.clone();
+        match room.acquire_many_owned(self.units_of(bytes)).await {
+            Ok(permit) => Admitted(permit),
+            Err(_) => unreachable!("the semaphore is never closed"),
+        }
+    }
+
+    /// Returns the permits that a response takes: all of them at most.
+    fn units_of(&self, bytes: u64) -> u32 {
+        bytes.div_ceil(UNIT_BYTES).min(self.0.units.into()) as u32
     }
 
     /// Waits for memory for `bytes` more of a response of unknown size; never for more than the
@@ -222,6 +245,11 @@ mod tests {
             assert_eq!(extended, Some(Ok(())));
         }
         assert_eq!(admission.admit(1).await.expect_err("it has all"), Busy);
+        room.as_mut()
+            .expect("it has all")
+            .shrink_to(9 * UNIT_BYTES - 1);
+        assert!(admission.admit(UNIT_BYTES).now_or_never().is_some());
+        assert!(admission.admit(2 * UNIT_BYTES).now_or_never().is_none());
         drop(room);
         assert!(admission.admit(1).await.is_ok());
     }

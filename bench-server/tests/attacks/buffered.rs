@@ -1,5 +1,9 @@
 //! Responses that are gathered as a whole, by more clients than there is memory for.
 
+use etcd_api::proto::etcdserverpb::request_op::Request;
+use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest, RequestOp, TxnRequest};
+use prost::Message;
+
 use crate::frames::Attacker;
 use crate::victim::{Port, Victim};
 
@@ -7,37 +11,77 @@ const ROOM: &str = "--response-memory-bytes=25165824";
 const SEEDED_BYTES: usize = 10_000_000;
 const LISTS: usize = 15;
 
-/// Everything: key 1, range_end 2.
-const EVERYTHING: &[u8] = b"\x0a\x01\0\x12\x01\0";
+/// A key for which a transaction asks often. Of this size it is stored in two pieces, so that each
+/// response has a copy of it.
+const KEY: &[u8] = b"k";
+const KEY_BYTES: usize = 10_300;
+/// Nested transactions of one, and what each of those asks for.
+const NESTED: usize = 10;
+const ASKED: usize = 100;
 
 #[test]
 fn buffered_responses_wait_for_room() {
-    for (port, flag) in [
-        (Port::Etcd, "--range-encoding=buffered"),
-        (Port::Kube, "--watch-cache=false"),
-    ] {
-        let mut victim = Victim::start(&[ROOM, flag]);
-        victim.seed(SEEDED_BYTES);
-        victim.rest();
-        let mut attackers = Vec::new();
-        for _ in 0..LISTS {
-            let mut attacker = Attacker::connect(victim.authority(port), 0);
-            match port {
-                Port::Etcd => attacker.call("/etcdserverpb.KV/Range", Some(EVERYTHING)),
-                Port::Kube => attacker.get("/api/v1/pods"),
-            };
-            assert!(attacker.settled(|_| {}));
-            attackers.push(attacker);
-        }
-        // Room for two lists of 10 MB.
-        victim.until(port, "bench_server_buffered_response_bytes", |bytes| {
-            bytes > 19e6
-        });
-        victim.withstands("buffered responses", port);
-        drop(attackers);
-        victim.until(port, "bench_server_buffered_response_bytes", |bytes| {
-            bytes == 0.0
-        });
-        victim.serves(port);
+    let range = RangeRequest {
+        key: vec![0].into(),
+        range_end: vec![0].into(),
+        ..Default::default()
+    };
+    let single = RangeRequest {
+        key: KEY.into(),
+        ..Default::default()
+    };
+    let nested = txn(vec![Request::RequestRange(single); ASKED]);
+    let txn = txn(vec![Request::RequestTxn(nested); NESTED]);
+    const BUFFERED: &str = "--range-encoding=buffered";
+    const WITHOUT_CACHE: &str = "--watch-cache=false";
+    attack("ranges", Port::Etcd, BUFFERED, |attacker| {
+        attacker.call("/etcdserverpb.KV/Range", Some(&range.encode_to_vec()))
+    });
+    attack("transactions", Port::Etcd, BUFFERED, |attacker| {
+        attacker.call("/etcdserverpb.KV/Txn", Some(&txn.encode_to_vec()))
+    });
+    attack("lists", Port::Kube, WITHOUT_CACHE, |attacker| {
+        attacker.get("/api/v1/pods")
+    });
+    attack("pages of any size", Port::Kube, WITHOUT_CACHE, |attacker| {
+        attacker.get("/api/v1/pods?limit=1000000000")
+    });
+}
+
+fn txn(requests: Vec<Request>) -> TxnRequest {
+    let operations = requests.into_iter().map(|request| RequestOp {
+        request: Some(request),
+    });
+    TxnRequest {
+        success: operations.collect(),
+        ..Default::default()
     }
+}
+
+fn attack(name: &str, port: Port, flag: &str, send: impl Fn(&mut Attacker) -> u32) {
+    let mut victim = Victim::start(&[ROOM, flag]);
+    victim.seed(SEEDED_BYTES);
+    victim.put([PutRequest {
+        key: KEY.into(),
+        value: vec![b'v'; KEY_BYTES].into(),
+        ..Default::default()
+    }]);
+    victim.rest();
+    let mut attackers = Vec::new();
+    for _ in 0..LISTS {
+        let mut attacker = Attacker::connect(victim.authority(port), 0);
+        send(&mut attacker);
+        assert!(attacker.settled(|_| {}));
+        attackers.push(attacker);
+    }
+    // Room for two responses of 10 MB.
+    victim.until(port, "bench_server_buffered_response_bytes", |bytes| {
+        bytes > 19e6
+    });
+    victim.withstands(name, port);
+    drop(attackers);
+    victim.until(port, "bench_server_buffered_response_bytes", |bytes| {
+        bytes == 0.0
+    });
+    victim.serves(port);
 }

@@ -95,17 +95,12 @@ impl Victim {
     pub(crate) fn seed(&self, bytes: usize) {
         const VALUE: usize = 1_000;
         const POD: usize = 5_000;
-        runtime().block_on(async {
-            let client = self.client().await;
-            for i in 0..bytes / VALUE {
-                let put = PutRequest {
-                    key: format!("/small/{i:08}").into(),
-                    value: vec![b'v'; VALUE].into(),
-                    ..Default::default()
-                };
-                client.kv().put(put).await.expect("room");
-            }
+        let small = (0..bytes / VALUE).map(|i| PutRequest {
+            key: format!("/small/{i:08}").into(),
+            value: vec![b'v'; VALUE].into(),
+            ..Default::default()
         });
+        self.put(small);
         let filler = "x".repeat(POD);
         for i in 0..bytes / POD {
             let pod = format!(
@@ -114,6 +109,16 @@ impl Victim {
             let answer = self.http(Port::Kube, "POST", "/api/v1/namespaces/a/pods", &pod);
             assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
         }
+    }
+
+    /// Stores keys.
+    pub(crate) fn put(&self, puts: impl IntoIterator<Item = PutRequest>) {
+        runtime().block_on(async {
+            let client = self.client().await;
+            for put in puts {
+                client.kv().put(put).await.expect("room");
+            }
+        });
     }
 
     /// Notes what it holds now as what it holds at rest.

@@ -19,6 +19,16 @@ use crate::storage::bulk_load::{AHEAD, ListChunk, build_tree};
 use crate::storage::error::storage_error;
 use crate::storage::list_reader::{ListReader, ObjectsAtRevision, PAGE, StreamSupport, send_chunk};
 
+/// Keys of the first page that is read from storage for a page of a client: as many as its clients
+/// ask for by default.
+const FIRST_READ: u64 = 500;
+
+/// Assumed size of an object before one has arrived, bytes.
+const ASSUMED_BYTES: u64 = 8 << 10;
+
+/// Objects that are decoded before other connections of the thread have their turn.
+const DECODED_PER_TURN: u64 = 128;
+
 /// What was read from storage for a list.
 struct StorageRead {
     list: ObjectsAtRevision,
@@ -28,6 +38,33 @@ struct StorageRead {
     fetched: u64,
     /// Memory that it is admitted to, if it may be large.
     admitted: Option<Admitted>,
+}
+
+/// Memory for objects that arrive one read after the other.
+#[derive(Default)]
+struct Room {
+    admitted: Option<Admitted>,
+    bytes: u64,
+}
+
+impl Room {
+    /// Asks for what is missing to `bytes` in all, or releases what is beyond.
+    ///
+    /// # Errors
+    /// [`Refusal::TooManyRequests`] if no memory is free in time.
+    async fn resize(&mut self, bytes: u64, admission: &Admission) -> Result<(), Error> {
+        match (&mut self.admitted, bytes.checked_sub(self.bytes)) {
+            (_, Some(0)) => {}
+            (_, Some(missing)) => {
+                let extended = admission.extend(&mut self.admitted, missing).await;
+                extended.map_err(|_| Error::Refused(Refusal::TooManyRequests))?;
+            }
+            (Some(admitted), None) => admitted.shrink_to(bytes),
+            (None, None) => unreachable!("bytes are admitted"),
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
 }
 
 impl StorageRead {
@@ -55,13 +92,13 @@ impl ListReader<'_> {
         let (chunks, mut received) = mpsc::channel(1);
         let (admitted, incoming) = mpsc::channel(AHEAD);
         let admit = async move {
-            let mut room = None;
+            let mut room = Room::default();
             while let Some(chunk) = received.recv().await {
-                let extended = admission.extend(&mut room, ListChunk::bytes(&chunk)).await;
-                extended.map_err(|_| Error::Refused(Refusal::TooManyRequests))?;
+                let bytes = room.bytes + ListChunk::bytes(&chunk);
+                room.resize(bytes, admission).await?;
                 send_chunk(&admitted, chunk).await?;
             }
-            Ok(room)
+            Ok(room.admitted)
         };
         let (revision, room, tree) = tokio::try_join!(
             self.each(streams, chunks),
@@ -196,20 +233,27 @@ impl ResourceHandler {
         }
     }
 
-    /// Reads one page. With selectors, pages are read, each twice as large as the one before, until
-    /// enough objects are selected.
+    /// Reads one page, by as many reads of storage as it takes: each of twice as many keys as the one
+    /// before, up to [`PAGE`], so that memory can be asked for beforehand: for the first by an assumed
+    /// size of objects, then by the size of those that have arrived.
+    ///
+    /// # Errors
+    /// Storage's, and [`Refusal::TooManyRequests`] if no memory is free in time.
     async fn page_from_etcd(&self, plan: &ListPlan, revision: i64) -> Result<StorageRead, Error> {
         let prefix = [&self.prefix[..], plan.namespace_prefix.as_bytes()].concat();
         let decoder = self.decoder();
         let mut options = ListOptions {
             revision,
-            limit: i64::try_from(plan.limit).unwrap_or(i64::MAX),
+            limit: plan.limit.min(FIRST_READ) as i64,
             continue_key: Bytes::new(),
         };
         if !plan.start.is_empty() {
             options.continue_key = [&self.prefix[..], plan.start.as_bytes()].concat().into();
         }
-        let (mut tree, mut fetched) = (Tree::default(), 0);
+        let mut room = Room::default();
+        let assumed = options.limit as u64 * ASSUMED_BYTES;
+        room.resize(assumed, &self.admission).await?;
+        let (mut tree, mut fetched, mut decoded, mut bytes) = (Tree::default(), 0, 0, 0);
         loop {
             let timer = self.metrics.etcd_request(Operation::List, self.resource);
             let list_timer = self.metrics.lists.time_request(self.resource, false);
@@ -221,48 +265,50 @@ impl ResourceHandler {
             let keys = page.kvs.len() as u64;
             let mut remaining = page.remaining()? + keys;
             fetched += keys;
-            let mut last = None;
+            let sizes = page.kvs.iter().map(|kv| kv.key.len() + kv.value.len());
+            bytes += sizes.sum::<usize>() as u64;
+            room.resize(bytes, &self.admission).await?;
+            let (mut last, mut whole) = (None, false);
             for kv in &page.kvs {
                 let object = decoder.object(&kv.key, &kv.value, kv.mod_revision);
                 if let Some(object) = object.filter(|object| plan.filter.matches(object)) {
                     tree.insert(object);
                 }
                 remaining -= 1;
+                decoded += 1;
                 last = Some(decoder.relative_key(&kv.key));
-                if tree.len() == plan.limit {
+                // Without selectors, what does not decode counts, too.
+                whole = tree.len() == plan.limit || plan.filter.is_empty() && decoded == plan.limit;
+                if whole {
                     break;
                 }
-            }
-            let list = |tree| ObjectsAtRevision {
-                tree,
-                revision: options.revision,
-            };
-            match last {
-                Some(last) if remaining > 0 => {
-                    if tree.len() == plan.limit || plan.filter.is_empty() {
-                        let last = last.to_vec();
-                        return Ok(StorageRead {
-                            list: list(tree),
-                            remainder: Some(Remainder {
-                                remaining: Some(remaining),
-                                last,
-                            }),
-                            fetched,
-                            admitted: None,
-                        });
-                    }
-                    options.continue_key = [&self.prefix[..], last, b"\0"].concat().into();
-                    options.limit = options.limit.saturating_mul(2).min(PAGE.max(options.limit));
-                }
-                _ => {
-                    return Ok(StorageRead {
-                        list: list(tree),
-                        remainder: None,
-                        fetched,
-                        admitted: None,
-                    });
+                if decoded % DECODED_PER_TURN == 0 {
+                    tokio::task::yield_now().await;
                 }
             }
+            let last = last.filter(|_| remaining > 0);
+            if let (false, Some(last)) = (whole, last) {
+                options.continue_key = [&self.prefix[..], last, b"\0"].concat().into();
+                options.limit = options.limit.saturating_mul(2).min(PAGE);
+                if plan.filter.is_empty() {
+                    options.limit = options.limit.min((plan.limit - decoded) as i64);
+                }
+                let next = options.limit as u64 * bytes.div_ceil(fetched);
+                room.resize(bytes + next, &self.admission).await?;
+                continue;
+            }
+            return Ok(StorageRead {
+                list: ObjectsAtRevision {
+                    tree,
+                    revision: options.revision,
+                },
+                remainder: last.map(|last| Remainder {
+                    remaining: Some(remaining),
+                    last: last.to_vec(),
+                }),
+                fetched,
+                admitted: room.admitted,
+            });
         }
     }
 }
