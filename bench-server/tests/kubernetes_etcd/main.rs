@@ -75,3 +75,27 @@ async fn etcd() {
     }
     run_all(|| over(Peer::Etcd)).await;
 }
+
+/// A member that does not answer costs no other one its features.
+#[tokio::test]
+async fn features_of_a_cluster_with_a_member_down() {
+    let server = Server::start(Peer::Bench, &[]).expect("our server starts");
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let down = closed.local_addr().expect("its address");
+    // Accepts nothing: connections stay in its queue, as those to a member that hangs.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let hanging = silent.local_addr().expect("its address");
+    drop(closed);
+    let mut config = ClientConfig::new(&server.url).expect("a URL");
+    for member in [down, hanging] {
+        let member = ClientConfig::new(&format!("http://{member}")).expect("a URL");
+        config.endpoints.extend(member.endpoints);
+    }
+    let client = Client::connect(config).await.expect("one member answers");
+    let storage = KubernetesClient::new(client);
+    let features = storage.features().await.expect("one member answers");
+    assert!(features.version.starts_with("3.7."), "{}", features.version);
+    assert!(features.request_progress);
+    drop(server);
+    assert!(storage.features().await.is_err(), "nobody answers");
+}

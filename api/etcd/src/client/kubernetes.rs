@@ -6,11 +6,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::future::join_all;
 use futures::stream::{self, BoxStream, StreamExt};
 use tokio::sync::Mutex;
+use tokio::time::timeout;
 use tonic::Code;
 
 use super::Client;
@@ -25,6 +28,9 @@ use crate::kubernetes::{
 use crate::proto::etcdserverpb::{
     CompactionRequest, LeaseGrantRequest, RangeRequest, RangeResponse, StatusRequest, TxnRequest,
 };
+
+/// How long a member may take to say which features it has.
+const MEMBER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The key by which kube-apiservers coordinate compaction; its value is the last compacted
 /// revision.
@@ -243,22 +249,35 @@ impl KubernetesEtcd for KubernetesClient {
         Ok(before.max(agreed))
     }
 
+    /// Asks all members at once. Those that do not answer serve nothing, either, and are left out
+    /// unless none does.
     async fn features(&self) -> Result<Features, Error> {
-        let mut lowest: Option<(Version, String)> = None;
-        let mut request_progress = true;
-        for endpoint in &self.shared.client.config().endpoints {
-            let mut maintenance = self.shared.client.maintenance_of(endpoint)?;
-            let text = maintenance
-                .status(StatusRequest {})
-                .await?
-                .into_inner()
-                .version;
-            let version = Version::parse(&text).unwrap_or_default();
-            request_progress &= version.has_safe_progress();
-            if lowest.as_ref().is_none_or(|(least, _)| version < *least) {
-                lowest = Some((version, text));
+        let client = &self.shared.client;
+        let endpoints = client.config().endpoints.iter();
+        let asked = endpoints.map(|endpoint| async move {
+            let mut maintenance = client.maintenance_of(endpoint)?;
+            let status = timeout(MEMBER_TIMEOUT, maintenance.status(StatusRequest {})).await;
+            let status = status.map_err(|_| Error::Unreachable {
+                endpoint: endpoint.to_string(),
+                reason: format!("no answer within {} s", MEMBER_TIMEOUT.as_secs()),
+            })??;
+            let text = status.into_inner().version;
+            Ok::<_, Error>((Version::parse(&text).unwrap_or_default(), text))
+        });
+        let (mut versions, mut failure) = (Vec::new(), None);
+        for answer in join_all(asked).await {
+            match answer {
+                Ok(version) => versions.push(version),
+                Err(error) => failure = Some(error),
             }
         }
+        if let (true, Some(failure)) = (versions.is_empty(), failure) {
+            return Err(failure);
+        }
+        let request_progress = versions
+            .iter()
+            .all(|(version, _)| version.has_safe_progress());
+        let lowest = versions.into_iter().min_by(|(a, _), (b, _)| a.cmp(b));
         Ok(Features {
             version: lowest.map(|(_, text)| text).unwrap_or_default(),
             request_progress,

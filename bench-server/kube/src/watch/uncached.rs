@@ -35,7 +35,7 @@ pub(crate) struct StorageWatcher {
 
 impl std::fmt::Debug for StorageWatcher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Direct({})", self.resource.name)
+        write!(f, "StorageWatcher({})", self.resource.name)
     }
 }
 
@@ -107,11 +107,11 @@ impl StorageWatcher {
             start_revision: revision.saturating_add(1),
             prev_kv: true,
             progress_notify: true,
-            stream_key: format!("direct/{}", STREAMS.fetch_add(1, Ordering::Relaxed)),
+            stream_key: format!("uncached/{}", STREAMS.fetch_add(1, Ordering::Relaxed)),
             ..WatchOptions::default()
         };
         let mut watch = self.backend.watch(&prefix, options).await?;
-        let mut reached = 0;
+        let mut reached = revision;
         while let Some(item) = watch.next().await {
             let revision = match item? {
                 WatchItem::Revision { revision, events } => {
