@@ -12,8 +12,11 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const KEYS: u64 = 3_000;
 const OVERWRITES: u64 = 100_000;
-/// What the allocator may keep for itself.
-const SLACK_BYTES: u64 = 2_000_000;
+/// What 100,000 events may take beside keys and values: a quarter more than was measured, bytes.
+const HISTORY_BYTES: u64 = 46_000_000;
+/// What may be left after a compaction beside keys and values, which have a quarter for the
+/// allocator's size classes: measured were 2.8 MB.
+const SLACK_BYTES: u64 = 3_500_000;
 
 fn allocated() -> u64 {
     epoch::advance().expect("jemalloc is this program's allocator");
@@ -44,7 +47,7 @@ fn memory_is_bounded_at_rest_by_history_and_given_back_by_a_compaction() {
     store.compact(store.revision()).expect("a new revision");
     let at_rest = allocated() - empty;
     assert!(
-        at_rest * 100 <= stored * 115,
+        at_rest * 100 <= stored * 102,
         "{stored} bytes of pods take {at_rest} at rest"
     );
 
@@ -58,7 +61,7 @@ fn memory_is_bounded_at_rest_by_history_and_given_back_by_a_compaction() {
         }
     }
     let history = allocated() - empty;
-    let most = at_rest + overwritten + 110_000_000;
+    let most = at_rest + overwritten + HISTORY_BYTES;
     assert!(
         history <= most,
         "{history} bytes with history, {most} at most"
@@ -68,7 +71,7 @@ fn memory_is_bounded_at_rest_by_history_and_given_back_by_a_compaction() {
     let after = allocated() - empty;
     let current = KEYS * overwritten / OVERWRITES;
     assert!(
-        after <= current * 2 + SLACK_BYTES,
+        after <= current * 5 / 4 + SLACK_BYTES,
         "{after} bytes are left after compaction for {current} that are stored"
     );
 }

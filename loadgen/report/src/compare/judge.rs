@@ -168,7 +168,11 @@ impl<'a> Judge<'a> {
                     self.case((base, old), (new, found));
                 }
                 None if old.starts.is_empty() => {
-                    self.notes_once([format!("{} is only in the base", old.label())]);
+                    self.notes_once([format!(
+                        "{} is not measured in the base, and not in the new result: {}",
+                        old.label(),
+                        old.reasons()
+                    )]);
                 }
                 // Under another name, or not asked for: that says nothing of the target.
                 None => self.not_comparable.push(Unjudged {
