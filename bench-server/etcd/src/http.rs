@@ -3,7 +3,6 @@
 use http::{Method, Response, StatusCode, Uri, header};
 use memory::metrics;
 use prometheus_client::registry::Registry;
-use serde_json::json;
 
 use super::frames::ResponseBody;
 use super::{Node, health_http};
@@ -23,26 +22,26 @@ pub async fn serve(
     if let Some((code, body)) = health_http::checks(&node.store, path, query) {
         return match method {
             Method::GET => text_response(code, TEXT, body),
-            _ => method_not_allowed(),
+            _ => method_not_allowed("GET"),
         };
     }
     match (&method, path) {
         (&Method::GET, "/health") => {
             let (code, body) = health_http::health(&node.store, query);
-            text_response(code, JSON, body)
+            // etcd leaves it to Go's library to guess the type of this JSON.
+            text_response(code, TEXT, body)
         }
         (&Method::GET, "/version") => {
             let version = node.version;
-            let mut body = json!({
-                "etcdserver": version.server_version(),
-                "etcdcluster": version.cluster_version(),
-            });
-            if version.has_storage_version() {
-                body["storage"] = version.cluster_version().into();
-            }
-            text_response(StatusCode::OK, JSON, body.to_string())
+            let (server, cluster) = (version.server_version(), version.cluster_version());
+            let storage = match version.has_storage_version() {
+                true => format!(r#","storage":"{cluster}""#),
+                false => String::new(),
+            };
+            let body = format!(r#"{{"etcdserver":"{server}","etcdcluster":"{cluster}"{storage}}}"#);
+            text_response(StatusCode::OK, JSON, body)
         }
-        (&Method::GET, "/metrics") => text_response(
+        (_, "/metrics") => text_response(
             StatusCode::OK,
             metrics::CONTENT_TYPE,
             metrics::encode(registry),
@@ -51,8 +50,8 @@ pub async fn serve(
             metrics::settle().await;
             text_response(StatusCode::OK, TEXT, "settled\n".to_owned())
         }
-        (_, "/health" | "/version" | "/metrics") => method_not_allowed(),
-        (_, "/debug/settle") if debug => method_not_allowed(),
+        (_, "/health" | "/version") => method_not_allowed("GET"),
+        (_, "/debug/settle") if debug => method_not_allowed("POST"),
         _ => text_response(
             StatusCode::NOT_FOUND,
             TEXT,
@@ -61,9 +60,12 @@ pub async fn serve(
     }
 }
 
-fn method_not_allowed() -> Response<ResponseBody> {
+fn method_not_allowed(allowed: &'static str) -> Response<ResponseBody> {
     let body = "Method Not Allowed\n".to_owned();
-    text_response(StatusCode::METHOD_NOT_ALLOWED, TEXT, body)
+    let mut response = text_response(StatusCode::METHOD_NOT_ALLOWED, TEXT, body);
+    let allowed = http::HeaderValue::from_static(allowed);
+    response.headers_mut().insert(header::ALLOW, allowed);
+    response
 }
 
 fn text_response(

@@ -6,6 +6,7 @@
 
 pub mod auth;
 pub mod background;
+mod call_checks;
 pub mod cluster;
 pub mod data_dir;
 pub mod flags;

@@ -2,19 +2,21 @@
 //! and plain HTTP to [`super::http`].
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use etcd_api::error::Refusal;
-use http::{Request, Response, Version, header};
+use http::{Request, Response, Version};
 use hyper::body::Incoming;
 use listen::{Handler, discard};
 use prometheus_client::registry::Registry;
+use tokio::time::Instant;
+use tonic::body::Body;
 use tonic::service::Routes;
 use tonic::{Code, Status};
 use tower::Service;
 use wire::first_byte_metric::FirstByteMetric;
 use wire::grpc::{self, error_response};
 
+use super::call_checks::{self, UntilDeadline};
 use super::frames::{Frame, ResponseBody};
 use super::overload::too_many_requests;
 use super::{Node, http as plain_http, kv};
@@ -158,7 +160,7 @@ impl Handler for EtcdService {
             grpc,
             debug,
         } = self;
-        let began = Instant::now();
+        let began = std::time::Instant::now();
         async move {
             let Shared {
                 node,
@@ -171,15 +173,25 @@ impl Handler for EtcdService {
                 discard(body).await;
                 return plain_http::serve(node, registry, debug, head.method, head.uri).await;
             }
-            match dispatch(node, &request) {
-                Ok(Call::Kv(method)) => {
-                    let mut response = kv::serve(node, method, request.into_body()).await;
-                    let timed = || first_writes.start_timer(began);
-                    response.body_mut().time_first_write(timed);
-                    response
+            let deadline = match call_checks::deadline(&request) {
+                Ok(deadline) => deadline,
+                Err(rejection) => return *rejection,
+            };
+            let call = async {
+                match dispatch(node, &request) {
+                    Ok(Call::Kv(method)) => {
+                        let mut response = kv::serve(node, method, request.into_body()).await;
+                        let timed = || first_writes.start_timer(began);
+                        response.body_mut().time_first_write(timed);
+                        response
+                    }
+                    Ok(Call::Routed) => routed(routes.clone(), request, deadline).await,
+                    Err(status) => error_response(&status),
                 }
-                Ok(Call::Routed) => routed(routes.clone(), request).await,
-                Err(status) => error_response(&status),
+            };
+            match deadline {
+                Some(deadline) => call_checks::within(deadline, call).await,
+                None => call.await,
             }
         }
     }
@@ -193,11 +205,7 @@ enum Call {
 }
 
 fn is_grpc<B>(request: &Request<B>) -> bool {
-    request.version() == Version::HTTP_2
-        && request
-            .headers()
-            .get(header::CONTENT_TYPE)
-            .is_some_and(|v| v.as_bytes().starts_with(b"application/grpc"))
+    request.version() == Version::HTTP_2 && call_checks::claims_grpc(request.headers())
 }
 
 /// Returns the handler of a call; unknown ones get grpc-go's errors.
@@ -207,7 +215,11 @@ fn dispatch<B>(node: &Node, request: &Request<B>) -> Result<Call, Status> {
     {
         return Err(Refusal::InvalidClientApiVersion.into());
     }
-    let path = request.uri().path();
+    // A method's name has no query: this is part of it, as in grpc-go.
+    let path = request
+        .uri()
+        .path_and_query()
+        .map_or("", |path| path.as_str());
     let (service, method) = path
         .strip_prefix('/')
         .and_then(|p| p.rsplit_once('/'))
@@ -227,7 +239,11 @@ fn dispatch<B>(node: &Node, request: &Request<B>) -> Result<Call, Status> {
     }
 }
 
-async fn routed(mut routes: Routes, request: Request<Incoming>) -> Response<ResponseBody> {
+async fn routed(
+    mut routes: Routes,
+    request: Request<Incoming>,
+    deadline: Option<Instant>,
+) -> Response<ResponseBody> {
     let response = match routes.call(request).await {
         Ok(response) => response,
         Err(never) => match never {},
@@ -237,6 +253,11 @@ async fn routed(mut routes: Routes, request: Request<Incoming>) -> Response<Resp
         Some(status) if status.code() == Code::OutOfRange => {
             error_response(&grpc::into_grpc_go_status(status))
         }
-        _ => response.map(ResponseBody::tonic),
+        _ => response.map(|body| {
+            ResponseBody::tonic(match deadline {
+                Some(deadline) => Body::new(UntilDeadline::new(body, deadline)),
+                None => body,
+            })
+        }),
     }
 }

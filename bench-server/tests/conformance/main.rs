@@ -31,6 +31,7 @@ mod older;
 mod peer;
 mod range;
 mod range_stream;
+mod raw_requests;
 mod request;
 mod rng;
 mod tls;
@@ -71,6 +72,7 @@ fn main() -> ExitCode {
         lease::cases(),
         maintenance::cases(),
         errors::cases(),
+        raw_requests::cases(),
         older::cases(),
         tls::cases(),
         etcdctl::cases(),

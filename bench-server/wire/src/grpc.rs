@@ -83,10 +83,16 @@ fn message_bytes(bytes: &[u8], limit_bytes: usize) -> Result<Option<usize>, Stat
     let Some((prefix, _)) = bytes.split_first_chunk::<PREFIX_BYTES>() else {
         return Ok(None);
     };
-    if prefix[0] != 0 {
-        return Err(Status::unimplemented(
-            "compressed requests are not accepted",
-        ));
+    match prefix[0] {
+        0 => {}
+        1 => {
+            let text = "compressed requests are not accepted";
+            return Err(Status::unimplemented(text));
+        }
+        format => {
+            let text = format!("grpc: received unexpected payload format {format}");
+            return Err(Status::internal(text));
+        }
     }
     let len = u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]) as usize;
     match len > limit_bytes {
@@ -219,6 +225,7 @@ mod tests {
                 "prefix says 4 bytes, body holds 3",
             ),
             (framed(1, 3, b"abc"), Code::Unimplemented, "compressed"),
+            (framed(2, 3, b"abc"), Code::Internal, "payload format 2"),
             (
                 framed(0, 11, &[0; 11]),
                 Code::ResourceExhausted,
