@@ -19,8 +19,9 @@ use super::raw_list::{ListRpc, RawConnection, RawList};
 use super::watch::WatchStreams;
 use crate::error::Error;
 use crate::kubernetes::{
-    COMPACT_REV_KEY, DeleteOptions, Features, GetOptions, GetResponse, KubernetesEtcd, ListBatch, ListOptions,
-    ListResponse, OptimisticResponse, PutOptions, Watch, WatchError, WatchOptions, requests,
+    COMPACT_REV_KEY, DeleteOptions, Features, GetOptions, GetResponse, KubernetesEtcd, ListBatch,
+    ListOptions, ListResponse, OptimisticResponse, PutOptions, Watch, WatchError, WatchOptions,
+    requests,
 };
 use crate::proto::etcdserverpb::{
     CompactionRequest, LeaseGrantRequest, RangeRequest, RangeResponse, StatusRequest, TxnRequest,
