@@ -15,6 +15,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use etcd_api::client::Client;
@@ -70,6 +72,8 @@ const GENERATORS: u32 = 4;
 /// Times until the beginning that are tried: everything before it must be done by then, on whatever
 /// machine this is.
 const BEGINNINGS: [u64; 3] = [8, 30, 90];
+/// How long generators of an interrupted run may take to end: none of them waits for its load.
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
 /// Returns a folder with the scenario.
 fn folder() -> tempfile::TempDir {
@@ -96,6 +100,22 @@ fn ended(output: &Output) -> End {
         text(&output.stdout),
         text(&output.stderr),
     )
+}
+
+/// Waits for a process that is about to end. One that goes on is killed, and has no exit code.
+fn ended_soon(child: Child) -> End {
+    let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
+    let (running, is_running) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            if is_running.recv_timeout(ENDS_WITHIN) == Err(RecvTimeoutError::Timeout) {
+                nix::sys::signal::kill(pid, nix::sys::signal::SIGKILL).ok();
+            }
+        });
+        let output = child.wait_with_output();
+        drop(running);
+        ended(&output.expect("it ends"))
+    })
 }
 
 fn run_to_end(folder: &Path, args: &[&str]) -> End {

@@ -282,21 +282,30 @@ fn wrong_lists_of_custom_resources_are_found() {
     }
 }
 
-/// Protobuf only where every column can have it: columns differ in the server alone.
+/// Protobuf and watches only where every column can have them, whichever comes first: columns differ
+/// in the server alone.
 #[test]
 fn a_column_without_protobuf_makes_all_columns_json() {
     let (fake, tier) = (FakeApi::start(Fault::None), tier());
-    let second = format!("kube:{}", tier.url);
-    let named = ["--target", &second, "--resource", "leases"];
-    let ways = ["--strategies", "consistent"];
-    let (code, report, log) = run(SCENARIO, &fake.url(), &[&named[..], &ways].concat());
-    assert_eq!(code, Some(0), "{log}");
-    let cases = report["cases"].as_array().expect("cases");
-    assert_eq!(cases.len(), 2, "{log}");
-    for case in cases {
-        assert_eq!(case["row"], "consistent/json", "{log}");
-        assert_eq!(case["encoding"], "json", "{log}");
-        let objects = if case["target"] == second { 12 } else { 10 };
-        assert_eq!(case["verified"]["objects"], objects, "{log}");
+    let (fake, tier) = (fake.url(), tier.url.clone());
+    for [first, second] in [[&fake, &tier], [&tier, &fake]] {
+        let second = format!("kube:{second}");
+        let named = ["--target", &second, "--resource", "leases"];
+        let ways = ["--strategies", "consistent,watch-list"];
+        let (code, report, log) = run(SCENARIO, first, &[&named[..], &ways].concat());
+        assert_eq!(code, Some(0), "{log}");
+        let cases = report["cases"].as_array().expect("cases");
+        assert_eq!(cases.len(), 6, "{log}");
+        for case in cases {
+            if case["strategy"] == "watch-list" {
+                assert_not_applicable(case, "leases.v1.coordination.k8s.io cannot be watched");
+                continue;
+            }
+            assert_eq!(case["row"], "consistent/json", "{log}");
+            assert_eq!(case["encoding"], "json", "{log}");
+            let target = case["target"].as_str().expect("a target");
+            let objects = if target.contains(&*tier) { 12 } else { 10 };
+            assert_eq!(case["verified"]["objects"], objects, "{log}");
+        }
     }
 }

@@ -24,6 +24,9 @@ pub mod objects;
 pub mod text;
 pub mod watchdog;
 
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
 /// A parser and what must hold for it.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
@@ -133,6 +136,49 @@ pub const TARGETS: &[Target] = &[
         seeds: text::shard_selectors,
     },
 ];
+
+impl Target {
+    /// Returns the folder of the inputs that once broke a rule.
+    pub fn folder(&self) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("corpora")
+            .join(self.name)
+    }
+
+    /// Returns what it begins with: its seeds, and the inputs in its folder.
+    ///
+    /// # Panics
+    /// When a file there cannot be read, or there is nothing: it would try noise only.
+    pub fn corpus(&self) -> Vec<Vec<u8>> {
+        let mut corpus = (self.seeds)();
+        let files = fs::read_dir(self.folder()).into_iter().flatten();
+        let mut paths: Vec<_> = files.flatten().map(|file| file.path()).collect();
+        // The order in which a file system lists them is its own.
+        paths.sort();
+        for path in paths {
+            corpus.push(fs::read(&path).expect("a file of the corpus is readable"));
+        }
+        assert!(
+            !corpus.is_empty(),
+            "{} has neither seeds nor corpus",
+            self.name
+        );
+        corpus
+    }
+
+    /// Writes what it begins with into a folder of its name, for libFuzzer.
+    ///
+    /// # Errors
+    /// When the folder or a file cannot be written.
+    pub fn write_corpus(&self, folder: &Path) -> io::Result<()> {
+        let folder = folder.join(self.name);
+        fs::create_dir_all(&folder)?;
+        for (i, input) in self.corpus().iter().enumerate() {
+            fs::write(folder.join(format!("seed-{i}")), input)?;
+        }
+        Ok(())
+    }
+}
 
 /// Returns the target of this name.
 pub fn target(name: &str) -> Option<&'static Target> {

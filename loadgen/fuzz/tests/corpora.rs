@@ -3,14 +3,13 @@
 //! `FUZZ_MUTATIONS=N` makes N of each target (default 2,000), `FUZZ_SEED=S` other ones. A failure
 //! prints the target and writes the input into its corpus, where it stays until it is committed
 //! with what mends it. So does an input that takes longer than ten seconds, which ends the process.
-//! `FUZZ_WRITE_SEEDS=FOLDER` also writes what each target begins with.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use fuzz_targets::mutation::{self, Mutations};
 use fuzz_targets::watchdog::{self, Watchdog};
-use fuzz_targets::{TARGETS, Target};
+use fuzz_targets::{TARGETS, Target, target};
 
 /// Largest input that is tried, bytes.
 const LARGEST: usize = 64 * 1024;
@@ -20,56 +19,20 @@ fn every_target_holds_on_its_corpus_and_its_mutations() {
     let mutations = mutation::count();
     let seed = mutation::seed();
     let watchdog = Watchdog::start(watchdog::LIMIT, |name, input| {
-        let file = keep(name, input).display().to_string();
+        let target = target(name).expect("it is one of them");
+        let file = keep(target, input).display().to_string();
         let seconds = watchdog::LIMIT.as_secs();
         eprintln!("{name}: still running after {seconds} s on the input in {file}");
         std::process::exit(1);
     });
     let mut failed = Vec::new();
     for target in TARGETS {
-        let corpus = corpus(target);
-        write_seeds(target, &corpus);
+        let corpus = target.corpus();
         if let Err(input) = try_target(target, &corpus, (mutations, seed), &watchdog) {
             failed.push(format!("{}: {}", target.name, input.display()));
         }
     }
     assert!(failed.is_empty(), "broken by the inputs in {failed:#?}");
-}
-
-/// Returns what the target begins with; a target without anything would try noise only.
-fn corpus(target: &Target) -> Vec<Vec<u8>> {
-    let mut corpus = (target.seeds)();
-    let files = std::fs::read_dir(folder(target.name)).into_iter().flatten();
-    let mut paths: Vec<_> = files.flatten().map(|file| file.path()).collect();
-    // The order in which a file system lists them is its own.
-    paths.sort();
-    for path in paths {
-        corpus.push(std::fs::read(&path).expect("a file of the corpus is readable"));
-    }
-    assert!(
-        !corpus.is_empty(),
-        "{} has neither seeds nor corpus",
-        target.name
-    );
-    corpus
-}
-
-/// Writes what a target begins with into a folder of its name in `FUZZ_WRITE_SEEDS`, for libFuzzer.
-fn write_seeds(target: &Target, corpus: &[Vec<u8>]) {
-    let Some(folder) = std::env::var_os("FUZZ_WRITE_SEEDS") else {
-        return;
-    };
-    let folder = Path::new(&folder).join(target.name);
-    std::fs::create_dir_all(&folder).expect("the folder for seeds can be made");
-    for (i, input) in corpus.iter().enumerate() {
-        std::fs::write(folder.join(format!("seed-{i}")), input).expect("a seed can be written");
-    }
-}
-
-fn folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("corpora")
-        .join(name)
 }
 
 /// Runs a target on everything; the error is the file with the input that broke it.
@@ -93,16 +56,16 @@ fn try_target(
 fn try_input(target: &Target, input: &[u8], watchdog: &Watchdog) -> Result<(), PathBuf> {
     match catch_unwind(AssertUnwindSafe(|| watchdog.run(target, input))) {
         Ok(()) => Ok(()),
-        Err(_) => Err(keep(target.name, input)),
+        Err(_) => Err(keep(target, input)),
     }
 }
 
 /// Writes an input into its target's corpus; returns the file.
-fn keep(target: &str, input: &[u8]) -> PathBuf {
+fn keep(target: &Target, input: &[u8]) -> PathBuf {
     let name = input.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
-    let folder = folder(target);
+    let folder = target.folder();
     let file = folder.join(format!("{name:016x}"));
     std::fs::create_dir_all(&folder)
         .and_then(|()| std::fs::write(&file, input))

@@ -12,13 +12,15 @@ const SETTLE_WITHIN: Duration = Duration::from_secs(10);
 const SETTLE_STEP: Duration = Duration::from_secs(1);
 const SETTLED_BYTES: u64 = 4 << 20;
 
-/// Asks a server at `metrics_url` to give back what it does not use; waits where it cannot be
-/// asked.
+/// Asks a server to give back what it does not use; waits where it cannot be asked.
 ///
 /// # Errors
 /// When the process has ended.
-pub async fn settle(process: &Process, metrics_url: Option<&str>) -> Result<(), ProcessError> {
-    if let Some(Ok(mut client)) = metrics_url.map(MetricsClient::new)
+pub async fn settle(
+    process: &Process,
+    client: Option<&mut MetricsClient>,
+) -> Result<(), ProcessError> {
+    if let Some(client) = client
         && client.text(Method::POST, "/debug/settle").await.is_ok()
     {
         return Ok(());

@@ -9,7 +9,7 @@ use crate::result::quantiles::Quantiles;
 /// What values are counted at that are above it: an hour.
 const HIGHEST_NS: u64 = 3_600_000_000_000;
 /// Significant decimal digits that a value keeps.
-const DIGITS: u8 = 3;
+pub(crate) const DIGITS: u8 = 3;
 const NS_PER_MS: f64 = 1e6;
 
 /// The latencies of a case, or of a part of it, in nanoseconds.

@@ -25,9 +25,9 @@ fn first_interrupted(folder: &Path, seconds: u64) -> (Served, [End; 2]) {
     };
     let children = ["0/2", "1/2"].map(start);
     // By then it has begun, or never will.
-    std::thread::sleep(Duration::from_secs(seconds + 2));
+    thread::sleep(Duration::from_secs(seconds + 2));
     interrupt(&children[0]);
-    let ends = children.map(|child| ended(&child.wait_with_output().expect("it ends")));
+    let ends = children.map(ended_soon);
     (server, ends)
 }
 

@@ -236,9 +236,9 @@ fn an_interrupted_first_generator_ends_the_others_on_a_kubernetes_api() {
             start(folder.path(), &server.url, &more)
         });
         // By then it has begun, or never will.
-        std::thread::sleep(Duration::from_secs(seconds + 2));
+        thread::sleep(Duration::from_secs(seconds + 2));
         interrupt(&children[0]);
-        let ends = children.map(end);
+        let ends = children.map(ended_soon);
         assert_nothing_left(&server, &ends);
         let [(first, _, first_log), (other, _, other_log)] = &ends;
         if was_late(first_log) || was_late(other_log) {

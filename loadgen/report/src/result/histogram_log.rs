@@ -11,7 +11,12 @@ use hdrhistogram::serialization::interval_log::{
 };
 use hdrhistogram::serialization::{Deserializer, V2Serializer};
 
-use crate::latency::Latencies;
+use crate::latency::{DIGITS, Latencies};
+
+/// How a histogram begins that is not compressed (V2).
+const PLAIN: u32 = 0x1c84_9313;
+/// Bytes before the counts of a histogram.
+const HEADER_BYTES: usize = 40;
 
 /// One line of the log: a histogram, what it is of, and when it was filled.
 #[derive(Debug, Clone)]
@@ -113,6 +118,7 @@ pub fn read_log(log: &[u8]) -> Result<Vec<TaggedHistogram>, LogError> {
         let bytes = STANDARD
             .decode(interval.encoded_histogram())
             .map_err(|error| damaged(error.to_string()))?;
+        check_size(&bytes).map_err(damaged)?;
         let histogram = Deserializer::new()
             .deserialize(&mut bytes.as_slice())
             .map_err(|error| damaged(error.to_string()))?;
@@ -130,8 +136,30 @@ pub fn read_log(log: &[u8]) -> Result<Vec<TaggedHistogram>, LogError> {
     Ok(histograms)
 }
 
+/// Checks that a histogram is one of those that are written: as long as it says, and no finer. The
+/// decoder takes memory for what a histogram says of itself, up to 4 GiB.
+fn check_size(bytes: &[u8]) -> Result<(), String> {
+    let word = |at: usize| {
+        let word = bytes.get(at..)?.first_chunk()?;
+        Some(u32::from_be_bytes(*word))
+    };
+    if word(0) != Some(PLAIN) {
+        return Err("it is no uncompressed histogram of version 2".to_owned());
+    }
+    let (says, has) = (word(4), bytes.len().checked_sub(HEADER_BYTES));
+    if says.map(|bytes| bytes as usize) != has {
+        return Err("it is not as long as it says".to_owned());
+    }
+    if word(12) > Some(DIGITS.into()) {
+        return Err(format!("it has more than {DIGITS} significant digits"));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
+    use hdrhistogram::serialization::Serializer as _;
+
     use super::*;
 
     #[test]
@@ -165,6 +193,32 @@ mod tests {
             read[0].histogram.quantiles_ms(),
             entry.histogram.quantiles_ms()
         );
+    }
+
+    #[test]
+    fn a_histogram_takes_no_more_memory_than_it_has_bytes() {
+        let histogram: Latencies = [Duration::from_millis(3)].into_iter().collect();
+        let mut bytes = Vec::new();
+        V2Serializer::new()
+            .serialize(histogram.histogram_ns(), &mut bytes)
+            .expect("a vector takes everything");
+        let read = |bytes: &[u8]| {
+            let line = format!("Tag=latency/a,0.1,1.0,2.0,{}\n", STANDARD.encode(bytes));
+            read_log(line.as_bytes()).map_err(|error| error.to_string())
+        };
+        read(&bytes).expect("as it was written");
+        for (at, byte, says) in [
+            (4, 0xf0, "not as long as it says"),
+            (15, 5, "more than 3 significant digits"),
+            (3, 0x14, "no uncompressed histogram"),
+        ] {
+            let mut changed = bytes.clone();
+            changed[at] = byte;
+            let refused = read(&changed).expect_err(says);
+            assert!(refused.contains(says), "{refused}");
+        }
+        let refused = read(&bytes[..20]).expect_err("it is cut");
+        assert!(refused.contains("not as long"), "{refused}");
     }
 
     #[test]

@@ -14,8 +14,9 @@ use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
 use etcd_api::error::{Error as EtcdError, Refusal};
 use etcd_api::keys::prefix_end;
+use etcd_api::kubernetes::COMPACT_REV_KEY;
 use etcd_api::proto::etcdserverpb::{
-    CompactionRequest, DeleteRangeRequest, LeaseLeasesRequest, RangeRequest,
+    CompactionRequest, DeleteRangeRequest, LeaseLeasesRequest, PutRequest, RangeRequest,
 };
 use load::driver::closed::Verifier;
 use load::endpoint::Reach;
@@ -117,7 +118,9 @@ impl CaseRun<'_> {
         let mut etcd = Reading::new();
         if let Some(config) = &running.etcd {
             let created = created_root(&verifier.root);
-            let taken = self.unless_stopped(take_back(config, &created)).await?;
+            let has_tier = running.processes().iter().any(|child| child.name() == KUBE);
+            let taken = take_back(config, &created, has_tier);
+            let taken = self.unless_stopped(taken).await?;
             let [keys, leases] = taken.map_err(|e| Early::Failed(format!("after a round: {e}")))?;
             let name = || running.processes().first().map(|it| it.name().to_owned());
             let name = name().unwrap_or_default();
@@ -131,9 +134,11 @@ impl CaseRun<'_> {
             for child in running.processes() {
                 let process = Process::new(child.pid())?;
                 let url = running.metrics_url(child.name());
-                self.unless_stopped(settle(&process, url.as_deref()))
+                // One connection for all: each is one that the server has.
+                let mut client = url.and_then(|url| MetricsClient::new(&url).ok());
+                self.unless_stopped(settle(&process, client.as_mut()))
                     .await??;
-                let held = held(child.name(), &process, url.as_deref()).await?;
+                let held = held(child.name(), &process, client.as_mut()).await?;
                 let held = held.into_iter();
                 reading.extend(held.map(|(kind, held)| ((child.name().to_owned(), kind), held)));
             }
@@ -165,7 +170,7 @@ fn above(first: &Reading, now: &Reading) -> Vec<HeldKind> {
 fn within(above: &[HeldKind]) -> Duration {
     match above {
         [] => Duration::ZERO,
-        [HeldKind::PastSnapshots] => COMPACTED_WITHIN,
+        _ if above.contains(&HeldKind::PastSnapshots) => COMPACTED_WITHIN,
         _ => RETURNED_WITHIN,
     }
 }
@@ -181,8 +186,13 @@ fn stands_still(before: &[Reading], now: &Reading) -> bool {
 }
 
 /// Deletes what loads created below a prefix, revokes all leases and compacts; returns how many
-/// keys and leases there are then.
-async fn take_back(config: &ClientConfig, created: &str) -> Result<[u64; 2], EtcdError> {
+/// keys and leases there are then. Where a Kubernetes tier is in front, it is told of the
+/// compaction as by another apiserver that has compacted: etcd tells nobody.
+async fn take_back(
+    config: &ClientConfig,
+    created: &str,
+    has_tier: bool,
+) -> Result<[u64; 2], EtcdError> {
     let client = in_time(Client::connect(config.clone())).await?;
     let delete = DeleteRangeRequest {
         range_end: prefix_end(created.as_bytes()).into(),
@@ -198,8 +208,21 @@ async fn take_back(config: &ClientConfig, created: &str) -> Result<[u64; 2], Etc
         ..RangeRequest::default()
     };
     let counted = in_time(client.kv().range(everything)).await?.into_inner();
+    let revision = counted.header.map_or(0, |header| header.revision);
+    let mut keys = counted.count.cast_unsigned();
+    if has_tier {
+        let agreed = PutRequest {
+            key: COMPACT_REV_KEY.into(),
+            value: revision.to_string().into(),
+            prev_kv: true,
+            ..PutRequest::default()
+        };
+        let before = in_time(client.kv().put(agreed)).await?.into_inner().prev_kv;
+        // It is nobody's object.
+        keys -= u64::from(before.is_some());
+    }
     let compact = CompactionRequest {
-        revision: counted.header.map_or(0, |header| header.revision),
+        revision,
         physical: true,
     };
     match in_time(client.kv().compact(compact)).await {
@@ -208,7 +231,7 @@ async fn take_back(config: &ClientConfig, created: &str) -> Result<[u64; 2], Etc
         Err(error) => return Err(error),
     }
     let leases = in_time(leases(&client)).await?.len() as u64;
-    Ok([counted.count.cast_unsigned(), leases])
+    Ok([keys, leases])
 }
 
 async fn leases(client: &Client) -> Result<Vec<i64>, EtcdError> {
@@ -221,11 +244,11 @@ async fn leases(client: &Client) -> Result<Vec<i64>, EtcdError> {
 async fn held(
     name: &str,
     process: &Process,
-    metrics_url: Option<&str>,
+    client: Option<&mut MetricsClient>,
 ) -> Result<Vec<(HeldKind, u64)>, Early> {
-    let page = match metrics_url.map(MetricsClient::new) {
-        Some(Ok(mut client)) => client.metrics().await.unwrap_or_default(),
-        _ => MetricsText::default(),
+    let page = match client {
+        Some(client) => client.metrics().await.unwrap_or_default(),
+        None => MetricsText::default(),
     };
     let handles = process.handles()?;
     let mut held = vec![

@@ -126,12 +126,13 @@ impl Meter {
         };
         let mut figures = ServerFigures::default();
         for server in &mut servers {
-            settle(&server.process, server.metrics_url.as_deref()).await?;
+            let mut client = client_of(server.metrics_url.as_deref());
+            settle(&server.process, client.as_mut()).await?;
             let idle = server.process.memory()?;
             server.figures.rss_idle = idle.rss;
             server.figures.rss_anon_idle = idle.anon;
             server.figures.rss_file_idle = idle.file;
-            let page = page(server.metrics_url.as_deref()).await;
+            let page = page(client.as_mut()).await;
             let fill = page.as_ref().and_then(|page| page.sum(CACHE_FILL));
             server.figures.cache_fill_s = fill.filter(|&seconds| seconds > 0.0);
             server.figures.allocated_idle = page.and_then(|page| page.allocated());
@@ -272,7 +273,7 @@ impl Meter {
     pub(super) async fn begin(&mut self) -> Result<(), ProcessError> {
         let mut watched = self.watched().await?;
         for server in &mut self.servers {
-            let page = page(server.metrics_url.as_deref()).await;
+            let page = page(client_of(server.metrics_url.as_deref()).as_mut()).await;
             server.counters_before = page.map(|page| page.totals()).unwrap_or_default();
             server.cpu_before = server.process.cpu()?;
         }
@@ -375,7 +376,8 @@ impl Meter {
             return (None, client, series);
         }
         for server in &self.servers {
-            if let Some(page) = page(server.metrics_url.as_deref()).await {
+            let mut client = client_of(server.metrics_url.as_deref());
+            if let Some(page) = page(client.as_mut()).await {
                 let grown = grown(&server.counters_before, page.totals());
                 self.figures.counters.extend(grown);
             }
@@ -389,12 +391,11 @@ impl Meter {
 
     /// What the Kubernetes tier keeps when it has settled again.
     async fn note_afters(&mut self) {
-        for server in &mut self.servers {
+        let servers = self.servers.iter_mut();
+        for server in servers.filter(|server| server.name == "kube") {
+            let mut client = client_of(server.metrics_url.as_deref());
             // A process that has ended is noticed elsewhere.
-            if server.name == "kube"
-                && settle(&server.process, server.metrics_url.as_deref())
-                    .await
-                    .is_ok()
+            if settle(&server.process, client.as_mut()).await.is_ok()
                 && let Ok(memory) = server.process.memory()
             {
                 server.figures.rss_after = Some(memory.rss);
@@ -466,6 +467,10 @@ fn cpu_of(servers: &[Metered]) -> Option<Duration> {
     sum.filter(|_| !servers.is_empty())
 }
 
-async fn page(url: Option<&str>) -> Option<MetricsText> {
-    MetricsClient::new(url?).ok()?.metrics().await.ok()
+fn client_of(url: Option<&str>) -> Option<MetricsClient> {
+    MetricsClient::new(url?).ok()
+}
+
+async fn page(client: Option<&mut MetricsClient>) -> Option<MetricsText> {
+    client?.metrics().await.ok()
 }
