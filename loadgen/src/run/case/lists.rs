@@ -18,7 +18,7 @@ use super::meter::Meter;
 use super::programs::Programs;
 use super::{CaseRun, Early, Measured};
 use crate::live::LiveLoad;
-use crate::progress::Counted;
+use crate::progress::{Counted, Phase};
 use crate::run::foreign::Precautions;
 use crate::servers::running::Running;
 use crate::to_result;
@@ -93,8 +93,8 @@ impl CaseRun<'_> {
         own.unwrap_or(self.scenario.repeats)
     }
 
-    /// Lists in rounds, every object checked. Answers whether they have times: that of clients
-    /// which listed nothing says nothing, and would be the foot of every chart of times.
+    /// Lists in rounds, every object checked. Returns whether the clients recorded latencies: idle
+    /// clients record none, and zeros of theirs would be the lowest points of every chart.
     async fn rounds(
         &self,
         clients: &Clients,
@@ -105,79 +105,16 @@ impl CaseRun<'_> {
         let total = u64::from(self.repeats()) * u64::from(self.clients());
         let title = format!("{}/{}: listing", self.target.name, self.spec.name());
         let phase = self.progress.phase(&title, total, Counted::Lists);
-        let list = async || {
-            let mut longest = Duration::ZERO;
-            self.rest().await?;
-            let round = self.unless_stopped(clients.round(Job::List)).await?;
-            self.bears(&round);
-            for done in round {
-                longest = longest.max(done.latency);
-                done.result?;
-            }
-            for done in self.check_round(clients).await? {
-                done.result?;
-            }
-            Ok(longest)
-        };
+        let list = async || self.unmeasured_round(clients).await;
         self.warm_up(meter, measured, list).await?;
         if let Some(time) = self.lists_last(&measured.case) {
             meter.expect(time);
         }
         meter.begin().await?;
-        let strategy = self.spec.strategy_text();
-        let live = self.live(&strategy, &strategy);
         let mut lists = Lists::new();
-        let mut early = Ok(());
-        let mut due = tokio::time::Instant::now();
-        for _ in 0..self.repeats() {
-            if let Some(every) = self.spec.every {
-                if let Err(stopped) = self.unless_stopped(tokio::time::sleep_until(due)).await {
-                    early = Err(stopped);
-                    break;
-                }
-                due += every;
-            }
-            if let Err(stopped) = self.rest().await {
-                early = Err(stopped);
-                break;
-            }
-            meter.begin_round();
-            let errors = lists.errors;
-            let goes_on = match self.unless_stopped(clients.round(Job::List)).await {
-                Ok(done) => {
-                    if let Some(reason) = not_selectable(&done) {
-                        early = Err(Early::NotApplicable(reason));
-                        break;
-                    }
-                    count(&live, &done);
-                    let bears = self.bears(&done);
-                    lists.take(done);
-                    bears
-                }
-                Err(stopped) => {
-                    early = Err(stopped);
-                    break;
-                }
-            };
-            meter.end_of_round(lists.errors == errors).await;
-            if !goes_on {
-                break;
-            }
-            if lists.errors == errors {
-                let begun = Instant::now();
-                match self.check_round(clients).await {
-                    Ok(done) => lists.take_checks(done, begun.elapsed()),
-                    Err(stopped) => {
-                        early = Err(stopped);
-                        break;
-                    }
-                }
-            }
-            phase.advance(u64::from(self.clients()));
-            if running.death().await.is_some() {
-                break;
-            }
-        }
+        let listed = self
+            .measured_rounds(clients, meter, running, &phase, &mut lists)
+            .await;
         let span = self.since(lists.begun);
         let in_flight = lists.bytes_of_one() * u64::from(self.clients());
         meter.end(in_flight, lists.requests, measured).await;
@@ -192,7 +129,7 @@ impl CaseRun<'_> {
         if is_timed {
             measured.keep("latency", span, lists.latency.clone());
         }
-        early?;
+        listed?;
         if let Some(reason) = self.too_slow(&lists)
             && running.death().await.is_none()
         {
@@ -208,6 +145,71 @@ impl CaseRun<'_> {
         }
         phase.done(&format!("{} lists", lists.requests));
         Ok(is_timed)
+    }
+
+    /// One round before the measured phase. Returns the time of its longest list.
+    async fn unmeasured_round(&self, clients: &Clients) -> Result<Duration, Early> {
+        let mut longest = Duration::ZERO;
+        self.rest().await?;
+        let round = self.unless_stopped(clients.round(Job::List)).await?;
+        self.bears(&round);
+        for done in round {
+            longest = longest.max(done.latency);
+            done.result?;
+        }
+        for done in self.check_round(clients).await? {
+            done.result?;
+        }
+        Ok(longest)
+    }
+
+    /// The rounds of the measured phase, into `lists`: as many as are wanted, or until the server
+    /// has died or does not bear more.
+    ///
+    /// # Errors
+    /// What ends the phase earlier. That lists have failed is in `lists` alone.
+    async fn measured_rounds(
+        &self,
+        clients: &Clients,
+        meter: &mut Meter,
+        running: &mut Running,
+        phase: &Phase,
+        lists: &mut Lists,
+    ) -> Result<(), Early> {
+        let strategy = self.spec.strategy_text();
+        let live = self.live(&strategy, &strategy);
+        let mut due = tokio::time::Instant::now();
+        for _ in 0..self.repeats() {
+            if let Some(every) = self.spec.every {
+                self.unless_stopped(tokio::time::sleep_until(due)).await?;
+                due += every;
+            }
+            self.rest().await?;
+            meter.begin_round();
+            let errors = lists.errors;
+            let done = self.unless_stopped(clients.round(Job::List)).await?;
+            if let Some(reason) = not_selectable(&done) {
+                return Err(Early::NotApplicable(reason));
+            }
+            count(&live, &done);
+            let goes_on = self.bears(&done);
+            lists.take(done);
+            let is_whole = lists.errors == errors;
+            meter.end_of_round(is_whole).await;
+            if !goes_on {
+                break;
+            }
+            if is_whole {
+                let begun = Instant::now();
+                let checks = self.check_round(clients).await?;
+                lists.take_checks(checks, begun.elapsed());
+            }
+            phase.advance(u64::from(self.clients()));
+            if running.death().await.is_some() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Returns why a slow reader cannot have its list: the server gives a request so much time, and
