@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use load::driver::calls::Callers;
-use load::endpoint::Reach;
 use load::operation::kube_requests::{KubeAbout, KubeCalls, made_by};
 use tokio::time::timeout;
-use workloads::scenario::{LoadSpec, LoadsSpec, Operation};
-use workloads::{DataSet, GeneratorShard, Mix};
+use workloads::scenario::{LoadSpec, LoadsSpec};
+use workloads::{DataSet, Mix};
 
-use super::super::requests::READ_BACK_WITHIN;
-use super::super::{CaseRun, Source};
+use super::connect::{Connector, Planned};
+use crate::run::case::requests::READ_BACK_WITHIN;
+use crate::run::case::{CaseRun, Source};
 use crate::run::plan::waiting;
 use crate::seed::kube::{kind_of, objects_like};
 
@@ -21,49 +21,44 @@ const OBJECT_BYTES: u64 = 64 << 20;
 /// Objects of the data set that they are like, at most.
 const LIKE: u64 = 64;
 
-impl CaseRun<'_> {
+impl Connector<'_> {
     /// Makes a load's objects and connects its clients.
     pub(super) async fn through_api(
         &self,
         mix: &Mix,
-        spec: &LoadSpec,
-        case: &LoadsSpec,
-        data: &DataSet,
-        reach: &Reach,
-        (seed, connections, shard): (u64, u32, GeneratorShard),
+        load: &Planned<'_>,
     ) -> Result<(Callers, Arc<KubeCalls>), String> {
+        let (run, data, spec) = (self.run, self.data, load.spec);
         let fitting = OBJECT_BYTES / (data.value_len(0) as u64).max(1);
         let objects = data.len().min(OBJECTS).min(fitting.max(1));
-        let like = objects_like(data, objects.min(LIKE), |i| self.namespace_of(data, i))?;
+        let like = objects_like(data, objects.min(LIKE), |i| run.namespace_of(data, i))?;
         let about = KubeAbout {
             resource: data.prefix().trim_end_matches('/'),
             kind: kind_of(data),
             like,
             objects,
-            made: made_by(&self.plan.run_id),
-            load: self.name_of_load(case, spec),
+            made: made_by(&run.plan.run_id),
+            load: run.name_of_load(self.case, spec),
             keys: spec.keys.unwrap_or_default(),
-            seed,
+            seed: load.seed,
             values: spec.value.as_ref(),
         };
         let mut calls = KubeCalls::new(mix.clone(), about);
-        if case
-            .load
-            .iter()
-            .any(|load| load.operation == Operation::Watch)
-        {
+        if self.is_watched() {
             calls = calls.keeping_writes();
         }
-        let made = timeout(READ_BACK_WITHIN, calls.make(reach)).await;
+        let made = timeout(READ_BACK_WITHIN, calls.make(self.reach)).await;
         let made = made.map_err(|_| format!("objects were not made within {READ_BACK_WITHIN:?}"));
         made?.map_err(|error| format!("making its objects: {error}"))?;
         let calls = Arc::new(calls);
-        let waiting = waiting(self.scenario);
-        let callers = Callers::connect_kube(reach, connections, shard, Arc::clone(&calls), waiting);
-        let callers = callers.await.map_err(|error| error.to_string())?;
-        Ok((callers, calls))
+        let (connections, shard) = (load.connections(), load.share.shard);
+        let (waiting, shared) = (waiting(run.scenario), Arc::clone(&calls));
+        let callers = Callers::connect_kube(self.reach, connections, shard, shared, waiting).await;
+        Ok((callers.map_err(|error| error.to_string())?, calls))
     }
+}
 
+impl CaseRun<'_> {
     /// Returns what tells the objects of a load from those of the run's others. Generators that
     /// make a load together have one target, and may each know it by another name.
     fn name_of_load(&self, case: &LoadsSpec, load: &LoadSpec) -> String {

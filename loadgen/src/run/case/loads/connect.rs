@@ -1,0 +1,270 @@
+//! Connects the loads of a case: clients, and what their requests are about.
+
+use std::fmt::Display;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use etcd_api::client::config::ClientConfig;
+use load::arrivals::Pace;
+use load::driver::calls::Callers;
+use load::driver::closed::{Clients, Job, Verifier};
+use load::driver::deliveries::{ApiWatching, DeliveryWatchers, Watching};
+use load::endpoint::Reach;
+use load::operation::keep_alives::KeepAlives;
+use load::operation::kube_requests::made_by;
+use load::operation::leases::GrantedLeases;
+use load::operation::list::ListCase;
+use load::operation::requests::{About, Calls};
+use tokio::time::timeout;
+use workloads::scenario::{LoadSpec, LoadsSpec, Operation, Start, Streams};
+use workloads::{DataSet, Mix, Strategy, Tier};
+
+use super::{Load, Share, Worker};
+use crate::live::LiveLoad;
+use crate::run::case::requests::READ_BACK_WITHIN;
+use crate::run::case::{CaseRun, Early, Source, created_root};
+use crate::run::plan::waiting;
+
+/// Connects the loads of one case.
+pub(super) struct Connector<'c> {
+    pub(super) run: &'c CaseRun<'c>,
+    pub(super) case: &'c LoadsSpec,
+    pub(super) data: &'c Arc<DataSet>,
+    pub(super) reach: &'c Reach,
+    pub(super) verifier: &'c Verifier,
+}
+
+/// A load without clients yet.
+pub(super) struct Planned<'c> {
+    pub(super) spec: &'c LoadSpec,
+    pub(super) seed: u64,
+    pub(super) share: Share,
+    live: LiveLoad,
+}
+
+impl Planned<'_> {
+    /// Connections that its clients share, those of other generators included.
+    pub(super) fn connections(&self) -> u32 {
+        self.spec.connections.map_or(1, NonZeroU32::get)
+    }
+
+    /// Returns why it cannot begin.
+    fn failed(&self, why: impl Display) -> Early {
+        Early::Failed(format!("load {}: {why}", self.spec.name))
+    }
+}
+
+impl<'c> Connector<'c> {
+    /// Connects all loads; they are in the order of the case.
+    pub(super) async fn loads(&self) -> Result<Vec<Load<'c>>, Early> {
+        // Watchers last: what others make before they run is no event of theirs.
+        let mut order: Vec<_> = (0..).zip(&self.case.load).collect();
+        order.sort_by_key(|(_, spec)| spec.operation == Operation::Watch);
+        let mut loads = Vec::new();
+        for (number, spec) in order {
+            let connected = self.load(number, spec);
+            let connected = self.run.unless_stopped(connected).await??;
+            loads.push((number, connected));
+        }
+        loads.sort_by_key(|(number, _)| *number);
+        Ok(loads.into_iter().map(|(_, load)| load).collect())
+    }
+
+    async fn load(&self, number: u64, spec: &'c LoadSpec) -> Result<Load<'c>, Early> {
+        let planned = Planned {
+            spec,
+            // Each load draws its own operations; the first has those of a case of its kind.
+            seed: self.data.spec().seed.wrapping_add(number << 32),
+            share: self.run.share_of_load(spec),
+            live: self.run.live(&spec.name, &spec.operation_text()),
+        };
+        let worker = match &spec.operation {
+            Operation::Small(mix) if spec.is_through_api() => {
+                let through = self.through_api(mix, &planned).await;
+                let (callers, calls) = through.map_err(|why| planned.failed(why))?;
+                Worker::SmallThroughApi(callers, calls)
+            }
+            Operation::Small(_) if spec.streams == Streams::One => {
+                self.keep_alives(&planned).await?
+            }
+            Operation::Small(mix) => self.small(mix, &planned).await?,
+            Operation::List(strategy) => self.lists(*strategy, &planned).await?,
+            Operation::Watch if spec.tier() == Tier::Kube => {
+                self.watchers_through_api(&planned).await?
+            }
+            Operation::Watch => self.watchers(&planned).await?,
+        };
+        let pace = match &spec.arrivals {
+            Start::Closed => Pace::Closed {
+                clients: spec.clients.get(),
+            },
+            Start::Open(profile) => Pace::Open(profile.ordered(planned.seed)),
+        };
+        let Planned {
+            seed, share, live, ..
+        } = planned;
+        Ok(Load {
+            spec,
+            worker,
+            pace,
+            seed,
+            share,
+            live,
+        })
+    }
+
+    /// Clients that keep leases alive, over one stream for each connection.
+    async fn keep_alives(&self, load: &Planned<'_>) -> Result<Worker, Early> {
+        let (own_root, leases) = self.own(load.spec);
+        let keep_alives = KeepAlives {
+            seed: load.seed,
+            own_root,
+            leases: leases.cloned(),
+        };
+        let (etcd, shard) = (self.etcd(load)?, load.share.shard);
+        let waiting = waiting(self.run.scenario);
+        let connections = load.connections();
+        let callers =
+            Callers::connect_keep_alives(etcd, connections, shard, keep_alives, waiting).await;
+        Ok(Worker::KeepAlives(callers.map_err(|why| load.failed(why))?))
+    }
+
+    /// Clients of etcd's small requests.
+    async fn small(&self, mix: &Mix, load: &Planned<'_>) -> Result<Worker, Early> {
+        let (own_root, leases) = self.own(load.spec);
+        let expected = self.verifier.expected.as_ref();
+        let about = About {
+            own_root: &own_root,
+            keys: load.spec.keys.unwrap_or_default(),
+            after: expected.map_or(0, |expected| expected.revision),
+            seed: load.seed,
+            values: load.spec.value.as_ref(),
+            leases,
+            ..About::new(self.data, &self.verifier.root)
+        };
+        let mut calls = Calls::new(mix.clone(), about);
+        if self.is_watched() {
+            calls = calls.keeping_writes();
+        }
+        let etcd = self.etcd(load)?;
+        if calls.compares() {
+            let learnt = timeout(READ_BACK_WITHIN, calls.learn(etcd)).await;
+            let late = || format!("objects were not read within {READ_BACK_WITHIN:?}");
+            let learnt = learnt.map_err(|_| load.failed(late()))?;
+            learnt.map_err(|why| load.failed(why))?;
+        }
+        let (calls, shard) = (Arc::new(calls), load.share.shard);
+        let waiting = waiting(self.run.scenario);
+        let shared = Arc::clone(&calls);
+        let callers = Callers::connect(etcd, load.connections(), shard, shared, waiting).await;
+        let callers = callers.map_err(|why| load.failed(why))?;
+        Ok(Worker::Small(callers, calls))
+    }
+
+    /// Clients that list.
+    async fn lists(&self, strategy: Strategy, load: &Planned<'_>) -> Result<Worker, Early> {
+        let mut case = ListCase {
+            tier: self.case.tier,
+            strategy,
+            ..self.run.list_case()
+        };
+        let mut verifier = self.verifier.clone();
+        if let Some(nodes) = self.run.narrow(strategy, &mut verifier).await? {
+            case.asks.nodes = nodes;
+        }
+        let clients = Clients::connect(load.share.clients, &case, self.reach, verifier).await;
+        let clients = clients.map_err(|why| load.failed(why))?;
+        let job = match load.spec.checked {
+            true => Job::List,
+            false => Job::ListUnchecked,
+        };
+        Ok(Worker::Lists(clients, job))
+    }
+
+    /// Watchers of the Kubernetes tier.
+    async fn watchers_through_api(&self, load: &Planned<'_>) -> Result<Worker, Early> {
+        let watchers = DeliveryWatchers::create_through_api(ApiWatching {
+            case: ListCase {
+                tier: Tier::Kube,
+                ..self.run.list_case()
+            },
+            reach: self.reach.clone(),
+            count: load.share.clients,
+            made: made_by(&self.run.plan.run_id),
+            cut_every: load.spec.cut_every,
+            live: Arc::clone(load.live.counts()),
+        });
+        let watchers = watchers.await.map_err(|why| load.failed(why))?;
+        Ok(Worker::Watch(Some(watchers)))
+    }
+
+    /// Watchers of etcd.
+    async fn watchers(&self, load: &Planned<'_>) -> Result<Worker, Early> {
+        let mut config = self.etcd(load)?.clone();
+        if let Some(window) = load.spec.window {
+            config.http2.stream_window_bytes = window.0;
+            config.http2.connection_window_bytes = window.0;
+        }
+        let watchers = DeliveryWatchers::create(Watching {
+            config,
+            prefix: format!("{}{}", self.verifier.root, self.data.prefix()),
+            count: load.share.clients,
+            connections: load.share.connections.unwrap_or(1),
+            stall: load.spec.stall,
+            cut_every: load.spec.cut_every,
+            live: Arc::clone(load.live.counts()),
+        });
+        let watchers = watchers.await.map_err(|why| load.failed(why))?;
+        Ok(Worker::Watch(Some(watchers)))
+    }
+
+    fn etcd(&self, load: &Planned<'_>) -> Result<&'c ClientConfig, Early> {
+        let etcd = self.reach.etcd.as_ref();
+        etcd.ok_or_else(|| load.failed("the target has no etcd API"))
+    }
+
+    /// Returns whether a load of the case watches what the others write.
+    pub(super) fn is_watched(&self) -> bool {
+        let mut loads = self.case.load.iter();
+        loads.any(|load| load.operation == Operation::Watch)
+    }
+
+    /// Returns what the keys and leases begin with that a load makes, and where leases are noted
+    /// that nobody else revokes.
+    fn own(&self, load: &LoadSpec) -> (String, Option<&'c Arc<GrantedLeases>>) {
+        let created = created_root(&self.verifier.root);
+        let leases = match &self.run.source {
+            Source::Seeded { leases, .. } => Some(leases),
+            _ => None,
+        };
+        (
+            format!("{created}{}/{}/", self.case.name, load.name),
+            leases,
+        )
+    }
+}
+
+impl CaseRun<'_> {
+    /// Returns what of a load this generator has.
+    fn share_of_load(&self, spec: &LoadSpec) -> Share {
+        let (clients, connections) = (spec.clients.get(), spec.connections);
+        let of = connections.map_or(1, NonZeroU32::get);
+        let is_open = matches!(spec.arrivals, Start::Open(_));
+        let (part, clients) = match (&spec.operation, is_open) {
+            (Operation::Small(_), true) => (self.part_of(of), clients),
+            (Operation::Small(_), false) => (1.0, self.share_of_clients(clients, of)),
+            // Every n-th list of the schedule, whoever makes it.
+            (Operation::List(_), _) => (
+                1.0 / f64::from(self.shard().count()),
+                self.share_of(clients),
+            ),
+            (Operation::Watch, _) => (1.0, self.share_of(clients)),
+        };
+        Share {
+            shard: self.shard(),
+            part,
+            clients,
+            connections: connections.map(|connections| self.share_of(connections.get())),
+        }
+    }
+}
