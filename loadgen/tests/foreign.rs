@@ -121,8 +121,13 @@ fn an_object_too_many_is_found() {
 
 #[test]
 fn another_version_or_a_lease_is_found() {
-    assert_found_out(Fault::Version, EVERY_WAY, "writes cannot be");
+    assert_found_out(
+        Fault::Version,
+        EVERY_WAY,
+        "what is said of the writes of `/",
+    );
     assert_found_out(Fault::Lease, EVERY_WAY, "1 objects have a lease");
+    assert_found_out(Fault::Lease, "unary", "(the first is `/");
 }
 
 #[test]
@@ -138,7 +143,11 @@ fn a_list_of_keys_is_held_against_the_keys_and_has_no_values() {
         bytes(0) > 0 && bytes(0) < bytes(1) / 10,
         "those of the keys"
     );
-    assert_found_out(Fault::KeepValues, "keys-only", "100 objects with a value");
+    assert_found_out(
+        Fault::KeepValues,
+        "keys-only",
+        "100 objects with a value in a list of keys (the first is `/",
+    );
     assert_found_out(Fault::DropLast, "keys-only", "99 objects where 100");
     assert_found_out(Fault::SwapTwo, "keys-only", "out of order");
 }

@@ -4,6 +4,7 @@
 //! Order and framing are checked while the bytes come in (`etcd_api::client::list_validator`);
 //! here are number, bytes, revision and the fingerprint of keys and values.
 
+use std::fmt;
 use std::time::Duration;
 
 use workloads::Fingerprint;
@@ -31,6 +32,19 @@ pub struct Expected {
     pub revision: i64,
 }
 
+impl Expected {
+    /// Holds a sum of what was received against [`Self::revisions`], where that is known.
+    ///
+    /// # Errors
+    /// [`Wrong::ObjectRevision`].
+    pub fn check_revisions(&self, found: u64) -> Result<(), Wrong> {
+        match self.revisions {
+            Some(expected) if expected != found => Err(Wrong::ObjectRevision { expected, found }),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// How an answer that arrived whole is wrong all the same.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
@@ -54,8 +68,16 @@ pub enum Wrong {
         left: u64,
     },
     /// Fields that etcd 3.7 does not know, or that are there twice.
-    #[error("{0} objects or messages with fields that etcd does not send")]
-    Irregular(u64),
+    #[error(
+        "{count} objects or messages with fields that etcd does not send{}",
+        named(.first.as_deref())
+    )]
+    Irregular {
+        /// Objects and messages.
+        count: u64,
+        /// The key of the first object; `None` where none has such fields.
+        first: Option<String>,
+    },
     /// Messages behind the one with the response header, which is the last.
     #[error("{0} messages behind the one with the header")]
     BehindHeader(u64),
@@ -68,17 +90,32 @@ pub enum Wrong {
         found: u64,
     },
     /// What the store says about an object cannot be.
-    #[error("what is said of an object's writes cannot be: {0:?}")]
-    History(History),
-    /// An object that was written without a lease has one.
-    #[error("{0} objects have a lease, and were written without")]
-    Leases(u64),
+    #[error("what is said of the writes of `{key}` cannot be: {said}")]
+    History {
+        /// The object's key.
+        key: String,
+        /// What is said.
+        said: History,
+    },
+    /// Objects that were written without a lease have one.
+    #[error("{count} objects have a lease, and were written without{}", named(.first.as_deref()))]
+    Leases {
+        /// How many have one.
+        count: u64,
+        /// The key of the first.
+        first: Option<String>,
+    },
     /// Chunks without objects before the end, which kube-apiserver rejects.
     #[error("{0} chunks without objects before the last one")]
     EmptyChunks(u64),
     /// Values where only keys were asked for.
-    #[error("{0} objects with a value in a list of keys")]
-    Values(u64),
+    #[error("{count} objects with a value in a list of keys{}", named(.first.as_deref()))]
+    Values {
+        /// How many have one.
+        count: u64,
+        /// The key of the first.
+        first: Option<String>,
+    },
     /// A key that was not asked for.
     #[error("key `{0}` is not below the listed prefix")]
     ForeignKey(String),
@@ -124,9 +161,17 @@ pub enum Wrong {
         /// Received.
         found: String,
     },
-    /// The right objects, but of another revision than wrote them.
-    #[error("an object's revision (resourceVersion) is not the one that wrote it")]
-    ObjectRevision,
+    /// The right objects, but of another revision than wrote them. Which, a sum over all of them
+    /// does not tell: see [`Expected::revisions`].
+    #[error(
+        "an object's revision (resourceVersion) is not the one that wrote it: over all objects their sum is {found:016x}, and of those that wrote them {expected:016x}"
+    )]
+    ObjectRevision {
+        /// The sum of what was written.
+        expected: u64,
+        /// The sum of what was received.
+        found: u64,
+    },
     /// Another list of the same revision held something else.
     #[error("it is not what an earlier list of the same revision {revision} held: {what}")]
     Contradiction {
@@ -167,6 +212,32 @@ pub(crate) fn not_a_list(why: &str) -> Wrong {
     Wrong::NotAList(why.to_owned())
 }
 
+/// Objects with one and the same fault.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Faulty {
+    pub(crate) count: u64,
+    /// The key of the first.
+    pub(crate) first: Option<String>,
+}
+
+impl Faulty {
+    /// Counts one more.
+    pub(crate) fn add(&mut self, key: &[u8]) {
+        self.count += 1;
+        self.first.get_or_insert_with(|| shown(key));
+    }
+}
+
+/// Returns which object the first is, behind how many there are.
+fn named(first: Option<&str>) -> String {
+    first.map_or_else(String::new, |key| format!(" (the first is `{key}`)"))
+}
+
+/// Returns a key as it is shown.
+fn shown(key: &[u8]) -> String {
+    key.escape_ascii().to_string()
+}
+
 /// What etcd says about the writes of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct History {
@@ -178,6 +249,21 @@ pub struct History {
     pub version: i64,
     /// Its lease, or 0.
     pub lease: i64,
+}
+
+impl fmt::Display for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            created,
+            modified,
+            version,
+            ..
+        } = self;
+        write!(
+            f,
+            "version {version}, created by revision {created} and written by {modified}"
+        )
+    }
 }
 
 impl History {
@@ -204,9 +290,11 @@ pub struct Check {
     revisions: u64,
     highest_revision: i64,
     foreign_key: Option<String>,
-    /// The first that is not possible.
-    impossible: Option<History>,
-    leases: u64,
+    /// The first that is not possible, and whose it is.
+    impossible: Option<(String, History)>,
+    leases: Faulty,
+    /// The key of the first with fields that etcd does not send.
+    irregular: Option<String>,
 }
 
 impl Check {
@@ -220,28 +308,16 @@ impl Check {
             highest_revision: 0,
             foreign_key: None,
             impossible: None,
-            leases: 0,
+            leases: Faulty::default(),
+            irregular: None,
         }
     }
 
-    /// Takes an object. Costs one pass over key and value.
-    pub fn visit(&mut self, key: &[u8], value: &[u8], mod_revision: i64) {
-        self.visit_first(key, value, mod_revision);
-    }
-
-    /// Takes what etcd says about the writes of the object visited last.
-    pub fn note_history(&mut self, history: History) {
-        self.leases += u64::from(history.lease != 0);
-        if !history.is_possible() {
-            self.impossible.get_or_insert(history);
-        }
-    }
-
-    /// The same; answers the object's hash for [`Self::visit_again`].
-    pub fn visit_first(&mut self, key: &[u8], value: &[u8], mod_revision: i64) -> u64 {
+    /// Takes an object and returns its hash, for [`Self::visit_again`]. Costs one pass over key and
+    /// value.
+    pub fn visit(&mut self, key: &[u8], value: &[u8], mod_revision: i64) -> u64 {
         let Some(relative) = key.strip_prefix(self.root.as_bytes()) else {
-            self.foreign_key
-                .get_or_insert_with(|| key.escape_ascii().to_string());
+            self.foreign_key.get_or_insert_with(|| shown(key));
             return 0;
         };
         let hash = self.fingerprint.add(relative, value);
@@ -249,7 +325,33 @@ impl Check {
         hash
     }
 
-    /// Takes an object that an equal check has visited before, by the hash that it answered and the
+    /// Takes what etcd says about the writes of the object with this key.
+    pub fn note_history(&mut self, key: &[u8], history: History) {
+        if history.lease != 0 {
+            self.leases.add(key);
+        }
+        if !history.is_possible() {
+            self.impossible.get_or_insert_with(|| (shown(key), history));
+        }
+    }
+
+    /// Takes that the object with this key has fields that etcd does not send.
+    pub fn note_irregular(&mut self, key: &[u8]) {
+        self.irregular.get_or_insert_with(|| shown(key));
+    }
+
+    /// Returns what is wrong with the list by its response alone, with the object that has it.
+    pub(crate) fn naming(&self, wrong: Wrong) -> Wrong {
+        match wrong {
+            Wrong::Irregular { count, first: None } => Wrong::Irregular {
+                count,
+                first: self.irregular.clone(),
+            },
+            other => other,
+        }
+    }
+
+    /// Takes an object that an equal check has visited before, by the hash that it returned and the
     /// bytes of its relative key and its value.
     pub fn visit_again(&mut self, hash: u64, bytes: u64, mod_revision: i64) {
         self.fingerprint.add_hashed(hash, bytes);
@@ -282,8 +384,8 @@ impl Check {
                 list: listed.revision,
             });
         }
-        if let Some(history) = self.impossible {
-            return Err(Wrong::History(history));
+        if let Some((key, said)) = self.impossible {
+            return Err(Wrong::History { key, said });
         }
         let found = Found {
             fingerprint: self.fingerprint,
@@ -291,8 +393,9 @@ impl Check {
         };
         if let Some(expected) = expected {
             found.compare(listed, expected)?;
-            if self.leases > 0 {
-                return Err(Wrong::Leases(self.leases));
+            let Faulty { count, first } = self.leases;
+            if count > 0 {
+                return Err(Wrong::Leases { count, first });
             }
         }
         Ok(found)
@@ -354,9 +457,7 @@ impl Found {
                 found: found.to_string(),
             });
         }
-        if expected.revisions.is_some_and(|sum| sum != self.revisions) {
-            return Err(Wrong::ObjectRevision);
-        }
+        expected.check_revisions(self.revisions)?;
         if listed.revision < expected.revision {
             return Err(Wrong::Stale {
                 found: listed.revision,
@@ -439,7 +540,15 @@ mod tests {
             rewritten.visit(key, value, revision);
         }
         let rewritten = rewritten.finish(&LISTED, Some(&expected));
-        assert_eq!(rewritten, Err(Wrong::ObjectRevision));
+        let wrong = rewritten.expect_err("an object of another revision");
+        let sum = expected.revisions.expect("it is known");
+        assert!(
+            matches!(wrong, Wrong::ObjectRevision { expected, found } if expected == sum && found != sum)
+        );
+        assert!(
+            wrong.to_string().contains(&format!("{sum:016x}")),
+            "{wrong}"
+        );
         let newer = Expected {
             revision: 10,
             ..expected
@@ -462,7 +571,7 @@ mod tests {
             let mut check = Check::new("/r/");
             for (key, value) in &OBJECTS {
                 check.visit(key, value, 9);
-                check.note_history(noted);
+                check.note_history(key, noted);
             }
             check.finish(&LISTED, expected).map(drop)
         };
@@ -477,12 +586,18 @@ mod tests {
             history(9, 9, 0, 0),
             history(10, 9, 2, 0),
         ] {
-            assert_eq!(finished(bad, None), Err(Wrong::History(bad)));
+            let (key, said) = ("/r/a".to_owned(), bad);
+            let wrong = Wrong::History { key, said };
+            assert_eq!(finished(bad, None), Err(wrong), "the first of three");
         }
         let leased = history(9, 9, 1, 7);
         assert_eq!(finished(leased, None), Ok(()), "somebody else's may have");
         let written = finished(leased, Some(&expected));
-        assert_eq!(written, Err(Wrong::Leases(3)));
+        let wrong = written.expect_err("nothing was written with a lease");
+        assert_eq!(
+            wrong.to_string(),
+            "3 objects have a lease, and were written without (the first is `/r/a`)"
+        );
     }
 
     #[test]

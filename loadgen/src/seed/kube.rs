@@ -334,7 +334,7 @@ impl Writer {
         let stored = self.restore.event(object).map_err(said)?;
         let stored = stored.ok_or("no object came back")?;
         let mut check = Check::new(ROOT);
-        let hash = check.visit_first(stored.key, stored.value, stored.revision);
+        let hash = check.visit(stored.key, stored.value, stored.revision);
         let bytes = check.relative_len(stored.key) + stored.value.len() as u64;
         let found = &mut self.part.found;
         found.fingerprint.add_hashed(hash, bytes);

@@ -171,9 +171,8 @@ fn check_union(synced: &[Synced], expected: &Expected) -> Result<(), Early> {
     let failed = |why: &dyn std::fmt::Display| Early::Failed(format!("all shards together: {why}"));
     let held = synced.iter().map(|worker| &worker.held);
     let revisions = event_ledger::union(held, &expected.fingerprint).map_err(|e| failed(&e))?;
-    if expected.revisions.is_some_and(|sum| sum != revisions) {
-        return Err(failed(&Wrong::ObjectRevision));
-    }
+    let agree = expected.check_revisions(revisions);
+    agree.map_err(|wrong| failed(&wrong))?;
     match synced.iter().map(|worker| worker.revision).min() {
         Some(found) if found < expected.revision => Err(failed(&Wrong::Stale {
             found,

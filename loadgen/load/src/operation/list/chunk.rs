@@ -25,12 +25,16 @@ pub(super) fn whole(prefix: &str) -> RangeRequest {
 /// Shows an object to `check`, and what the store says about it.
 pub(super) fn visit(check: &mut Check, object: &Object<'_>) {
     check.visit(object.key, object.value, object.mod_revision);
-    check.note_history(History {
+    let history = History {
         created: object.create_revision,
         modified: object.mod_revision,
         version: object.version,
         lease: object.lease,
-    });
+    };
+    check.note_history(object.key, history);
+    if object.is_irregular {
+        check.note_irregular(object.key);
+    }
 }
 
 /// Checks what every response says about itself, and that it comes from the cluster that the one
@@ -40,7 +44,10 @@ pub(super) fn check_response(
     cluster_id: &mut Option<u64>,
 ) -> Result<(), Wrong> {
     if summary.irregular > 0 {
-        return Err(Wrong::Irregular(summary.irregular));
+        return Err(Wrong::Irregular {
+            count: summary.irregular,
+            first: None,
+        });
     }
     if summary.header_message != summary.messages {
         return Err(Wrong::BehindHeader(
@@ -121,8 +128,9 @@ mod tests {
         let mut elsewhere = good;
         elsewhere.header.cluster_id = 8;
         let (before, found) = (7, 8);
+        let (count, first) = (2, None);
         for (response, wrong) in [
-            (irregular, Wrong::Irregular(2)),
+            (irregular, Wrong::Irregular { count, first }),
             (behind, Wrong::BehindHeader(1)),
             (elsewhere, Wrong::Cluster { before, found }),
         ] {

@@ -112,7 +112,11 @@ impl Lister for Paged {
         on_first_object: &mut (dyn FnMut() + Send),
     ) -> Result<Listed, ListError> {
         let visit = |object: Object<'_>| chunk::visit(check, &object);
-        self.pages(visit, on_first_object).await
+        let listed = self.pages(visit, on_first_object).await;
+        listed.map_err(|error| match error {
+            ListError::Wrong(wrong) => check.naming(wrong).into(),
+            other => other,
+        })
     }
 
     /// Keys must be parsed to request the next page; only hashing is left out.

@@ -11,7 +11,7 @@ use workloads::strategy::plain::{EtcdList, EtcdResponse};
 use super::chunk;
 use super::error::ListError;
 use super::lister::Lister;
-use crate::verify::{Check, Listed, Wrong};
+use crate::verify::{Check, Faulty, Listed, Wrong};
 
 #[derive(Debug)]
 pub(super) struct Whole {
@@ -52,17 +52,21 @@ impl Lister for Whole {
             request,
             cluster_id,
         } = self;
-        let mut with_value = 0;
+        let keys_only = request.keys_only;
+        let mut with_value = Faulty::default();
         let mut visit = |object: Object<'_>| {
-            with_value += u64::from(!object.value.is_empty());
+            if keys_only && !object.value.is_empty() {
+                with_value.add(object.key);
+            }
             chunk::visit(check, &object);
         };
         let summary = connection.validate(*rpc, request, &mut visit, on_first_object);
         let summary = summary.await?;
-        chunk::check_response(&summary, cluster_id)?;
+        chunk::check_response(&summary, cluster_id).map_err(|wrong| check.naming(wrong))?;
         chunk::check_whole(&summary)?;
-        if request.keys_only && with_value > 0 {
-            return Err(Wrong::Values(with_value).into());
+        let Faulty { count, first } = with_value;
+        if count > 0 {
+            return Err(Wrong::Values { count, first }.into());
         }
         if *rpc == ListRpc::RangeStream && summary.empty_chunks > 0 {
             return Err(Wrong::EmptyChunks(summary.empty_chunks).into());

@@ -63,7 +63,7 @@ struct Known {
 /// What a check was told of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Checked {
-    /// What [`crate::verify::Check::visit_first`] returned for it.
+    /// What [`crate::verify::Check::visit`] returned for it.
     pub(super) hash: u64,
     pub(super) bytes: u64,
     pub(super) revision: i64,

@@ -242,7 +242,7 @@ impl Restore {
             None => self.json_as_received(item, head)?,
         };
         let object = revision.map(|revision| Checked {
-            hash: check.visit_first(&self.key, &self.value, revision),
+            hash: check.visit(&self.key, &self.value, revision),
             bytes: check.relative_len(&self.key) + self.value.len() as u64,
             revision,
         });
