@@ -11,7 +11,7 @@ use kube_api::ApiResource;
 use kube_api::client::{KubeAccess, Options};
 use load::clients::go_clients::GoClients;
 use load::endpoint::Reach;
-use load::operation::list::attempts::{Restarts, until_whole};
+use load::operation::list::attempts::{Restarts, Tries, until_whole};
 use load::operation::list::{Asks, ListCase, ListError, MOST_RESTARTS};
 use load::verify::{Check, Expected};
 use loadgen::progress::{Counted, Progress};
@@ -60,7 +60,8 @@ async fn listed(
     let mut lister = row.connect(reach).await.expect("it is there");
     let etcd = reach.etcd.as_ref().expect("an etcd");
     let mut tries = 0;
-    let list = until_whole(lister.as_mut(), async |lister, _| {
+    let mut all = Tries::begin();
+    let list = until_whole(lister.as_mut(), &mut all, async |lister, _| {
         tries += 1;
         let is_compacted = tries <= compactions;
         let mut on_first = || {
@@ -73,8 +74,7 @@ async fn listed(
         let found = check.finish(&listed, Some(expected))?;
         Ok(found.fingerprint.objects)
     });
-    let (result, _, restarts) = list.await;
-    (result, restarts)
+    (list.await, all.restarts())
 }
 
 #[tokio::test]

@@ -6,9 +6,9 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use measure::{heap, thread_cpu};
+use measure::heap;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -16,7 +16,7 @@ use workloads::Fingerprint;
 
 use crate::clients::thread;
 use crate::endpoint::Reach;
-use crate::operation::list::attempts::{self, Restarts};
+use crate::operation::list::attempts::{self, Restarts, Tries};
 use crate::operation::list::{ClientCost, ListCase, ListError, Lister};
 use crate::verify::{Check, Expected, Found, Listed, Wrong};
 
@@ -48,10 +48,10 @@ pub struct Done {
     pub latency: Duration,
     /// From the call to the first object; `None` if not recorded, or without an object.
     pub first_object: Option<Duration>,
-    /// CPU time of the client's thread meanwhile.
+    /// CPU time of the client's thread in that time.
     pub cpu: Duration,
     /// Most bytes that its thread held at a time, of those that it did not hold before; `None`
-    /// where that is not counted.
+    /// where that is not counted. In the tries before, too.
     pub memory: Option<u64>,
     /// Tries before it that compaction cut off.
     pub restarts: Restarts,
@@ -232,10 +232,10 @@ async fn run(lister: &mut dyn Lister, job: Job, verifier: &Verifier) -> Done {
     if let Err(error) = ready.unwrap_or(Err(ListError::Slow(LIST_WITHIN))) {
         return Done::failed(error);
     }
-    let cpu_before = thread_cpu();
     heap::begin();
     let mut first_object = None;
-    let work = attempts::until_whole(lister, async |lister, begun| match job {
+    let mut tries = Tries::begin();
+    let work = attempts::until_whole(lister, &mut tries, async |lister, begun| match job {
         Job::List if lister.is_idle() => Ok(None),
         Job::List => {
             first_object = None;
@@ -275,21 +275,16 @@ async fn run(lister: &mut dyn Lister, job: Job, verifier: &Verifier) -> Done {
             Ok(Some((listed, Some(found))))
         }
     });
-    let all_begun = Instant::now();
-    let slow = (
-        Err(ListError::Slow(LIST_WITHIN)),
-        all_begun,
-        Restarts::default(),
-    );
-    let (result, begun, restarts) = timeout(LIST_WITHIN, work).await.unwrap_or(slow);
-    let elapsed = begun.elapsed();
+    let result = timeout(LIST_WITHIN, work).await;
+    let result = result.unwrap_or(Err(ListError::Slow(LIST_WITHIN)));
+    let elapsed = tries.elapsed();
     let program = lister.cost();
     Done {
         latency: program.as_ref().map_or(elapsed, |cost| cost.latency),
         first_object,
-        cpu: thread_cpu().saturating_sub(cpu_before),
+        cpu: tries.cpu(),
         memory: heap::most(),
-        restarts,
+        restarts: tries.restarts(),
         program,
         result,
     }

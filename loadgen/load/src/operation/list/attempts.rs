@@ -7,6 +7,8 @@
 
 use std::time::{Duration, Instant};
 
+use measure::thread_cpu;
+
 use super::error::{ListError, MOST_RESTARTS};
 use super::lister::Lister;
 
@@ -19,31 +21,129 @@ pub struct Restarts {
     pub time: Duration,
 }
 
-/// Runs `work` on `lister`, again where history was compacted meanwhile. Returns what it came to,
-/// when the try began that came to it, and the tries before.
+/// The tries of one list on one thread: the latest, and those before it that came to nothing. They
+/// outlive a list that is dropped, such as one that takes too long.
+#[derive(Debug)]
+pub struct Tries {
+    begun: Instant,
+    cpu_before: Duration,
+    restarts: Restarts,
+}
+
+impl Tries {
+    /// Begins the first one now.
+    #[must_use]
+    pub fn begin() -> Self {
+        Self {
+            begun: Instant::now(),
+            cpu_before: thread_cpu(),
+            restarts: Restarts::default(),
+        }
+    }
+
+    /// Begins another one; what there was before came to nothing.
+    fn begin_again(&mut self) {
+        self.restarts.count += 1;
+        self.restarts.time += self.begun.elapsed();
+        self.begun = Instant::now();
+        self.cpu_before = thread_cpu();
+    }
+
+    /// Returns the time since the latest try began.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// Returns the CPU time of this thread since the latest try began.
+    #[must_use]
+    pub fn cpu(&self) -> Duration {
+        thread_cpu().saturating_sub(self.cpu_before)
+    }
+
+    /// Returns the tries before the latest.
+    #[must_use]
+    pub fn restarts(&self) -> Restarts {
+        self.restarts
+    }
+}
+
+/// Runs `work` on `lister`, again where history was compacted meanwhile. `work` is told when its
+/// try began.
 ///
 /// # Errors
 /// Those of `work`; [`ListError::HistoryTooShort`] where it was begun again [`MOST_RESTARTS`]
 /// times.
 pub async fn until_whole<T>(
     lister: &mut dyn Lister,
+    tries: &mut Tries,
     mut work: impl AsyncFnMut(&mut dyn Lister, Instant) -> Result<T, ListError>,
-) -> (Result<T, ListError>, Instant, Restarts) {
-    let mut restarts = Restarts::default();
+) -> Result<T, ListError> {
     loop {
-        let begun = Instant::now();
-        let error = match work(lister, begun).await {
+        let error = match work(lister, tries.begun).await {
             Err(error) if error.is_compacted() => error,
-            outcome => return (outcome, begun, restarts),
+            outcome => return outcome,
         };
-        if restarts.count == MOST_RESTARTS {
+        if tries.restarts.count == MOST_RESTARTS {
             let last = error.to_string();
-            return (Err(ListError::HistoryTooShort { last }), begun, restarts);
+            return Err(ListError::HistoryTooShort { last });
         }
-        if let Err(error) = lister.begin_again().await {
-            return (Err(error), begun, restarts);
-        }
-        restarts.count += 1;
-        restarts.time += begun.elapsed();
+        lister.begin_again().await?;
+        tries.begin_again();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+
+    use super::super::no_lists::NoLists;
+    use super::*;
+
+    const BURNT: Duration = Duration::from_millis(50);
+
+    /// Has this thread use so much CPU time.
+    fn burn() {
+        let before = thread_cpu();
+        while thread_cpu().saturating_sub(before) < BURNT {}
+    }
+
+    fn compacted<T>() -> Result<T, ListError> {
+        Err(ListError::Expired("the revision is gone".to_owned()))
+    }
+
+    #[tokio::test]
+    async fn a_list_that_was_begun_again_has_the_time_and_cpu_of_its_last_try() {
+        let (mut lister, mut tries) = (NoLists, Tries::begin());
+        let mut is_first = true;
+        let whole = until_whole(&mut lister, &mut tries, async |_, _| {
+            if std::mem::take(&mut is_first) {
+                burn();
+                return compacted();
+            }
+            Ok(7)
+        });
+        assert_eq!(whole.await.expect("the second is whole"), 7);
+        let restarts = tries.restarts();
+        assert_eq!(restarts.count, 1);
+        assert!(restarts.time >= BURNT, "{restarts:?}");
+        let cpu = tries.cpu();
+        assert!(cpu < BURNT, "{cpu:?} with what came to nothing");
+    }
+
+    #[tokio::test]
+    async fn tries_are_known_of_a_list_that_takes_too_long() {
+        let (mut lister, mut tries) = (NoLists, Tries::begin());
+        let mut number = 0;
+        let whole = until_whole(&mut lister, &mut tries, async |_, _| {
+            number += 1;
+            match number {
+                1 | 2 => compacted::<()>(),
+                _ => std::future::pending().await,
+            }
+        });
+        let late = timeout(Duration::from_millis(10), whole).await;
+        late.expect_err("the third has no end");
+        assert_eq!(tries.restarts().count, 2);
     }
 }
