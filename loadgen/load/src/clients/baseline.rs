@@ -13,9 +13,11 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::thread;
+use super::thread::{self, ThreadError};
 use crate::operation::list::ListError;
 
+/// The name of its thread.
+const THREAD: &str = "baseline";
 /// Transfers that take longer have failed.
 const WITHIN: Duration = Duration::from_secs(600);
 /// What one read of the plain socket may bring.
@@ -70,7 +72,9 @@ impl BaselineClient {
         let url = url.to_owned();
         let connect = async move || {
             let http = Http::connect(&url, like).await?;
-            let socket = TcpStream::connect(socket).await.map_err(lost)?;
+            let socket = TcpStream::connect(socket)
+                .await
+                .map_err(ListError::BaselineSocket)?;
             Ok(Connected {
                 http,
                 socket,
@@ -83,7 +87,7 @@ impl BaselineClient {
                 taken.send(connected.take(over).await).ok();
             }
         };
-        thread::connected("baseline", ListError::Http, connect, work).await?;
+        thread::connected(THREAD, ListError::Thread, connect, work).await?;
         Ok(Self(asks))
     }
 
@@ -94,8 +98,8 @@ impl BaselineClient {
     pub async fn take(&self, over: Over) -> Result<Taken, ListError> {
         let (taken, answer) = oneshot::channel();
         self.0.send((over, taken)).ok();
-        let ended = || ListError::Http("the baseline's client ended".to_owned());
-        answer.await.unwrap_or_else(|_| Err(ended()))
+        let ended = |_| Err(ThreadError::ended(THREAD).into());
+        answer.await.unwrap_or_else(ended)
     }
 }
 
@@ -152,19 +156,18 @@ impl Connected {
         match &mut self.http {
             Http::Etcd(connection) => Ok(connection.read_body_unchecked("/", self.bytes).await?),
             Http::Kube(connection) => {
-                let received = connection.get("/", "*/*").await?.discard().await?;
-                match received == self.bytes {
+                let found = connection.get("/", "*/*").await?.discard().await?;
+                let expected = self.bytes;
+                match found == expected {
                     true => Ok(()),
-                    false => Err(ListError::Http(format!(
-                        "the baseline sent {received} bytes of {}",
-                        self.bytes
-                    ))),
+                    false => Err(ListError::BaselineBytes { expected, found }),
                 }
             }
         }
     }
 
     async fn over_socket(&mut self) -> Result<(), ListError> {
+        let lost = ListError::BaselineSocket;
         self.socket.write_all(&[0]).await.map_err(lost)?;
         let mut received = 0;
         while received < self.bytes {
@@ -179,8 +182,4 @@ impl Connected {
         }
         Ok(())
     }
-}
-
-fn lost(error: std::io::Error) -> ListError {
-    ListError::Http(format!("the baseline: {error}"))
 }

@@ -6,13 +6,41 @@ use std::thread;
 use tokio::runtime;
 use tokio::sync::oneshot;
 
+/// How a thread came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum ThreadError {
+    /// There is no thread, or no runtime for it.
+    #[error("cannot start thread {name}: {source}")]
+    Start {
+        /// The thread's name.
+        name: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It ended before it had done what was asked of it.
+    #[error("thread {name} ended")]
+    Ended {
+        /// The thread's name.
+        name: String,
+    },
+}
+
+impl ThreadError {
+    /// Returns the error of a thread that ended.
+    pub(crate) fn ended(name: &str) -> Self {
+        Self::Ended {
+            name: name.to_owned(),
+        }
+    }
+}
+
 /// Starts a thread that connects, says so, and then works. Answers when it has connected.
 ///
 /// # Errors
 /// That of `connect`, or what `broken` makes of a thread that could not begin.
 pub(crate) async fn connected<C: 'static, E: Send + 'static>(
     name: &str,
-    broken: fn(String) -> E,
+    broken: fn(ThreadError) -> E,
     connect: impl AsyncFnOnce() -> Result<C, E> + Send + 'static,
     work: impl AsyncFnOnce(C) + Send + 'static,
 ) -> Result<(), E> {
@@ -29,10 +57,13 @@ pub(crate) async fn connected<C: 'static, E: Send + 'static>(
     };
     let cannot_start = {
         let name = name.to_owned();
-        move |error| broken(format!("cannot start thread {name}: {error}"))
+        move |source| {
+            let name = name.clone();
+            broken(ThreadError::Start { name, source })
+        }
     };
     let said = start(name, cannot_start, body)?.await;
-    said.unwrap_or_else(|_| Err(broken(format!("thread {name} ended"))))
+    said.unwrap_or_else(|_| Err(broken(ThreadError::ended(name))))
 }
 
 /// Starts a thread that does `body` and is told where to answer. No answer comes from one that ends
@@ -71,7 +102,7 @@ mod tests {
         let (done, worked) = oneshot::channel();
         let connect = async || Ok(7);
         let work = async move |connection| done.send(connection).unwrap_or_default();
-        let connected = connected("test", |text| text, connect, work).await;
+        let connected = connected("test", |broken| broken.to_string(), connect, work).await;
         assert_eq!(connected, Ok(()));
         assert_eq!(worked.await, Ok(7));
     }
@@ -80,7 +111,16 @@ mod tests {
     async fn a_thread_that_cannot_connect_says_why_and_does_nothing() {
         let connect = async || Err::<(), _>("refused".to_owned());
         let work = async |()| panic!("it is not connected");
-        let refused = connected("test", |text| text, connect, work).await;
+        let refused = connected("test", |broken| broken.to_string(), connect, work).await;
         assert_eq!(refused, Err("refused".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_thread_that_ends_while_it_connects_is_named() {
+        let connect = async || -> Result<(), ThreadError> { panic!("this panic is the test's") };
+        let work = async |()| panic!("it is not connected");
+        let ended = connected("test", |broken| broken, connect, work).await;
+        let ended = ended.expect_err("it says nothing").to_string();
+        assert_eq!(ended, "thread test ended");
     }
 }

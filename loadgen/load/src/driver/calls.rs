@@ -28,7 +28,7 @@ use super::connection::{Driver, Place};
 use super::open_clock::{Clock, NextDue, Waiting};
 use super::run::{DRAIN_WITHIN, Run, Tally};
 use crate::arrivals::Pace;
-use crate::clients::thread;
+use crate::clients::thread::{self, ThreadError};
 use crate::endpoint::Reach;
 use crate::operation::keep_alives::KeepAlives;
 use crate::operation::kube_requests::{KubeCalls, KubeChannel};
@@ -71,7 +71,7 @@ impl Callers {
             of_load: connections,
         };
         let work = async move |all| caller(all, numbers, &*calls, receiver).await;
-        thread::connected("calls", EtcdError::Protocol, connect, work).await?;
+        thread::connected("calls", in_etcd_words, connect, work).await?;
         Ok(Self { waiting, runs })
     }
 
@@ -102,7 +102,7 @@ impl Callers {
             of_load: connections,
         };
         let work = async move |all| caller(all, numbers, &keep_alives, receiver).await;
-        thread::connected("keep-alives", EtcdError::Protocol, connect, work).await?;
+        thread::connected("keep-alives", in_etcd_words, connect, work).await?;
         Ok(Self { waiting, runs })
     }
 
@@ -132,7 +132,8 @@ impl Callers {
             of_load: connections,
         };
         let work = async move |all| caller(all, numbers, &*calls, receiver).await;
-        thread::connected("kube-calls", KubeError::Body, connect, work).await?;
+        let broken = |error: ThreadError| KubeError::Body(error.to_string());
+        thread::connected("kube-calls", broken, connect, work).await?;
         Ok(Self { waiting, runs })
     }
 
@@ -165,6 +166,10 @@ impl Callers {
             .await
             .unwrap_or_else(|_| Tally::broken("client thread ended".to_owned()))
     }
+}
+
+fn in_etcd_words(error: ThreadError) -> EtcdError {
+    EtcdError::Protocol(error.to_string())
 }
 
 /// Which of a load's connections these are.

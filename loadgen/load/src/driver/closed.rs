@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use workloads::Fingerprint;
 
-use crate::clients::thread;
+use crate::clients::thread::{self, ThreadError};
 use crate::endpoint::Reach;
 use crate::operation::list::attempts::{self, Restarts, Tries};
 use crate::operation::list::{ClientCost, ListCase, ListError, Lister};
@@ -75,8 +75,8 @@ impl Done {
         }
     }
 
-    fn lost() -> Self {
-        Self::failed(ListError::Http("client thread ended".to_owned()))
+    fn lost(client: usize) -> Self {
+        Self::failed(ThreadError::ended(&thread_of(client)).into())
     }
 }
 
@@ -173,8 +173,7 @@ impl Clients {
                 lister.unwrap_or(Err(ListError::Slow(LIST_WITHIN)))
             };
             let work = async move |lister| client(lister, &verifier, receiver).await;
-            let name = format!("client-{number}");
-            thread::connected(&name, ListError::Http, connect, work).await?;
+            thread::connected(&thread_of(number), ListError::Thread, connect, work).await?;
             jobs.push(sender);
         }
         Ok(Self { jobs })
@@ -189,10 +188,10 @@ impl Clients {
     /// One client does `job`, and the others nothing.
     pub async fn ask(&self, client: usize, job: Job) -> Done {
         let (done, answer) = oneshot::channel();
-        if let Some(client) = self.jobs.get(client) {
-            client.send((job, done)).ok();
+        if let Some(jobs) = self.jobs.get(client) {
+            jobs.send((job, done)).ok();
         }
-        answer.await.unwrap_or_else(|_| Done::lost())
+        answer.await.unwrap_or_else(|_| Done::lost(client))
     }
 
     /// One round: every client does `job`, all beginning at once. Answers when all have ended.
@@ -205,11 +204,16 @@ impl Clients {
             pending.push(answer);
         }
         let mut all = Vec::with_capacity(pending.len());
-        for answer in pending {
-            all.push(answer.await.unwrap_or_else(|_| Done::lost()));
+        for (client, answer) in pending.into_iter().enumerate() {
+            all.push(answer.await.unwrap_or_else(|_| Done::lost(client)));
         }
         all
     }
+}
+
+/// Returns the name of a client's thread.
+fn thread_of(client: usize) -> String {
+    format!("client-{client}")
 }
 
 type Jobs = mpsc::UnboundedReceiver<(Job, oneshot::Sender<Done>)>;

@@ -8,7 +8,7 @@ use measure::{heap, thread_cpu};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use crate::clients::thread;
+use crate::clients::thread::{self, ThreadError};
 use crate::endpoint::Reach;
 use crate::operation::list::{ListCase, ListError};
 use crate::operation::watch_worker::reshard_handover::{Change, Taken};
@@ -89,8 +89,8 @@ impl Followers {
         let (case, reach) = (case.clone(), reach.clone());
         let connect = async move || Follower::connect(&case, &reach).await;
         let work = async move |follower| worker(follower, receiver).await;
-        let name = format!("worker-{}", self.orders.len());
-        thread::connected(&name, ListError::Http, connect, work).await?;
+        let name = thread_of(self.orders.len());
+        thread::connected(&name, ListError::Thread, connect, work).await?;
         self.orders.push(orders);
         Ok(())
     }
@@ -167,14 +167,16 @@ async fn all<T>(
     pending: Vec<oneshot::Receiver<Result<T, ListError>>>,
 ) -> Result<Vec<T>, ListError> {
     let mut answers = Vec::with_capacity(pending.len());
-    for answer in pending {
-        answers.push(answer.await.unwrap_or_else(|_| Err(lost()))?);
+    for (worker, answer) in pending.into_iter().enumerate() {
+        let ended = |_| Err(ThreadError::ended(&thread_of(worker)).into());
+        answers.push(answer.await.unwrap_or_else(ended)?);
     }
     Ok(answers)
 }
 
-fn lost() -> ListError {
-    ListError::Http("worker thread ended".to_owned())
+/// Returns the name of a worker's thread.
+fn thread_of(worker: usize) -> String {
+    format!("worker-{worker}")
 }
 
 /// What a worker's thread does once it is connected.

@@ -26,6 +26,7 @@ use self::kube::client::Exchange;
 use self::no_lists::NoLists;
 use self::paged::Paged;
 use self::whole::Whole;
+pub use crate::clients::thread::ThreadError;
 use crate::endpoint::Reach;
 pub use error::{ListError, MOST_RESTARTS};
 pub use kube::asks::{Asks, Part};
@@ -48,7 +49,7 @@ impl ListCase {
     async fn connect_etcd(&self, to: &Reach) -> Result<Box<dyn Lister>, ListError> {
         let raw = async || {
             let config = to.etcd.clone();
-            let config = config.ok_or_else(|| ListError::Http("the target has no etcd".into()))?;
+            let config = config.ok_or_else(|| self.no_endpoint(Tier::Etcd))?;
             Ok::<_, ListError>(Client::connect(config).await?.raw().await?)
         };
         Ok(match self.strategy {
@@ -105,6 +106,14 @@ impl ListCase {
             | Strategy::Loads => return Err(self.lists_nothing()),
         };
         kube::connect(self, to, exchange, query).await
+    }
+
+    /// Returns the error of a case whose target has no API of this tier.
+    fn no_endpoint(&self, tier: Tier) -> ListError {
+        ListError::NoEndpoint {
+            strategy: self.strategy,
+            tier,
+        }
     }
 
     fn lists_nothing(&self) -> ListError {

@@ -178,7 +178,11 @@ impl Reader<'_> {
                     false => self.watch.go_on().await,
                 }
             };
-            let late = |_| Err(ListError::Unreachable("the API does not answer".to_owned()));
+            let within = CONFIRMED_WITHIN.as_secs();
+            let late = |_| {
+                let why = format!("the API does not answer within {within} s");
+                Err(ListError::Unreachable(why))
+            };
             let resumed = tokio::time::timeout(CONFIRMED_WITHIN, attempt).await;
             match resumed.unwrap_or_else(late) {
                 Ok(Resumed { listed_at }) => {

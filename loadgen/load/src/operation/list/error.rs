@@ -1,13 +1,16 @@
 //! How a list fails.
 
+use std::io;
 use std::time::Duration;
 
 use etcd_api::error::{Error as EtcdError, Refusal};
 use http::StatusCode;
 use kube_api::client::KubeError;
+use measure::ProcessError;
 use workloads::{Strategy, Tier};
 
 use crate::clients::program::ProgramError;
+use crate::clients::thread::ThreadError;
 use crate::verify::Wrong;
 
 /// How often one list is begun again, when what it was being read from has been compacted.
@@ -24,8 +27,8 @@ pub enum ListError {
     #[error(transparent)]
     Etcd(#[from] EtcdError),
     /// The Kubernetes API failed.
-    #[error("{0}")]
-    Http(String),
+    #[error(transparent)]
+    Kube(KubeError),
     /// The Kubernetes API cannot be reached, or the connection to it broke.
     #[error("{0}")]
     Unreachable(String),
@@ -57,6 +60,40 @@ pub enum ListError {
     /// The client is a program of its own, and gave no answer.
     #[error(transparent)]
     Program(#[from] ProgramError),
+    /// The client is a program that is not there.
+    #[error("{0}")]
+    NoProgram(String),
+    /// The client is a program whose memory and CPU cannot be read.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// The client's thread came to nothing.
+    #[error(transparent)]
+    Thread(#[from] ThreadError),
+    /// The strategy needs an API that the target does not have.
+    #[error("`{strategy}` needs an endpoint of the {tier} tier, and the target has none")]
+    NoEndpoint {
+        /// The strategy.
+        strategy: Strategy,
+        /// The tier.
+        tier: Tier,
+    },
+    /// The client was asked for something that it does not do, for this reason.
+    #[error("{0}")]
+    Unsupported(&'static str),
+    /// All clients were to list one revision, which is no longer kept.
+    #[error("revision {0}, which all clients list, was compacted")]
+    PinnedCompacted(i64),
+    /// The connection to the baseline's socket failed.
+    #[error("socket of the baseline: {0}")]
+    BaselineSocket(#[source] io::Error),
+    /// A baseline of another length.
+    #[error("the baseline sent {found} bytes of {expected}")]
+    BaselineBytes {
+        /// Its length.
+        expected: u64,
+        /// Received.
+        found: u64,
+    },
     /// A list without `metadata.shardInfo` although a shard was asked for: the server sent
     /// everything.
     #[error(
@@ -112,7 +149,7 @@ impl From<KubeError> for ListError {
             {
                 Self::NotSelectable(error.to_string())
             }
-            other => Self::Http(other.to_string()),
+            other => Self::Kube(other),
         }
     }
 }

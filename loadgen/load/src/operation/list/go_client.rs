@@ -69,13 +69,16 @@ pub(super) async fn connect(
     case: &ListCase,
     to: &Reach,
 ) -> Result<GoLister, ListError> {
-    let path = case.go_clients.program(client).map_err(ListError::Http)?;
+    let path = case
+        .go_clients
+        .program(client)
+        .map_err(ListError::NoProgram)?;
     let args = arguments(client, case, to)?;
     // A client, so it has the CPUs of the generator.
     let args = parent_death::arguments(None, &path, &args);
     let own = &case.go_clients.own_program;
     let program = ClientProgram::start(client.program(), own, &args).await?;
-    let process = Process::new(program.pid()).map_err(not_measured)?;
+    let process = Process::new(program.pid())?;
     Ok(GoLister {
         about: program.about().into(),
         program,
@@ -86,7 +89,6 @@ pub(super) async fn connect(
 }
 
 fn arguments(client: GoClient, case: &ListCase, to: &Reach) -> Result<Vec<OsString>, ListError> {
-    let nothing = || ListError::Http(format!("the target has nothing for {client}"));
     let mut args = match (&to.etcd, &to.kube_url) {
         (Some(etcd), _) if client.tier() == workloads::Tier::Etcd => {
             let endpoints = etcd.endpoints.iter();
@@ -101,7 +103,7 @@ fn arguments(client: GoClient, case: &ListCase, to: &Reach) -> Result<Vec<OsStri
             };
             vec![url.clone(), client.mode(), media.to_owned()]
         }
-        _ => return Err(nothing()),
+        _ => return Err(case.no_endpoint(client.tier())),
     };
     if case.asks.options.gzip {
         args.push("gzip".to_owned());
@@ -109,13 +111,9 @@ fn arguments(client: GoClient, case: &ListCase, to: &Reach) -> Result<Vec<OsStri
     Ok(args.into_iter().map(OsString::from).collect())
 }
 
-fn not_measured(error: measure::ProcessError) -> ListError {
-    ListError::Http(error.to_string())
-}
-
 impl GoLister {
     fn cpu(&self) -> Result<Duration, ListError> {
-        self.process.cpu().map_err(not_measured)
+        Ok(self.process.cpu()?)
     }
 
     fn note_cost(&mut self, latency: Duration, cpu_before: Duration) -> Result<(), ListError> {
@@ -123,7 +121,7 @@ impl GoLister {
             program: Arc::clone(&self.about),
             latency,
             cpu: self.cpu()?.saturating_sub(cpu_before),
-            rss_peak: self.process.memory().map_err(not_measured)?.peak,
+            rss_peak: self.process.memory()?.peak,
         });
         Ok(())
     }
@@ -145,7 +143,7 @@ impl Lister for GoLister {
         _: &mut (dyn FnMut() + Send),
     ) -> Result<Listed, ListError> {
         self.said = None;
-        self.process.reset_peak().map_err(not_measured)?;
+        self.process.reset_peak()?;
         let cpu_before = self.cpu()?;
         let begun = Instant::now();
         let said: Said = self.program.ask("list", LIST_WITHIN).await?;
@@ -170,7 +168,9 @@ impl Lister for GoLister {
 
     async fn show_latest(&mut self, check: &mut Check) -> Result<Listed, ListError> {
         let said = self.said.take();
-        let said = said.ok_or_else(|| ListError::Http("there is no list to check".to_owned()))?;
+        let said = said.ok_or(ListError::Unsupported(
+            "there is no list to check: none was whole since the last check",
+        ))?;
         let (begun, cpu_before) = (Instant::now(), self.cpu()?);
         let mut index = 0;
         let mut previous = Vec::new();
@@ -218,5 +218,5 @@ impl Lister for GoLister {
 }
 
 fn decodes() -> ListError {
-    ListError::Http("a Go client lists whole lists and decodes them".to_owned())
+    ListError::Unsupported("a Go client lists whole lists and decodes them")
 }

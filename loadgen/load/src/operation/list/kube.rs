@@ -31,7 +31,7 @@ mod state;
 pub(crate) mod stored_bytes;
 mod validator;
 
-use workloads::strategy::Strategy;
+use workloads::strategy::{Strategy, Tier};
 
 use self::client::{Exchange, Kube};
 use super::error::ListError;
@@ -55,8 +55,7 @@ pub(super) async fn connect(
     }
     if case.strategy == Strategy::ReadYourWrite {
         let config = reach.etcd.clone();
-        let config =
-            config.ok_or_else(|| ListError::Http("there is no etcd to write to".into()))?;
+        let config = config.ok_or_else(|| case.no_endpoint(Tier::Etcd))?;
         let etcd = etcd_api::client::Client::connect(config).await?;
         return Ok(Box::new(read_your_write::ReadYourWrite::new(lister, etcd)));
     }

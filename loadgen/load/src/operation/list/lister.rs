@@ -37,8 +37,8 @@ pub trait Lister: Send {
 
     /// Shows the latest list to `check`, where [`Self::list`] leaves that for later.
     async fn show_latest(&mut self, _check: &mut Check) -> Result<Listed, ListError> {
-        Err(ListError::Http(
-            "lists of this case are checked while they arrive".to_owned(),
+        Err(ListError::Unsupported(
+            "lists of this case are checked while they arrive, not afterwards",
         ))
     }
 
@@ -61,8 +61,8 @@ pub trait Lister: Send {
     /// Returns the revision that the server is at, for lists that must agree on one: see
     /// [`Self::pin`].
     async fn revision(&mut self) -> Result<i64, ListError> {
-        Err(ListError::Http(
-            "lists of this case have no common revision".to_owned(),
+        Err(ListError::Unsupported(
+            "lists of this case cannot agree on a revision",
         ))
     }
 

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use kube_api::ApiResource;
 use kube_api::client::Connection;
-use workloads::strategy::{PlainList, Strategy};
+use workloads::strategy::{PlainList, Strategy, Tier};
 
 use super::super::error::ListError;
 use super::super::list_case::ListCase;
@@ -50,8 +50,7 @@ impl Kube {
         reach: &Reach,
     ) -> Result<Self, ListError> {
         let url = reach.kube_url.as_deref();
-        let url =
-            url.ok_or_else(|| ListError::Http("the target has no Kubernetes API".to_owned()))?;
+        let url = url.ok_or_else(|| case.no_endpoint(Tier::Kube))?;
         let asks = case.asks.clone();
         let mut connection = Connection::new(url, reach.kube_access.clone(), asks.options)?;
         connection.open().await?;
@@ -95,9 +94,8 @@ impl Lister for Kube {
     async fn begin_again(&mut self) -> Result<(), ListError> {
         // What is left of a watch is not to be read.
         self.connection.cancel();
-        if self.is_pinned {
-            let why = "the revision that all clients list was compacted".to_owned();
-            return Err(ListError::Http(why));
+        if let Some(pinned) = self.revision.filter(|_| self.is_pinned) {
+            return Err(ListError::PinnedCompacted(pinned));
         }
         if self.revision.is_some() {
             let revision = self.current_revision().await?;
