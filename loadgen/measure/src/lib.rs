@@ -34,7 +34,7 @@ pub use process::{Handles, Memory, Process, ProcessError, thread_cpu};
 pub use profile::{
     PerfStacks, Pprof, ProfileError, SAMPLE_FOR_MOST, perf_folder_prefix, perf_stacks,
 };
-pub use remote::{MetricsPage, RemoteCost, RemotePage, RemoteServer};
+pub use remote::{MetricsPage, RemoteCost, RemotePage, RemoteServer, RemoteWork};
 pub use rounds::{Round, Rounds};
 pub use sampler::{SAMPLE_EVERY, Sample, Sampler, Series, Watched};
 pub use settle::settle;

@@ -34,7 +34,9 @@ pub struct RemotePage {
 pub struct RemoteServer {
     page: RemotePage,
     looked: Instant,
-    begin: MetricsPage,
+    /// What CPU time and counters are counted from; `None` where it could not be read when the
+    /// phase began.
+    begin: Option<MetricsPage>,
     rss_peak: u64,
     allocated_peak: Option<u64>,
     rss_idle: u64,
@@ -52,6 +54,13 @@ pub struct RemoteCost {
     pub allocated_idle: Option<u64>,
     /// The most that it told.
     pub allocated_peak: Option<u64>,
+    /// What it did since the phase began; `None` where its page could not be read then.
+    pub work: Option<RemoteWork>,
+}
+
+/// What a remote server did in a phase, by its own metrics.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RemoteWork {
     /// CPU time of all that it did, for anybody, in seconds.
     pub cpu_s: f64,
     /// By how much its counters grew.
@@ -86,44 +95,54 @@ impl RemoteServer {
             allocated_peak: idle.allocated,
             rss_idle: idle.rss,
             allocated_idle: idle.allocated,
-            begin: idle,
+            begin: None,
         })
     }
 
-    /// Notes the clocks.
-    pub async fn begin(&mut self) {
-        if let Some(reading) = self.look().await {
-            self.begin = reading;
-        }
+    /// Notes the clocks: the phase begins.
+    ///
+    /// # Errors
+    /// [`KubeError`] when the page cannot be had. What the server does in the phase is not known
+    /// then: an earlier page would count the work before it, too.
+    pub async fn begin(&mut self) -> Result<(), KubeError> {
+        self.begin = None;
+        self.begin = Some(self.look().await?);
+        Ok(())
     }
 
     /// Looks at the memory, if the last look is a second ago.
     pub async fn look_again(&mut self) {
         if self.looked.elapsed() >= LOOK_EVERY {
-            self.look().await;
+            // A server that is too busy to tell has no new figure.
+            self.look().await.ok();
         }
     }
 
-    /// Returns what it cost since [`Self::begin`]; `None` when the server has ceased to tell.
-    pub async fn end(&mut self) -> Option<RemoteCost> {
+    /// Returns what it cost since [`Self::begin`].
+    ///
+    /// # Errors
+    /// [`KubeError`] when the server has ceased to tell.
+    pub async fn end(&mut self) -> Result<RemoteCost, KubeError> {
         let end = self.look().await?;
-        Some(RemoteCost {
+        let work = self.begin.as_ref().map(|begin| RemoteWork {
+            cpu_s: (end.cpu_s - begin.cpu_s).max(0.0),
+            counters: grown(&begin.counters, end.counters),
+        });
+        Ok(RemoteCost {
             rss_idle: self.rss_idle,
             rss_peak: self.rss_peak,
             allocated_idle: self.allocated_idle,
             allocated_peak: self.allocated_peak,
-            cpu_s: (end.cpu_s - self.begin.cpu_s).max(0.0),
-            counters: grown(&self.begin.counters, end.counters),
+            work,
         })
     }
 
-    async fn look(&mut self) -> Option<MetricsPage> {
-        // A server that is too busy to tell has no new figure.
-        let reading = self.page.read().await.ok()?;
+    async fn look(&mut self) -> Result<MetricsPage, KubeError> {
+        let reading = self.page.read().await?;
         self.looked = Instant::now();
         self.rss_peak = self.rss_peak.max(reading.rss);
         self.allocated_peak = self.allocated_peak.max(reading.allocated);
-        Some(reading)
+        Ok(reading)
     }
 }
 
@@ -173,3 +192,6 @@ impl RemotePage {
         Ok(MetricsText::new(page))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -121,8 +121,9 @@ pub(super) fn server_cpu(case: &Case) -> Option<String> {
         return Some(Quantity::seconds(cpu_s).to_string());
     }
     let measured_s = case.rounds.iter().map(|round| round.ms).sum::<f64>() / 1e3;
-    let is_known = !case.loads.is_empty() && server.cpu_s > 0.0 && measured_s > 0.0;
-    is_known.then(|| format!("{:.2} cores", server.cpu_s / measured_s))
+    let cpu_s = server.cpu_s.filter(|&cpu_s| cpu_s > 0.0)?;
+    let is_known = !case.loads.is_empty() && measured_s > 0.0;
+    is_known.then(|| format!("{:.2} cores", cpu_s / measured_s))
 }
 
 /// Returns [`server_cpu`], that of a small request with the rate at which it was, since that
@@ -188,6 +189,8 @@ pub fn notes(case: &Case) -> Vec<String> {
                 .to_owned(),
         );
     }
+    let missing = case.missing_figures.iter();
+    notes.extend(missing.map(|missing| format!("not known: {missing}")));
     notes.extend(case.baseline.as_ref().map(beside_its_bytes));
     for load in &case.background {
         notes.push(format!(
@@ -243,7 +246,7 @@ fn saturation(found: &Saturation) -> String {
 fn program(client: &ClientFigures) -> Option<String> {
     let name = client.program.as_ref()?;
     let cpu = Quantity::seconds(client.cpu_s_per_request?);
-    let peak = Quantity::bytes(client.rss_peak);
+    let peak = Quantity::or_absent(client.rss_peak.map(Quantity::bytes));
     Some(format!("{name} took {cpu} of CPU and up to {peak}"))
 }
 
@@ -525,7 +528,7 @@ mod tests {
     #[test]
     fn loads_that_ran_together_show_the_cores_that_the_server_used() {
         let mut server = ServerFigures {
-            cpu_s: 4.3,
+            cpu_s: Some(4.3),
             ..ServerFigures::default()
         };
         let mut case = Case::new("pods", "bench", Tier::Etcd, "mix", Outcome::Measured);
@@ -563,7 +566,10 @@ mod tests {
 
     #[test]
     fn a_measured_row_without_figures_of_its_server_says_why() {
-        let case = Case::new("pods", "etcd", Tier::Etcd, "stream", Outcome::Measured);
+        let mut case = Case::new("pods", "etcd", Tier::Etcd, "stream", Outcome::Measured);
+        let reason = "all of http://it:2379: /metrics: 403 Forbidden";
+        case.missing_figures.push(reason.to_owned());
+        assert!(notes(&case).contains(&format!("not known: {reason}")));
         assert!(
             notes(&case)
                 .iter()

@@ -162,7 +162,7 @@ fn generator(part: &Part) -> Option<Generator> {
         shard: report.shard.clone()?,
         host: report.environment.host.clone(),
         cores: report.environment.cores,
-        cpu_s: client.map(|client| client.cpu_s),
+        cpu_s: client.and_then(|client| client.cpu_s),
         requests: case.requests,
         errors: case.errors,
         requests_per_s: case.requests_per_s,

@@ -149,7 +149,7 @@ fn profiled(result: &mut SavedResult) {
             server_cpu_ms: None,
         }];
         case.server = Some(ServerFigures {
-            cpu_s,
+            cpu_s: Some(cpu_s),
             ..ServerFigures::default()
         });
         let function = "go.etcd.io/etcd/server/v3/storage/mvcc.(*storeTxnCommon).rangeKeys[go.shape.struct { Key []uint8 }]";

@@ -43,7 +43,7 @@ use super::plan::Plan;
 use super::target::Target;
 use crate::progress::Progress;
 use crate::servers::running::Running;
-use meter::Meter;
+use meter::{Meter, MeterError};
 use profile::Taken;
 pub(super) use source::{Source, created_root};
 
@@ -131,6 +131,12 @@ impl From<WriteError> for Early {
 
 impl From<ProcessError> for Early {
     fn from(error: ProcessError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<MeterError> for Early {
+    fn from(error: MeterError) -> Self {
         Self::Failed(error.to_string())
     }
 }

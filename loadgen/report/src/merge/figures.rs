@@ -72,12 +72,13 @@ pub(super) fn case(parts: &[Part], times: &Histograms) -> Case {
         rounds: rounds(&cases),
         server: first.server.clone().map(|server| ServerFigures {
             cpu_s_per_request: server
-                .cpu_s_per_request
-                .filter(|_| requests > 0)
-                .map(|_| server.cpu_s / requests as f64),
+                .cpu_s
+                .filter(|_| server.cpu_s_per_request.is_some() && requests > 0)
+                .map(|cpu_s| cpu_s / requests as f64),
             ..server
         }),
         client: client(&cases, requests, lag_ms),
+        missing_figures: missing(parts),
         machine: machine(&cases),
         error_samples: errors(cases.iter().map(|case| &case.error_samples)),
         loads,
@@ -248,16 +249,29 @@ fn client(cases: &[&Case], requests: u64, lag_ms: Option<Quantiles>) -> Option<C
         .filter_map(|case| case.client.as_ref())
         .collect();
     let first = *all.first()?;
-    let cpu_s = all.iter().map(|client| client.cpu_s).sum();
-    let per_request = first.cpu_s_per_request.filter(|_| requests > 0);
+    let cpu_s = all.iter().map(|client| client.cpu_s).sum::<Option<f64>>();
+    let is_priced = first.cpu_s_per_request.is_some() && requests > 0;
+    let per_request = cpu_s.filter(|_| is_priced);
     Some(ClientFigures {
         cpu_s,
-        cpu_s_per_request: per_request.map(|_| cpu_s / requests as f64),
-        rss_peak: all.iter().map(|client| client.rss_peak).max().unwrap_or(0),
+        cpu_s_per_request: per_request.map(|cpu_s| cpu_s / requests as f64),
+        rss_peak: all.iter().filter_map(|client| client.rss_peak).max(),
         stall_ms: most(all.iter().map(|client| client.stall_ms)),
         lag_ms,
         ..first.clone()
     })
+}
+
+/// Returns what could not be read: of the servers by the first, of each generator by itself.
+fn missing(parts: &[Part]) -> Vec<String> {
+    let of_part = |part: &Part| {
+        let generator = agreement::index(part);
+        let case = part.result.report.cases.first();
+        let missing = case.map(|case| case.missing_figures.clone());
+        let missing = missing.unwrap_or_default().into_iter();
+        missing.map(move |missing| format!("generator {generator}: {missing}"))
+    };
+    parts.iter().flat_map(of_part).collect()
 }
 
 /// Returns the busiest of the generators' machines, in each respect.

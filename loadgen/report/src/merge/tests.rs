@@ -117,13 +117,13 @@ fn part(index: u32, count: u32, values: &[u64]) -> Part {
     case.requests_per_s = Some(n as f64 / 10.0);
     case.loads = vec![small, lists];
     case.server = Some(ServerFigures {
-        cpu_s: 1.0 + f64::from(index),
+        cpu_s: Some(1.0 + f64::from(index)),
         rss_peak: 1_000 + u64::from(index),
         ..ServerFigures::default()
     });
     case.client = Some(ClientFigures {
-        cpu_s: 0.5,
-        rss_peak: 10 + u64::from(index),
+        cpu_s: Some(0.5),
+        rss_peak: Some(10 + u64::from(index)),
         lag_ms: quantiles(values),
         ..ClientFigures::default()
     });
@@ -218,9 +218,9 @@ fn eight_parts_are_what_one_generator_would_have_had() {
     assert_eq!(lists.latency_ms.as_ref().map(|q| q.n), Some(8));
     // The generators' cost adds up, the servers' is what the first of them saw.
     let client = case.client.as_ref().expect("figures");
-    assert_eq!((client.cpu_s, client.rss_peak), (4.0, 17));
+    assert_eq!((client.cpu_s, client.rss_peak), (Some(4.0), Some(17)));
     let server = case.server.as_ref().expect("figures");
-    assert_eq!((server.cpu_s, server.rss_peak), (1.0, 1_000));
+    assert_eq!((server.cpu_s, server.rss_peak), (Some(1.0), 1_000));
     assert_eq!(merged.series.len(), 1);
     assert_eq!(
         (&*merged.series[0].process, &merged.series[0].case),

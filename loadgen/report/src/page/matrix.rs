@@ -340,7 +340,7 @@ mod tests {
                 server_cpu_ms: None,
             }];
             case.server = Some(ServerFigures {
-                cpu_s: 4.3,
+                cpu_s: Some(4.3),
                 ..ServerFigures::default()
             });
         }

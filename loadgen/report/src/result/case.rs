@@ -173,6 +173,10 @@ pub struct Case {
     pub server: Option<ServerFigures>,
     /// What it cost the generator.
     pub client: Option<ClientFigures>,
+    /// Figures of the servers or the generator that could not be read, each with the reason; empty
+    /// where all are there.
+    #[serde(default)]
+    pub missing_figures: Vec<String>,
     /// What else the machine did meanwhile.
     #[serde(default)]
     pub machine: Option<MachineLoad>,
@@ -239,6 +243,7 @@ impl Case {
             throughput_bytes_per_s: None,
             server: None,
             client: None,
+            missing_figures: Vec::new(),
             machine: None,
             profiles: Vec::new(),
             shards: None,
@@ -432,13 +437,15 @@ pub struct ClientFigures {
     /// `cpu_s` and `rss_peak` are about then.
     #[serde(default)]
     pub program: Option<String>,
-    /// CPU time of the generator during the measured phase; of a program, during its lists.
-    pub cpu_s: f64,
+    /// CPU time of the generator during the measured phase; of a program, during its lists. Null
+    /// where it could not be read, as [`Case::missing_figures`] says then.
+    pub cpu_s: Option<f64>,
     /// `cpu_s` over the requests of that phase.
     #[serde(default)]
     pub cpu_s_per_request: Option<f64>,
     /// Highest resident size in that phase, in bytes; of several programs, that of the largest.
-    pub rss_peak: u64,
+    /// Null as `cpu_s`.
+    pub rss_peak: Option<u64>,
     /// The longest time that the pacing thread was kept from its CPU when it should have sent; null
     /// in a closed loop.
     #[serde(default)]

@@ -75,12 +75,14 @@ pub struct ServerFigures {
     /// The process of the Kubernetes tier by itself; null where loadgen started none.
     #[serde(default)]
     pub kube: Option<TierFigures>,
-    /// User and system CPU time of the measured phase.
-    pub cpu_s: f64,
+    /// User and system CPU time of the measured phase; null where it could not be read, as
+    /// [`super::Case::missing_figures`] says then.
+    pub cpu_s: Option<f64>,
     /// `cpu_s` over the lists of that phase.
     pub cpu_s_per_request: Option<f64>,
     /// The server's own counters over the measured phase: revision reads, progress requests,
-    /// fallbacks, who served.
+    /// fallbacks, who served. Without those that could not be read, as
+    /// [`super::Case::missing_figures`] says then.
     pub counters: BTreeMap<String, u64>,
     /// True where memory and CPU are what the server tells on its metrics page, since its process
     /// is not ours to look at: memory as it was between lists, pages of files included, without the
@@ -111,8 +113,9 @@ pub struct MemberFigures {
     pub allocated_peak: Option<u64>,
     /// As [`ServerFigures::peak_above_idle`].
     pub peak_above_idle: u64,
-    /// CPU time of whatever it did in the measured phase, for anybody.
-    pub cpu_s: f64,
+    /// CPU time of whatever it did in the measured phase, for anybody; null as
+    /// [`ServerFigures::cpu_s`].
+    pub cpu_s: Option<f64>,
 }
 
 /// One process of a target that has several. Sizes are in bytes.
@@ -151,8 +154,8 @@ pub struct TierFigures {
     pub rss_anon_after: Option<u64>,
     /// `rss_anon_after` over the bytes of keys and values that were written.
     pub after_per_stored_byte: Option<f64>,
-    /// User and system CPU time of the measured phase.
-    pub cpu_s: f64,
+    /// As [`ServerFigures::cpu_s`].
+    pub cpu_s: Option<f64>,
     /// `cpu_s` over the lists of that phase.
     pub cpu_s_per_request: Option<f64>,
     /// How long its watch cache took to be filled when it started; null where it has none.
@@ -191,6 +194,7 @@ impl ServerFigures {
     pub fn add_up<'a>(&mut self, tiers: impl IntoIterator<Item = &'a mut TierFigures>) {
         let (mut anon_idle, mut anon_peak, mut file_idle, mut file_peak) = (0, 0, 0, 0);
         let (mut allocated_idle, mut allocated_peak) = (Some(0), Some(0));
+        let mut cpu_s = Some(0.0);
         let sum = |sum: Option<u64>, more: Option<u64>| sum.zip(more).map(|(a, b)| a + b);
         for tier in tiers {
             tier.peak_above_idle = tier.above_idle(tier.rss_anon_peak, tier.allocated_peak);
@@ -203,7 +207,7 @@ impl ServerFigures {
             file_peak += tier.rss_file_peak;
             allocated_idle = sum(allocated_idle, tier.allocated_idle);
             allocated_peak = sum(allocated_peak, tier.allocated_peak);
-            self.cpu_s += tier.cpu_s;
+            cpu_s = cpu_s.zip(tier.cpu_s).map(|(sum, more)| sum + more);
         }
         self.rss_anon_idle = Some(anon_idle);
         self.rss_anon_peak = Some(anon_peak);
@@ -211,6 +215,7 @@ impl ServerFigures {
         self.rss_file_peak = Some(file_peak);
         self.allocated_idle = allocated_idle;
         self.allocated_peak = allocated_peak.filter(|_| allocated_idle.is_some());
+        self.cpu_s = cpu_s;
     }
 
     /// Computes what follows from the growth above idle and from CPU: per byte in flight, per
@@ -218,7 +223,8 @@ impl ServerFigures {
     pub fn settle(&mut self, bytes_in_flight: u64, requests: u64) {
         self.peak_per_listed_byte = (bytes_in_flight >= LEAST_LISTED_BYTES)
             .then(|| self.peak_above_idle as f64 / bytes_in_flight as f64);
-        self.cpu_s_per_request = (requests > 0).then(|| self.cpu_s / requests as f64);
+        let cpu_s = self.cpu_s.filter(|_| requests > 0);
+        self.cpu_s_per_request = cpu_s.map(|cpu_s| cpu_s / requests as f64);
     }
 }
 
@@ -232,7 +238,7 @@ mod tests {
         TierFigures {
             rss_anon_idle: anon_idle,
             rss_anon_peak: anon_peak,
-            cpu_s: 1.5,
+            cpu_s: Some(1.5),
             ..TierFigures::default()
         }
     }
@@ -243,7 +249,7 @@ mod tests {
         let mut reusing = TierFigures {
             allocated_idle: Some(2_000_000),
             allocated_peak: Some(9_000_000),
-            cpu_s: 3.0,
+            cpu_s: Some(3.0),
             ..tier(10_000_000, 11_000_000)
         };
         server.add_up([&mut reusing]);
@@ -264,7 +270,7 @@ mod tests {
         assert_eq!((etcd.peak_above_idle, kube.peak_above_idle), (0, 924 * KIB));
         assert_eq!(server.peak_above_idle, 924 * KIB);
         assert_eq!(server.rss_anon_idle, Some(5_100 * KIB));
-        assert_eq!(server.cpu_s, 3.0);
+        assert_eq!(server.cpu_s, Some(3.0));
     }
 
     #[test]
@@ -275,8 +281,14 @@ mod tests {
             allocated_peak: Some(2),
             ..tier(0, 0)
         };
-        server.add_up([&mut telling, &mut tier(0, 0)]);
+        let mut gone = TierFigures {
+            cpu_s: None,
+            ..tier(0, 0)
+        };
+        server.add_up([&mut telling, &mut gone]);
+        server.settle(0, 10);
         assert_eq!((server.allocated_idle, server.allocated_peak), (None, None));
+        assert_eq!((server.cpu_s, server.cpu_s_per_request), (None, None));
     }
 
     #[test]

@@ -294,7 +294,7 @@ fn measured(result: &mut SavedResult, sketch: &Sketch) {
         rss_file_peak: ((sketch.idle_mib * 0.2 + sketch.above_mib * 0.3) * MIB) as u64,
         allocated_idle: Some((sketch.idle_mib * 0.9 * MIB) as u64),
         allocated_peak: Some((sketch.idle_mib * 0.9 * MIB + sketch.above_mib * 0.9 * MIB) as u64),
-        cpu_s: sketch.cpu_s * 5.0,
+        cpu_s: Some(sketch.cpu_s * 5.0),
         ..TierFigures::default()
     };
     server.add_up([&mut process]);
@@ -303,8 +303,8 @@ fn measured(result: &mut SavedResult, sketch: &Sketch) {
     case.server = Some(server);
     case.client = Some(ClientFigures {
         program: None,
-        cpu_s: sketch.list_ms * 5.0 / 2e3,
-        rss_peak: 30 << 20,
+        cpu_s: Some(sketch.list_ms * 5.0 / 2e3),
+        rss_peak: Some(30 << 20),
         cpu_s_per_request: None,
         stall_ms: None,
         lag_ms: None,

@@ -17,7 +17,7 @@ impl CaseRun<'_> {
     pub(super) async fn begin(&self, meter: &mut Meter) -> Result<(), Early> {
         let Some(beginning) = &self.beginning else {
             meter.begin().await?;
-            meter.begin_round();
+            meter.begin_round()?;
             return Ok(());
         };
         let at = self.unless_stopped(beginning.ready()).await?;
@@ -26,7 +26,7 @@ impl CaseRun<'_> {
         self.unless_stopped(sleep_until(before.into())).await?;
         meter.begin().await?;
         self.unless_stopped(sleep_until(at.into())).await?;
-        meter.begin_round();
+        meter.begin_round()?;
         beginning.begun(Instant::now().saturating_duration_since(at));
         Ok(())
     }

@@ -88,11 +88,11 @@ impl CaseRun<'_> {
         let mut outcome = Ok(());
         let mut requests = 0;
         for number in warm_up..warm_up + repeats {
-            meter.begin_round();
-            outcome = match self.unless_stopped(put(number)).await {
-                Ok(delivered) => delivered.map_err(failed),
-                Err(stopped) => Err(stopped),
-            };
+            outcome = async {
+                meter.begin_round()?;
+                self.unless_stopped(put(number)).await?.map_err(failed)
+            }
+            .await;
             meter.end_of_round(outcome.is_ok()).await;
             if outcome.is_err() {
                 break;

@@ -185,7 +185,7 @@ impl CaseRun<'_> {
                 due += every;
             }
             self.rest().await?;
-            meter.begin_round();
+            meter.begin_round()?;
             let errors = lists.errors;
             let done = self.unless_stopped(clients.round(Job::List)).await?;
             if let Some(reason) = not_selectable(&done) {

@@ -6,12 +6,14 @@
 mod remote;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::io;
 use std::time::Duration;
 
 use measure::{
-    AllocatedWatch, Highest, MachineClocks, MetricsClient, MetricsText, Process, ProcessError,
-    Rounds, SAMPLE_EVERY, Sampler, Series, Watched, grown, rss_resolution, settle, socket_memory,
-    socket_resolution,
+    AllocatedWatch, Highest, MachineClocks, MetricsClient, MetricsError, MetricsText, Process,
+    ProcessError, Rounds, SAMPLE_EVERY, Sampler, Series, Watched, grown, rss_resolution, settle,
+    socket_memory, socket_resolution,
 };
 use report::result::{ClientFigures, ServerFigures, TierFigures};
 
@@ -34,6 +36,17 @@ const CACHE_FILL: &str = "apiserver_watch_cache_initialization_duration_seconds_
 /// The generator's own series.
 const OWN_SERIES: &str = "loadgen";
 
+/// Why memory and CPU cannot be measured.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum MeterError {
+    /// A process cannot be looked at.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// Without samples of it, private memory cannot be told from pages of files.
+    #[error("no thread that samples memory: {0}")]
+    NoSampler(#[source] io::Error),
+}
+
 /// One server process.
 struct Metered {
     name: String,
@@ -41,17 +54,28 @@ struct Metered {
     process: Process,
     metrics_url: Option<String>,
     cpu_before: Duration,
-    counters_before: BTreeMap<String, f64>,
+    /// Its counters when the measured phase began; `None` where it tells none.
+    counters_before: Option<BTreeMap<String, f64>>,
     figures: TierFigures,
     /// Private and allocated memory at the peak of each round.
     round_peaks: Vec<(u64, Option<u64>)>,
 }
 
 impl Metered {
+    /// Begins a stretch with a peak of its own. A process that has ended is noticed elsewhere.
+    fn reset_peak(&self) -> Result<(), ProcessError> {
+        match self.process.reset_peak() {
+            Err(refused) if self.process.is_alive() => Err(refused),
+            _ => Ok(()),
+        }
+    }
+
     /// Private and allocated memory at the peak of the stretch that ends now, of which samples saw
-    /// the highest. That of a stretch that is the case's is noted.
-    fn peak(&mut self, mut highest: Highest, is_noted: bool) -> (u64, Option<u64>) {
-        let memory = self.process.memory().unwrap_or_default();
+    /// the highest; `None` of a process that has ended. That of a stretch that is the case's is
+    /// noted.
+    fn peak(&mut self, mut highest: Highest, is_noted: bool) -> Option<(u64, Option<u64>)> {
+        let memory = self.process.memory().ok()?;
+        // Where nothing is sampled, what is there now stands for the stretch.
         highest.see(&memory, None);
         let private = highest.private(memory.peak);
         if is_noted {
@@ -60,7 +84,7 @@ impl Metered {
             figures.rss_anon_peak = figures.rss_anon_peak.max(private);
             figures.rss_file_peak = figures.rss_file_peak.max(highest.file);
         }
-        (private, highest.allocated)
+        Some((private, highest.allocated))
     }
 }
 
@@ -80,6 +104,8 @@ pub(super) struct Meter {
     remote: Option<Remote>,
     /// Why it does not.
     unmetered: Option<String>,
+    /// Figures that could not be read, each with the reason.
+    missing: Vec<String>,
     own: Process,
     own_cpu_before: Duration,
     /// The machine's clocks when the measured phase began.
@@ -112,7 +138,7 @@ impl Meter {
                 process: Process::new(child.pid())?,
                 metrics_url: running.metrics_url(child.name()),
                 cpu_before: Duration::ZERO,
-                counters_before: BTreeMap::new(),
+                counters_before: None,
                 figures: TierFigures::default(),
                 round_peaks: Vec::new(),
             });
@@ -124,6 +150,12 @@ impl Meter {
             },
             _ => (None, None),
         };
+        let mut missing: Vec<String> = Vec::new();
+        missing.extend(
+            unmetered
+                .iter()
+                .map(|reason| format!("memory and CPU of the server: {reason}")),
+        );
         let mut figures = ServerFigures::default();
         for server in &mut servers {
             let mut client = client_of(server.metrics_url.as_deref());
@@ -133,6 +165,8 @@ impl Meter {
             server.figures.rss_anon_idle = idle.anon;
             server.figures.rss_file_idle = idle.file;
             let page = page(client.as_mut()).await;
+            let what = || format!("what {} has allocated at rest", server.name);
+            let page = known(page, what, &mut missing).flatten();
             let fill = page.as_ref().and_then(|page| page.sum(CACHE_FILL));
             server.figures.cache_fill_s = fill.filter(|&seconds| seconds > 0.0);
             server.figures.allocated_idle = page.and_then(|page| page.allocated());
@@ -146,6 +180,7 @@ impl Meter {
             servers,
             remote,
             unmetered,
+            missing,
             own: Process::own()?,
             own_cpu_before: Duration::ZERO,
             begun: None,
@@ -178,20 +213,26 @@ impl Meter {
     }
 
     /// Begins a round of the measured phase, with peaks of its own.
-    pub(super) fn begin_round(&mut self) {
-        self.reset_peaks();
+    ///
+    /// # Errors
+    /// As [`Self::reset_peaks`].
+    pub(super) fn begin_round(&mut self) -> Result<(), ProcessError> {
+        self.reset_peaks()?;
         self.rounds.begin(self.cpu());
+        Ok(())
     }
 
-    /// Begins a stretch with peaks of its own. A process that has ended is noticed elsewhere.
-    pub(super) fn reset_peaks(&self) {
-        for server in &self.servers {
-            server.process.reset_peak().ok();
-        }
+    /// Begins a stretch with peaks of its own.
+    ///
+    /// # Errors
+    /// Where the kernel refuses it: the peak would be that of something else, such as seeding.
+    pub(super) fn reset_peaks(&self) -> Result<(), ProcessError> {
+        self.servers.iter().try_for_each(Metered::reset_peak)?;
         if let Some(sampler) = &self.sampler {
             // What was seen until now is of no stretch.
             drop(sampler.take_highest());
         }
+        Ok(())
     }
 
     /// Takes the peak since [`Self::reset_peaks`] for the case's, too, though it is none of its
@@ -200,18 +241,20 @@ impl Meter {
         self.peaks(true);
     }
 
-    /// Samples lists before the measured phase, which are none of the case's. A process that has
-    /// ended is noticed elsewhere.
-    pub(super) async fn begin_warm_up(&mut self) {
-        if let Ok(watched) = self.watched().await {
-            self.sampler = Sampler::start(watched, SAMPLE_EVERY).ok();
-        }
+    /// Samples lists before the measured phase, which are none of the case's.
+    ///
+    /// # Errors
+    /// When a server has ended, or there is no thread for it.
+    pub(super) async fn begin_warm_up(&mut self) -> Result<(), MeterError> {
+        let watched = self.watched().await?;
+        self.sampler = Some(sampler(watched)?);
+        Ok(())
     }
 
     /// Returns the servers' memory at its peak since [`Self::reset_peaks`]; `None` where none is
-    /// ours.
+    /// ours, or one has ended.
     pub(super) fn peak_of_warm_up(&mut self) -> Option<PeakMemory> {
-        let peaks = self.peaks(false);
+        let peaks = self.peaks(false)?;
         let servers = self.servers.iter().zip(&peaks);
         let above =
             servers.map(|(server, &(anon, allocated))| server.figures.above_idle(anon, allocated));
@@ -240,24 +283,24 @@ impl Meter {
             remote.look_again().await;
             return;
         }
-        let peaks = self.peaks(true);
+        let peaks = self.peaks(true).into_iter().flatten();
         for (server, peak) in self.servers.iter_mut().zip(peaks) {
             server.round_peaks.push(peak);
         }
     }
 
     /// Private and allocated memory of each server at its peak since the last
-    /// [`Self::reset_peaks`].
-    fn peaks(&mut self, are_noted: bool) -> Vec<(u64, Option<u64>)> {
+    /// [`Self::reset_peaks`]; `None` where one has ended.
+    fn peaks(&mut self, are_noted: bool) -> Option<Vec<(u64, Option<u64>)>> {
         let sampler = self.sampler.as_ref();
         let seen = sampler.map(Sampler::take_highest).unwrap_or_default();
         let seen = seen
             .into_iter()
             .chain(std::iter::repeat(Highest::default()));
         let servers = self.servers.iter_mut().zip(seen);
-        servers
-            .map(|(server, highest)| server.peak(highest, are_noted))
-            .collect()
+        let peaks = servers.map(|(server, highest)| server.peak(highest, are_noted));
+        let peaks: Vec<_> = peaks.collect();
+        peaks.into_iter().collect()
     }
 
     /// CPU time that the servers have used since they started; `None` where none is ours, or one
@@ -269,12 +312,15 @@ impl Meter {
     /// Starts sampling and notes the clocks.
     ///
     /// # Errors
-    /// When a server has ended.
-    pub(super) async fn begin(&mut self) -> Result<(), ProcessError> {
+    /// When a server has ended, or memory cannot be sampled.
+    pub(super) async fn begin(&mut self) -> Result<(), MeterError> {
         let mut watched = self.watched().await?;
         for server in &mut self.servers {
             let page = page(client_of(server.metrics_url.as_deref()).as_mut()).await;
-            server.counters_before = page.map(|page| page.totals()).unwrap_or_default();
+            let what = || format!("counters of {}", server.name);
+            let page = known(page, what, &mut self.missing).flatten();
+            // Without it nothing can be counted: all totals are since the server started.
+            server.counters_before = page.map(|page| page.totals());
             server.cpu_before = server.process.cpu()?;
         }
         watched.push(Watched {
@@ -282,14 +328,13 @@ impl Meter {
             process: Process::own()?,
             allocated: None,
         });
-        self.own.reset_peak().ok();
+        self.own.reset_peak()?;
         self.own_cpu_before = self.own.cpu()?;
         self.begun = Some(MachineClocks::now());
         if let Some(remote) = &mut self.remote {
-            remote.begin().await;
+            self.missing.extend(remote.begin().await);
         }
-        // Without a sampler thread the kernel's peaks are still there.
-        self.sampler = Sampler::start(watched, SAMPLE_EVERY).ok();
+        self.sampler = Some(sampler(watched)?);
         self.profiling = self.profilers.as_ref().map(Profilers::begin);
         Ok(())
     }
@@ -319,14 +364,16 @@ impl Meter {
         let profiling = self.profiling.take();
         profiling.iter().for_each(Profiling::stop);
         let (server, client, series) = self.cost(in_flight, requests).await;
-        let servers_s: f64 = self.servers.iter().map(|server| server.figures.cpu_s).sum();
-        let ours = Duration::from_secs_f64(client.cpu_s + servers_s);
-        let ours = (!self.servers.is_empty()).then_some(ours);
+        let servers = self.servers.iter().map(|server| server.figures.cpu_s);
+        let ours = servers.chain([client.cpu_s]).sum::<Option<f64>>();
+        let ours = ours.filter(|_| !self.servers.is_empty());
+        let ours = ours.map(Duration::from_secs_f64);
         let begun = self.begun.as_ref();
         let load = begun.and_then(|begun| begun.load_until(&clocks, ours));
         measured.case.machine = load.map(to_result::machine_load);
         measured.case.server = server;
         measured.case.client = Some(client);
+        measured.case.missing_figures = std::mem::take(&mut self.missing);
         let case = measured.case.id();
         let series = series.into_iter();
         measured.series = series.map(|one| to_result::series(&case, one)).collect();
@@ -338,28 +385,34 @@ impl Meter {
         };
     }
 
-    /// Stops sampling and answers what the phase cost; `None` for the server where none is ours.
+    /// Stops sampling and returns what the phase cost; `None` for the server where none is ours.
     async fn cost(
         &mut self,
         in_flight: u64,
         requests: u64,
     ) -> (Option<ServerFigures>, ClientFigures, Vec<Series>) {
-        let own_cpu = self.own.cpu().unwrap_or_default();
-        let own_cpu = own_cpu.saturating_sub(self.own_cpu_before);
-        let own_cpu_s = own_cpu.as_secs_f64();
+        let missing = &mut self.missing;
+        let since =
+            |before: Duration| move |now: Duration| now.saturating_sub(before).as_secs_f64();
+        let each = |cpu_s: f64| (requests > 0).then(|| cpu_s / requests as f64);
+        let own_cpu = || "CPU time of the generator".to_owned();
+        let own_memory = || "memory of the generator".to_owned();
+        let cpu_s = known(self.own.cpu(), own_cpu, missing).map(since(self.own_cpu_before));
+        let memory = known(self.own.memory(), own_memory, missing);
         let client = ClientFigures {
             program: None,
-            cpu_s: own_cpu_s,
-            cpu_s_per_request: (requests > 0).then(|| own_cpu_s / requests as f64),
+            cpu_s,
+            cpu_s_per_request: cpu_s.and_then(each),
             stall_ms: None,
-            rss_peak: self.own.memory().map_or(0, |memory| memory.peak),
+            rss_peak: memory.map(|memory| memory.peak),
             lag_ms: None,
         };
         for server in &mut self.servers {
-            let cpu = server.process.cpu().unwrap_or(server.cpu_before);
+            let what = || format!("CPU time of {}", server.name);
+            let cpu = known(server.process.cpu(), what, missing);
             let figures = &mut server.figures;
-            figures.cpu_s = cpu.saturating_sub(server.cpu_before).as_secs_f64();
-            figures.cpu_s_per_request = (requests > 0).then(|| figures.cpu_s / requests as f64);
+            figures.cpu_s = cpu.map(since(server.cpu_before));
+            figures.cpu_s_per_request = figures.cpu_s.and_then(each);
         }
         let series = match self.sampler.take() {
             Some(sampler) => {
@@ -369,17 +422,21 @@ impl Meter {
             None => Vec::new(),
         };
         if let Some(remote) = &mut self.remote {
-            let figures = remote.end(in_flight, requests).await;
+            let (figures, missing) = remote.end(in_flight, requests).await;
+            self.missing.extend(missing);
             return (figures, client, series);
         }
         if self.servers.is_empty() {
             return (None, client, series);
         }
         for server in &self.servers {
-            let mut client = client_of(server.metrics_url.as_deref());
-            if let Some(page) = page(client.as_mut()).await {
-                let grown = grown(&server.counters_before, page.totals());
-                self.figures.counters.extend(grown);
+            let Some(before) = &server.counters_before else {
+                continue;
+            };
+            let page = page(client_of(server.metrics_url.as_deref()).as_mut()).await;
+            let what = || format!("counters of {}", server.name);
+            if let Some(page) = known(page, what, &mut self.missing).flatten() {
+                self.figures.counters.extend(grown(before, page.totals()));
             }
         }
         self.note_series(&series);
@@ -471,6 +528,27 @@ fn client_of(url: Option<&str>) -> Option<MetricsClient> {
     MetricsClient::new(url?).ok()
 }
 
-async fn page(client: Option<&mut MetricsClient>) -> Option<MetricsText> {
-    client?.metrics().await.ok()
+/// Returns a server's metrics page; `None` where it has none.
+async fn page(client: Option<&mut MetricsClient>) -> Result<Option<MetricsText>, MetricsError> {
+    match client {
+        Some(client) => client.metrics().await.map(Some),
+        None => Ok(None),
+    }
 }
+
+fn sampler(watched: Vec<Watched>) -> Result<Sampler, MeterError> {
+    Sampler::start(watched, SAMPLE_EVERY).map_err(MeterError::NoSampler)
+}
+
+/// Returns what was read; where that failed, notes what is `missing` and why.
+fn known<T>(
+    read: Result<T, impl Display>,
+    what: impl FnOnce() -> String,
+    missing: &mut Vec<String>,
+) -> Option<T> {
+    read.map_err(|why| missing.push(format!("{}: {why}", what())))
+        .ok()
+}
+
+#[cfg(test)]
+mod tests;

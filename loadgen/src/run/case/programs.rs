@@ -47,9 +47,10 @@ impl Programs {
             return;
         };
         client.program = Some(name.to_string());
-        client.cpu_s = self.lists_cpu.as_secs_f64();
-        client.cpu_s_per_request = (requests > 0).then(|| client.cpu_s / requests as f64);
-        client.rss_peak = self.rss_peak;
+        let cpu_s = self.lists_cpu.as_secs_f64();
+        client.cpu_s = Some(cpu_s);
+        client.cpu_s_per_request = (requests > 0).then(|| cpu_s / requests as f64);
+        client.rss_peak = Some(self.rss_peak);
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
         let part = self.all_cpu.as_secs_f64() / (elapsed.as_secs_f64() * cores as f64);
         // They are none of the others.
@@ -114,16 +115,19 @@ mod tests {
         programs.take_check(&done(500, 900));
         programs.take_list(&done(100, 90));
         let generator = ClientFigures {
-            cpu_s: 7.0,
-            rss_peak: 1_000,
+            cpu_s: Some(7.0),
+            rss_peak: Some(1_000),
             ..ClientFigures::default()
         };
         let mut case = case(generator, Some(1.0));
         programs.describe(&mut case, 2, Duration::from_secs(100));
         let client = case.client.expect("it was there");
         assert_eq!(client.program.as_deref(), Some("client 1"));
-        assert_eq!((client.cpu_s, client.cpu_s_per_request), (0.4, Some(0.2)));
-        assert_eq!(client.rss_peak, 90);
+        assert_eq!(
+            (client.cpu_s, client.cpu_s_per_request),
+            (Some(0.4), Some(0.2))
+        );
+        assert_eq!(client.rss_peak, Some(90));
         let others = case.machine.and_then(|machine| machine.others_cpu_part);
         let others = others.expect("it was known");
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
@@ -136,12 +140,12 @@ mod tests {
     #[test]
     fn without_programs_the_generators_figures_stay() {
         let generator = ClientFigures {
-            cpu_s: 7.0,
+            cpu_s: Some(7.0),
             ..ClientFigures::default()
         };
         let mut case = case(generator, None);
         Programs::default().describe(&mut case, 2, Duration::from_secs(1));
         let client = case.client.expect("it was there");
-        assert_eq!((client.cpu_s, client.program), (7.0, None));
+        assert_eq!((client.cpu_s, client.program), (Some(7.0), None));
     }
 }

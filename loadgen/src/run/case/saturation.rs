@@ -132,7 +132,7 @@ impl CaseRun<'_> {
             if self.unless_stopped(settling).await.is_err() {
                 return Ok((None, all));
             }
-            meter.begin_round();
+            meter.begin_round()?;
             let counts = Arc::clone(live.counts());
             live.keep_to(schedule(&profile, 1.0, Duration::ZERO, duration));
             let tally = callers.run_counted(pace, duration, self.stop, counts).await;

@@ -131,15 +131,13 @@ impl CaseRun<'_> {
             .phase(&title, u64::from(rounds), Counted::Rounds);
         let begun = Instant::now();
         let mut latency = LatencyHistogram::default();
-        let mut cpu = Duration::ZERO;
-        meter.reset_peaks();
+        let mut cpu = Some(Duration::ZERO);
+        meter.reset_peaks()?;
         for round in 0..rounds {
             let before = meter.cpu();
             let synced = self.unless_stopped(followers.sync()).await??;
             let used = meter.cpu().zip(before);
-            let used = used.map_or(Duration::ZERO, |(after, before)| {
-                after.saturating_sub(before)
-            });
+            let used = used.map(|(after, before)| after.saturating_sub(before));
             check_union(&synced, expected)?;
             for (shard, worker) in sharding.shards.iter_mut().zip(&synced) {
                 shard.objects = worker.held.len() as u64;
@@ -148,7 +146,7 @@ impl CaseRun<'_> {
             if round >= self.scenario.warmup {
                 let last = synced.iter().map(|worker| worker.latency).max();
                 latency.record(last.unwrap_or_default());
-                cpu += used;
+                cpu = cpu.zip(used).map(|(sum, used)| sum + used);
             }
             phase.advance(1);
         }
@@ -158,8 +156,8 @@ impl CaseRun<'_> {
         case.bytes = sharding.shards.iter().map(|shard| shard.bytes).sum();
         case.objects = sharding.shards.iter().map(|shard| shard.objects).sum();
         sharding.synced_ms = Some(to_result::quantiles_ms(&latency));
-        let each = cpu.as_secs_f64() / latency.n().max(1) as f64;
-        sharding.sync_server_cpu_s = meter.cpu().map(|_| each);
+        let each = |cpu: Duration| cpu.as_secs_f64() / latency.n().max(1) as f64;
+        sharding.sync_server_cpu_s = cpu.map(each);
         measured.keep("synced", self.since(begun), latency);
         phase.done(&format!("{rounds} times by {} workers", sharding.workers));
         Ok(())

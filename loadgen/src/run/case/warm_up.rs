@@ -93,11 +93,11 @@ impl CaseRun<'_> {
         if least == 0 {
             return Ok(());
         }
-        meter.begin_warm_up().await;
+        meter.begin_warm_up().await?;
         let begun = Instant::now();
         let mut lists = Lists::default();
         loop {
-            meter.reset_peaks();
+            meter.reset_peaks()?;
             let time = list().await?;
             let peak = meter.peak_of_warm_up();
             if lists.times.is_empty() {

@@ -44,7 +44,7 @@ impl CaseRun<'_> {
         work: impl AsyncFnOnce(&Meter) -> Result<T, Early>,
     ) -> Result<(Span, T), Early> {
         meter.begin().await?;
-        meter.begin_round();
+        meter.begin_round()?;
         let begun = Instant::now();
         let done = self.unless_stopped(work(meter)).await.flatten();
         let span = self.since(begun);

@@ -53,8 +53,9 @@ const OF_WATCHES: [Measure; 6] = [
         Unit::of_time,
         |case, _| {
             let server = case.server.as_ref()?;
-            let own = server.kube.as_ref().map(|kube| kube.cpu_s);
-            Some(own.unwrap_or(server.cpu_s) * 1e3)
+            let own = server.kube.as_ref();
+            let cpu_s = own.map_or(server.cpu_s, |kube| kube.cpu_s);
+            cpu_s.map(|s| s * 1e3)
         },
     ),
     (

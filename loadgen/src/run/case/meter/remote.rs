@@ -2,13 +2,14 @@
 //! tells its figures, and what they come to.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
 use etcd_api::proto::etcdserverpb::StatusRequest;
 use futures::future::join_all;
 use kube_api::client::KubeError;
-use measure::{RemoteCost, RemoteServer};
+use measure::{RemoteCost, RemoteServer, RemoteWork};
 use report::result::{MemberFigures, ServerFigures};
 
 use crate::servers::running::Running;
@@ -49,9 +50,15 @@ impl Remote {
         Ok(Self { members })
     }
 
-    /// Notes the clocks.
-    pub(super) async fn begin(&mut self) {
-        join_all(self.members.iter_mut().map(|m| m.server.begin())).await;
+    /// Notes the clocks. Returns which figures there will not be, and why.
+    pub(super) async fn begin(&mut self) -> Vec<String> {
+        let begun = join_all(self.members.iter_mut().map(|m| m.server.begin())).await;
+        let begun = self.members.iter().zip(begun);
+        let missing = begun.filter_map(|(member, begun)| {
+            let why = begun.err()?;
+            Some(member.missing("CPU time and counters", &why))
+        });
+        missing.collect()
     }
 
     /// Looks at the memory, if the last look is a second ago.
@@ -60,19 +67,32 @@ impl Remote {
     }
 
     /// Returns the figures of a phase of so many requests with `in_flight` bytes of lists at the
-    /// same time; `None` when every server has ceased to tell them. A member that has is missing,
-    /// also in the sums.
-    pub(super) async fn end(&mut self, in_flight: u64, requests: u64) -> Option<ServerFigures> {
-        let costs = join_all(self.members.iter_mut().map(|m| m.server.end())).await;
-        let told = self.members.iter().zip(costs);
-        let told = told.filter_map(|(member, cost)| Some((member.figures(cost.as_ref()?), cost?)));
-        let (members, costs): (Vec<MemberFigures>, Vec<RemoteCost>) = told.unzip();
+    /// same time, `None` when every server has ceased to tell them, and which are missing, and why.
+    /// A member that has ceased to tell is missing, also in the sums.
+    pub(super) async fn end(
+        &mut self,
+        in_flight: u64,
+        requests: u64,
+    ) -> (Option<ServerFigures>, Vec<String>) {
+        let ended = join_all(self.members.iter_mut().map(|m| m.server.end())).await;
+        let (mut members, mut costs, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+        for (member, cost) in self.members.iter().zip(ended) {
+            match cost {
+                Ok(cost) => {
+                    members.push(member.figures(&cost));
+                    costs.push(cost);
+                }
+                Err(why) => missing.push(member.missing("all", &why)),
+            }
+        }
         if members.is_empty() {
-            return None;
+            return (None, missing);
         }
         let told = |of: fn(&RemoteCost) -> Option<u64>| costs.iter().map(of).sum::<Option<u64>>();
+        let works = costs.iter().map(|cost| cost.work.as_ref());
+        let works = works.collect::<Option<Vec<&RemoteWork>>>();
         let mut counters = BTreeMap::new();
-        for (name, count) in costs.iter().flat_map(|cost| &cost.counters) {
+        for (name, count) in works.iter().flatten().flat_map(|work| &work.counters) {
             *counters.entry(name.clone()).or_default() += count;
         }
         let mut figures = ServerFigures {
@@ -81,7 +101,7 @@ impl Remote {
             allocated_idle: told(|cost| cost.allocated_idle),
             allocated_peak: told(|cost| cost.allocated_peak),
             peak_above_idle: members.iter().map(|m| m.peak_above_idle).sum(),
-            cpu_s: members.iter().map(|m| m.cpu_s).sum(),
+            cpu_s: works.map(|works| works.iter().map(|work| work.cpu_s).sum()),
             counters,
             is_own_word: true,
             ..ServerFigures::default()
@@ -90,11 +110,16 @@ impl Remote {
             figures.members = members;
         }
         figures.settle(in_flight, requests);
-        Some(figures)
+        (Some(figures), missing)
     }
 }
 
 impl Member {
+    /// Returns that figures of it are missing, and why.
+    fn missing(&self, what: &str, why: &dyn Display) -> String {
+        format!("{what} of {}: {why}", self.url)
+    }
+
     fn figures(&self, cost: &RemoteCost) -> MemberFigures {
         let resident = cost.rss_peak.saturating_sub(cost.rss_idle);
         let allocated = cost.allocated_peak.zip(cost.allocated_idle);
@@ -107,7 +132,7 @@ impl Member {
             allocated_idle: cost.allocated_idle,
             allocated_peak: cost.allocated_peak,
             peak_above_idle: resident.max(allocated),
-            cpu_s: cost.cpu_s,
+            cpu_s: cost.work.as_ref().map(|work| work.cpu_s),
         }
     }
 }

@@ -37,7 +37,7 @@ pub(super) struct Alone {
 }
 
 impl Turns<'_> {
-    /// Lists in turn; `None` where no server is ours.
+    /// Lists in turn; `None` where no server is ours, or one has ended.
     pub(super) async fn measured(
         &self,
         shards: usize,
@@ -60,7 +60,10 @@ impl Turns<'_> {
             };
             alone.whole.push(whole);
             for (worker, costs) in alone.shards.iter_mut().enumerate() {
-                costs.extend(self.cost(self.workers, worker, meter).await?);
+                let Some(cost) = self.cost(self.workers, worker, meter).await? else {
+                    return Ok(None);
+                };
+                costs.push(cost);
             }
             rounds += 1;
             phase.advance(1);
@@ -85,7 +88,8 @@ impl Turns<'_> {
         Ok(())
     }
 
-    /// Returns the servers' CPU seconds for one list.
+    /// Returns the servers' CPU seconds for one list; `None` where no server is ours, or one has
+    /// ended.
     async fn cost(
         &self,
         clients: &Clients,
@@ -97,8 +101,8 @@ impl Turns<'_> {
         };
         let done = clients.ask(client, Job::List);
         self.run.unless_stopped(done).await?.result?;
-        let after = meter.cpu().unwrap_or(before);
-        Ok(Some(after.saturating_sub(before).as_secs_f64()))
+        let used = meter.cpu().map(|after| after.saturating_sub(before));
+        Ok(used.map(|cpu| cpu.as_secs_f64()))
     }
 }
 

@@ -75,14 +75,14 @@ impl Rounds<'_> {
         let mut outcome = Ok(());
         let mut unions = Vec::new();
         for _ in 0..run.repeats() {
-            meter.begin_round();
-            outcome = match self.round(Job::List).await {
-                Ok((time, done)) => {
-                    latency.record(time);
-                    take(set, done).map(|union| unions.push(union))
-                }
-                Err(early) => Err(early),
-            };
+            outcome = async {
+                meter.begin_round()?;
+                let (time, done) = self.round(Job::List).await?;
+                latency.record(time);
+                unions.push(take(set, done)?);
+                Ok(())
+            }
+            .await;
             meter.end_of_round(outcome.is_ok()).await;
             phase.advance(1);
             if outcome.is_err() {
