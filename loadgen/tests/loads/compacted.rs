@@ -17,8 +17,8 @@ load = [
     { name = "watchers", operation = "watch", clients = 4, connections = 2 },
 ]
 "#;
-    let (folder, mut run, _, log) = started(cases, "cut", &["--etcd", &way.url()]);
-    thread::sleep(Duration::from_millis(500));
+    let (folder, mut run, said, log) = started(cases, "cut", &["--etcd", &way.url(), SERVED, "0"]);
+    until_counted(&said, "updates");
     way.close();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(write_elsewhere_and_compact(&server.url));
