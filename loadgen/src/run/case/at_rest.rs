@@ -247,9 +247,11 @@ async fn held(
     client: Option<&mut MetricsClient>,
 ) -> Result<Vec<(HeldKind, u64)>, Early> {
     let page = match client {
-        Some(client) => client.metrics().await.unwrap_or_default(),
-        None => MetricsText::default(),
+        Some(client) => client.metrics().await,
+        None => Ok(MetricsText::default()),
     };
+    // Taken for an empty page, it would hold nothing of what is counted.
+    let page = page.map_err(|e| Early::Failed(format!("what {name} holds at rest: {e}")))?;
     let handles = process.handles()?;
     let mut held = vec![
         (HeldKind::PrivateMemory, process.memory()?.anon),
