@@ -55,8 +55,17 @@ pub struct Watched {
 #[derive(Debug)]
 pub struct Sampler {
     stop: Sender<()>,
-    thread: JoinHandle<(Vec<Series>, Vec<Watched>)>,
+    thread: JoinHandle<Vec<Series>>,
     peaks: Arc<Mutex<Peaks>>,
+}
+
+/// What was sampled.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sampled {
+    /// One series for each process, in the order given.
+    pub series: Vec<Series>,
+    /// Most memory that the kernel had for TCP sockets, in bytes; `None` where it does not tell.
+    pub most_socket_memory: Option<u64>,
 }
 
 /// The highest that was seen.
@@ -99,20 +108,16 @@ impl Sampler {
         std::mem::replace(&mut peaks.processes, none)
     }
 
-    /// Most memory that the kernel had for TCP sockets; `None` where it does not tell.
+    /// Takes a last sample and returns what was sampled: also of a phase that was over before the
+    /// first one.
     #[must_use]
-    pub fn most_socket_memory(&self) -> Option<u64> {
-        self.peaks.lock().sockets
-    }
-
-    /// Takes a last sample and returns one series per process, in the order given, with the
-    /// processes.
-    #[must_use]
-    pub fn stop(self) -> (Vec<Series>, Vec<Watched>) {
+    pub fn stop(self) -> Sampled {
         drop(self.stop);
-        self.thread
-            .join()
-            .expect("the sampler's loop has nothing that panics")
+        let series = self.thread.join();
+        Sampled {
+            series: series.expect("the sampler's loop has nothing that panics"),
+            most_socket_memory: self.peaks.lock().sockets,
+        }
     }
 }
 
@@ -121,7 +126,7 @@ fn run(
     every: Duration,
     stopped: &Receiver<()>,
     peaks: &Mutex<Peaks>,
-) -> (Vec<Series>, Vec<Watched>) {
+) -> Vec<Series> {
     let mut all: Vec<Series> = watched
         .iter()
         .map(|w| Series {
@@ -142,7 +147,7 @@ fn run(
         }
     }
     look_at_all(&mut all, &watched, begun, peaks);
-    (all, watched)
+    all
 }
 
 fn look_at_all(all: &mut [Series], watched: &[Watched], begun: Instant, peaks: &Mutex<Peaks>) {

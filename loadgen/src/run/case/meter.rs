@@ -416,8 +416,9 @@ impl Meter {
         }
         let series = match self.sampler.take() {
             Some(sampler) => {
-                self.figures.socket_peak = sampler.most_socket_memory();
-                sampler.stop().0
+                let sampled = sampler.stop();
+                self.figures.socket_peak = sampled.most_socket_memory;
+                sampled.series
             }
             None => Vec::new(),
         };

@@ -104,6 +104,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_first_object_with_fields_that_etcd_does_not_send_is_named() {
+        let mut check = Check::new("/r/");
+        let (count, first) = (2, None);
+        let unnamed = Wrong::Irregular { count, first };
+        assert_eq!(check.naming(unnamed.clone()), unnamed, "of messages alone");
+        for (key, is_irregular) in [(b"/r/a", false), (b"/r/b", true), (b"/r/c", true)] {
+            let object = Object {
+                key,
+                value: b"",
+                mod_revision: 1,
+                create_revision: 1,
+                version: 1,
+                lease: 0,
+                is_irregular,
+            };
+            visit(&mut check, &object);
+        }
+        let named = check.naming(unnamed).to_string();
+        assert!(named.ends_with("(the first is `/r/b`)"), "{named}");
+    }
+
+    #[test]
     fn a_response_that_no_etcd_sends_is_wrong() {
         let good = ListSummary {
             messages: 3,
