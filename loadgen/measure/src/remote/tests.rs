@@ -23,7 +23,8 @@ async fn telling(pages: Vec<Option<String>>) -> RemoteServer {
         for page in pages {
             let (mut socket, _) = listener.accept().await.expect("a connection");
             let mut request = [0; 1024];
-            socket.read(&mut request).await.expect("a request");
+            let read = socket.read(&mut request).await;
+            assert!(read.expect("a connection that lives") > 0, "a request");
             let (status, page) = match &page {
                 Some(page) => ("200 OK", page.as_str()),
                 None => ("503 Service Unavailable", "busy"),
