@@ -66,10 +66,7 @@ impl Chart {
     }
 
     /// Writes the picture as a PNG.
-    ///
-    /// # Errors
-    /// When plotters fails or `path` cannot be written.
-    pub fn write_png(&self, path: &Path) -> Result<(), DrawError> {
+    fn write_png(&self, path: &Path) -> Result<(), DrawError> {
         let (width, height) = self.figure.size();
         let area = BitMapBackend::new(path, (width * BITMAP_SCALE, height * BITMAP_SCALE))
             .into_drawing_area();

@@ -49,18 +49,6 @@ impl Latencies {
         quantiles_of_ms(&self.histogram_ns, self.clamped, groups)
     }
 
-    /// Returns the distinct recorded values in milliseconds, ascending, each with its count.
-    pub fn counted_ms(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
-        self.histogram_ns.iter_recorded().map(|step| {
-            (
-                self.histogram_ns
-                    .median_equivalent(step.value_iterated_to()) as f64
-                    / NS_PER_MS,
-                step.count_at_value(),
-            )
-        })
-    }
-
     /// Returns these values and others, each counted where it was: both tell apart the same number
     /// of digits.
     ///
@@ -200,14 +188,5 @@ mod tests {
         let clamped = Latencies::new(of_ms([1, HOUR_MS]).histogram_ns, 1).quantiles_ms();
         assert_eq!((clamped.n, clamped.clamped), (2, 1));
         assert_near(clamped.max, HOUR_MS as f64);
-    }
-
-    #[test]
-    fn counted_values_keep_their_number() {
-        let counted: Vec<(u64, u64)> = of_ms([4, 4, 9])
-            .counted_ms()
-            .map(|(ms, count)| (ms.round() as u64, count))
-            .collect();
-        assert_eq!(counted, [(4, 2), (9, 1)]);
     }
 }

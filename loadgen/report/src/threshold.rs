@@ -234,8 +234,7 @@ fn ratio(a: f64, b: f64) -> Option<f64> {
 
 /// Returns the number at a path of a case, as `report.json` has it: `latency_ms.p50`, or
 /// `loads.puts.latency_ms.p99` of a load.
-#[must_use]
-pub fn figure_of(case: &Case, metric: &str) -> Option<f64> {
+fn figure_of(case: &Case, metric: &str) -> Option<f64> {
     value_at(case, metric)
 }
 

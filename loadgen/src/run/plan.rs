@@ -92,10 +92,7 @@ impl Plan {
     }
 
     /// The same for targets that are known, whatever the arguments say of them.
-    ///
-    /// # Errors
-    /// As [`Plan::new`].
-    pub(super) fn with_targets(
+    fn with_targets(
         args: &RunArgs,
         saturate: Option<Saturate>,
         own_program: &Path,

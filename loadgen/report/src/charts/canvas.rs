@@ -188,7 +188,7 @@ pub(super) fn write_lines<DB: DrawingBackend>(
 
 /// Returns what a line of text takes, in user units, with some room for browsers whose font is
 /// wider than ours.
-pub(super) fn text_width<DB: DrawingBackend>(
+fn text_width<DB: DrawingBackend>(
     area: &Area<DB>,
     text: &str,
     lettering: Lettering,

@@ -430,7 +430,7 @@ proptest! {
         let whole = of_us(&values);
         let log = &merged.histograms;
         let added = log.iter().find(|one| one.measure == "latency");
-        let added = added.map(|one| one.histogram.counted_ms().collect::<Vec<_>>());
-        prop_assert_eq!(added, Some(whole.counted_ms().collect::<Vec<_>>()));
+        let added = added.map(|one| one.histogram.histogram_ns());
+        prop_assert_eq!(added, Some(whole.histogram_ns()));
     }
 }
