@@ -22,8 +22,9 @@ use super::raw_list::{ListRpc, RawConnection, RawList};
 use super::watch::WatchStreams;
 use crate::error::Error;
 use crate::kubernetes::{
-    DeleteOptions, Features, GetOptions, GetResponse, KubernetesEtcd, ListBatch, ListOptions,
-    ListResponse, OptimisticResponse, PutOptions, Watch, WatchError, WatchOptions, requests,
+    COMPACT_REV_KEY, DeleteOptions, Features, GetOptions, GetResponse, KubernetesEtcd, ListBatch,
+    ListOptions, ListResponse, OptimisticResponse, PutOptions, Watch, WatchError, WatchOptions,
+    requests,
 };
 use crate::proto::etcdserverpb::{
     CompactionRequest, LeaseGrantRequest, RangeRequest, RangeResponse, StatusRequest, TxnRequest,
@@ -31,10 +32,6 @@ use crate::proto::etcdserverpb::{
 
 /// How long a member may take to say which features it has.
 const MEMBER_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// The key by which kube-apiservers coordinate compaction; its value is the last compacted
-/// revision.
-const COMPACT_REV_KEY: &[u8] = b"compact_rev_key";
 
 /// Whether the endpoint supports RangeStream, as far as was tried.
 const UNTRIED: u8 = 0;
@@ -239,7 +236,7 @@ impl KubernetesEtcd for KubernetesClient {
     }
 
     /// etcd has no RPC for it. Returns the highest of the revisions that this client compacted,
-    /// that a cancelled watch reported, and that apiservers wrote into `compact_rev_key`.
+    /// that a cancelled watch reported, and that apiservers wrote into [`COMPACT_REV_KEY`].
     async fn compacted_revision(&self) -> Result<i64, Error> {
         let agreed = self.get(COMPACT_REV_KEY, GetOptions::default()).await?.kv;
         let agreed = agreed

@@ -1,7 +1,7 @@
 //! Compacts storage as an apiserver does: at each interval, one of the servers that share it
 //! compacts it to its revision of one interval ago.
 //!
-//! They agree through one key, `compact_rev_key`. Each tries to write it, on condition that it
+//! They agree through one key, [`COMPACT_REV_KEY`]. Each tries to write it, on condition that it
 //! still is what it was one interval ago: the one that succeeds compacts, the others remember the
 //! new state. An apiserver's condition is the key's version, here it is the key's revision. Both
 //! change with every write and only then, so the two can share a storage.
@@ -10,11 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_api::error::{Error, Refusal};
-use etcd_api::kubernetes::{KubernetesEtcd, PutOptions};
+use etcd_api::kubernetes::{COMPACT_REV_KEY, KubernetesEtcd, PutOptions};
 use tokio::time::sleep;
-
-/// A key outside of every registry prefix. Its value is the revision that was compacted to.
-const KEY: &[u8] = b"compact_rev_key";
 
 /// The interval of an apiserver.
 pub(crate) const DEFAULT_INTERVAL: Duration = Duration::from_secs(300);
@@ -52,7 +49,7 @@ impl Compactor {
         };
         let value = self.revision.to_string().into();
         let put = backend
-            .optimistic_put(KEY, value, self.key_revision, options)
+            .optimistic_put(COMPACT_REV_KEY, value, self.key_revision, options)
             .await?;
         let target = std::mem::replace(&mut self.revision, put.revision);
         if !put.succeeded {
@@ -113,7 +110,7 @@ mod tests {
         );
         assert_eq!(backend.compacted_revision().await.expect("known"), then);
         let key = backend
-            .get(KEY, GetOptions::default())
+            .get(COMPACT_REV_KEY, GetOptions::default())
             .await
             .expect("read")
             .kv;
