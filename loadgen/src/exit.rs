@@ -81,7 +81,8 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The user has to change something: the command line, a file, or what can be reached.
+    /// Returns a failure that the user has to mend: the command line, a file, or what can be
+    /// reached.
     pub fn usage(cause: impl Into<anyhow::Error>) -> Self {
         Self {
             exit: Exit::Usage,
@@ -89,8 +90,8 @@ impl Failure {
         }
     }
 
-    /// The same error where the rest of the command came to `other`: the worse of both ends is the
-    /// whole's ([`Exit::and`]).
+    /// Returns the same error where the rest of the command came to `other`: the worse of both ends
+    /// is the whole's ([`Exit::and`]).
     #[must_use]
     pub fn beside(self, other: Exit) -> Self {
         Self {
@@ -99,7 +100,7 @@ impl Failure {
         }
     }
 
-    /// Both errors, in one line.
+    /// Returns both errors, in one line.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -108,7 +109,7 @@ impl Failure {
         }
     }
 
-    /// True when the output was closed, as by `loadgen … | head`: a success.
+    /// Returns whether the output was closed, as by `loadgen … | head`: a success.
     #[must_use]
     pub fn is_broken_pipe(&self) -> bool {
         self.cause

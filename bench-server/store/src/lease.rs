@@ -93,8 +93,8 @@ impl Leases {
         self.by_due.insert((due, id));
     }
 
-    /// The leases that were granted, by id, each for so many seconds, which begin now; attached to
-    /// what the index says.
+    /// Returns the leases that were granted, by id, each for so many seconds, which begin now;
+    /// attached to what the index says.
     pub(super) fn restored(
         granted: impl IntoIterator<Item = (i64, i64)>,
         tree: &Tree<Record>,

@@ -120,7 +120,7 @@ struct Writer {
 }
 
 impl Store {
-    /// An empty store at revision 1, in memory alone; [`Store::open`] keeps one on disk.
+    /// Returns an empty store at revision 1, in memory alone; [`Store::open`] keeps one on disk.
     pub fn new(config: Config) -> Self {
         Self::of(config, State::default(), Writer::default(), None)
     }
@@ -207,8 +207,8 @@ impl Store {
         self.inner.open_lists.pinned(forgotten)
     }
 
-    /// One key at a revision (`rev <= 0` is the latest), and the latest revision. Cheaper than
-    /// [`Store::snapshot_at`]: follows the key's own chain of versions where it can.
+    /// Returns one key at a revision (`rev <= 0` is the latest), and the latest revision. Cheaper
+    /// than [`Store::snapshot_at`]: follows the key's own chain of versions where it can.
     ///
     /// # Errors
     /// [`Refusal::FutureRevision`], [`Refusal::Compacted`].

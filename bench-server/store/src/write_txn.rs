@@ -63,7 +63,8 @@ impl Store {
 }
 
 impl Draft<'_> {
-    /// Revision that a read in here sees: the base, or the one being made after the first write.
+    /// Returns the revision that a read in here sees: the base, or the one being made after the
+    /// first write.
     pub(super) fn revision(&self) -> i64 {
         match &self.edits {
             Edits::None => self.base,

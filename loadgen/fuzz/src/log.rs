@@ -29,7 +29,7 @@ fn written(payloads: &[&[u8]]) -> Arc<SimulatedDisk> {
     disk
 }
 
-/// The bytes of one segment: replayed or refused. What was replayed once is replayed again.
+/// Checks the bytes of one segment: replayed or refused. What was replayed once is replayed again.
 ///
 /// # Panics
 /// When a rule is broken.
@@ -63,7 +63,7 @@ pub fn segments() -> Vec<Vec<u8>> {
     names.iter().map(|name| disk.contents(name)).collect()
 }
 
-/// A record of a commit: the store replays it, or refuses it with the place.
+/// Checks a record of a commit: the store replays it, or refuses it with the place.
 ///
 /// # Panics
 /// When the store does.

@@ -162,7 +162,7 @@ impl ChildServer {
         &self.name
     }
 
-    /// Its process number.
+    /// Returns its process number.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid

@@ -44,8 +44,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// Bytes that wait in the relay at most, for each direction of each connection: what is on its
-    /// way in one round trip, between 64 KiB and 8 MiB.
+    /// Returns how many bytes wait in the relay at most, for each direction of each connection:
+    /// what is on its way in one round trip, between 64 KiB and 8 MiB.
     #[must_use]
     pub fn buffer_bytes(&self) -> u32 {
         let limits = [self.bandwidth, self.client_read_rate];

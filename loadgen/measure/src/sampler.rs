@@ -99,7 +99,7 @@ impl Sampler {
         std::mem::replace(&mut peaks.processes, none)
     }
 
-    /// Most memory that the kernel had for TCP sockets; `None` where it does not tell.
+    /// Returns the most memory that the kernel had for TCP sockets; `None` where it does not tell.
     #[must_use]
     pub fn most_socket_memory(&self) -> Option<u64> {
         self.peaks.lock().sockets

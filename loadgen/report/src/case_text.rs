@@ -46,7 +46,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// A case's row.
+    /// Returns a case's row.
     #[must_use]
     pub fn of(case: &Case) -> Self {
         let absent = || ABSENT.to_owned();
@@ -94,7 +94,8 @@ pub(super) fn strategy_and_clients(case: &Case) -> String {
     }
 }
 
-/// Private memory above idle at its peak, and beside it how much pages of mapped files grew.
+/// Returns the private memory above idle at its peak, and beside it how much pages of mapped files
+/// grew.
 pub(super) fn peak(server: &ServerFigures) -> String {
     let private = Quantity::bytes_within(server.peak_above_idle, server.rss_resolution);
     match server.mapped_above_idle() {
@@ -103,8 +104,8 @@ pub(super) fn peak(server: &ServerFigures) -> String {
     }
 }
 
-/// Private memory above idle at its peak over the bytes of the lists in flight, to what its counter
-/// can tell.
+/// Returns the private memory above idle at its peak over the bytes of the lists in flight, to what
+/// its counter can tell.
 pub(super) fn per_listed_byte(case: &Case) -> Option<Quantity> {
     let server = case.server.as_ref()?;
     let in_flight = case.bytes * u64::from(case.clients.max(1));
@@ -162,8 +163,8 @@ fn encoding(case: &Case) -> String {
         .map_or_else(|| ABSENT.to_owned(), |encoding| format!("{encoding}{from}"))
 }
 
-/// Everything that a reader must know about the row: [`warnings`], its rate, and what ran beside
-/// it.
+/// Returns everything that a reader must know about the row: [`warnings`], its rate, and what ran
+/// beside it.
 #[must_use]
 pub fn notes(case: &Case) -> Vec<String> {
     let mut notes = warnings(case);

@@ -110,7 +110,7 @@ impl Figure {
     }
 }
 
-/// Every chart that the result has data for, in the order of the report.
+/// Returns every chart that the result has data for, in the order of the report.
 #[must_use]
 pub fn charts(result: &SavedResult) -> Vec<Chart> {
     let data_sets = &result.report.data_sets;

@@ -20,8 +20,8 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Of these values, `clamped` of which were above the highest that is told apart. A saved
-    /// histogram does not tell how many those are.
+    /// Returns the latencies of these values, `clamped` of which were above the highest that is
+    /// told apart. A saved histogram does not tell how many those are.
     #[must_use]
     pub fn new(histogram_ns: Histogram<u64>, clamped: u64) -> Self {
         Self {
@@ -30,7 +30,7 @@ impl Latencies {
         }
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     #[must_use]
     pub fn n(&self) -> u64 {
         self.histogram_ns.len()
@@ -43,7 +43,7 @@ impl Latencies {
         self.quantiles_of_ms(self.n())
     }
 
-    /// The same of values that come in groups: see [`quantiles_of_ms`].
+    /// Returns the distribution of values that come in groups: see [`quantiles_of_ms`].
     #[must_use]
     pub fn quantiles_of_ms(&self, groups: u64) -> Quantiles {
         quantiles_of_ms(&self.histogram_ns, self.clamped, groups)

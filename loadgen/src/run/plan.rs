@@ -175,7 +175,8 @@ impl Plan {
         })
     }
 
-    /// The plan of `loadgen ab`: two targets that are started, each with what its side is given.
+    /// Returns the plan of `loadgen ab`: two targets that are started, each with what its side is
+    /// given.
     ///
     /// # Errors
     /// As [`Plan::new`].

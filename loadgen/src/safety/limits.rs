@@ -29,8 +29,8 @@ pub struct ServerMemory {
 }
 
 impl ServerMemory {
-    /// What was said on the command line, else the least that the server must have: it does not
-    /// tell, but it is not less than what it has in memory now.
+    /// Returns what was said on the command line, else the least that the server must have: it does
+    /// not tell, but it is not less than what it has in memory now.
     #[must_use]
     pub fn new(told: Option<u64>, resident: Option<u64>) -> Self {
         Self {

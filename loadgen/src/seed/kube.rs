@@ -93,8 +93,8 @@ pub fn resource_of(data: &DataSet) -> ApiResource {
     ApiResource::core(data.prefix().trim_end_matches('/'), kind_of(data))
 }
 
-/// Objects like `count` of the data set, spread over it, as they are sent in JSON to the namespaces
-/// that `namespace_of` says.
+/// Returns objects like `count` of the data set, spread over it, as they are sent in JSON to the
+/// namespaces that `namespace_of` says.
 ///
 /// # Errors
 /// What is wrong with an object that the schema does not fit, which none of a data set is.

@@ -45,7 +45,7 @@ impl Launcher {
 }
 
 impl BaselineServer {
-    /// Its process number.
+    /// Returns its process number.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.pid()

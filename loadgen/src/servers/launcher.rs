@@ -71,7 +71,8 @@ pub struct Launcher {
 }
 
 impl Launcher {
-    /// The same for one target, whose servers may be another build and are given something besides.
+    /// Returns a launcher for one target, whose servers may be another build and are given
+    /// something besides.
     #[must_use]
     pub fn of_target(self, build: Option<Build>, given: Given) -> Self {
         Self {

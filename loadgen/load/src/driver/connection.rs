@@ -123,8 +123,8 @@ pub(super) struct Driver<'a, R> {
 }
 
 impl<'a, R: RequestApi> Driver<'a, R> {
-    /// A share that has sent nothing. When its first request is due stands in `next_due` from now
-    /// on: a clock that starts after this sleeps no longer than until then.
+    /// Returns a share that has sent nothing. When its first request is due stands in `next_due`
+    /// from now on: a clock that starts after this sleeps no longer than until then.
     pub(super) fn new(
         calls: &'a R,
         run: &'a Run,

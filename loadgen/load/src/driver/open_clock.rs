@@ -49,7 +49,7 @@ impl NextDue {
         }
     }
 
-    /// Has the sender check its schedule again.
+    /// Makes the sender check its schedule again.
     pub(super) fn wake(&self) {
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
@@ -83,8 +83,8 @@ pub(super) struct Clock<T> {
 }
 
 impl<T: Timer> Clock<T> {
-    /// A clock for connections, whose due times are counted from `begun`. The longest stall is kept
-    /// in `stall`.
+    /// Returns a clock for connections, whose due times are counted from `begun`. The longest stall
+    /// is kept in `stall`.
     ///
     /// # Errors
     /// The system's, when no timer can be had. Must be called within a runtime.

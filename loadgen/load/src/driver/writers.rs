@@ -103,8 +103,8 @@ impl Writing {
         ledger.await.unwrap_or(Err(WriteError::Ended))
     }
 
-    /// One more write for each worker, to one of its objects: who has seen it has seen everything
-    /// before it. Answers its revision; 0 for workers without objects.
+    /// Writes once more for each worker, to one of its objects: who has seen it has seen everything
+    /// before it. Returns its revision; 0 for workers without objects.
     ///
     /// # Errors
     /// The first write's that failed.

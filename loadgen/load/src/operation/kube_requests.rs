@@ -145,7 +145,7 @@ impl KubeCalls {
         }
     }
 
-    /// The same requests, with what they write kept.
+    /// Returns these requests, which keep what they write.
     #[must_use]
     pub fn keeping_writes(self) -> Self {
         Self {

@@ -34,7 +34,7 @@ pub use list_case::ListCase;
 pub use lister::{ClientCost, Lister};
 
 impl ListCase {
-    /// A client for this case, connected.
+    /// Connects a client for this case.
     ///
     /// # Errors
     /// [`ListError`] when the server cannot be reached, or the strategy lists nothing on this tier.

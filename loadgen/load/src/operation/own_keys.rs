@@ -66,7 +66,7 @@ impl OwnKeys {
         }
     }
 
-    /// A key was created at this revision, or a lease granted.
+    /// Notes that a key was created at this revision, or a lease granted.
     pub(crate) fn made(&mut self, key: OwnKey, revision: i64) {
         match key.request {
             SmallRequest::LeaseGrant => self.leases.acknowledged(key.number, revision),

@@ -27,7 +27,7 @@ pub struct Patcher {
 }
 
 impl Patcher {
-    /// For the case's objects, connected.
+    /// Connects a client for the case's objects.
     ///
     /// # Errors
     /// [`ListError`] when the server cannot be reached.

@@ -53,7 +53,7 @@ pub struct About<'a> {
 }
 
 impl<'a> About<'a> {
-    /// Objects of a data set below `root`, each with the same probability.
+    /// Returns requests for the objects of a data set below `root`, each with the same probability.
     #[must_use]
     pub fn new(data: &'a DataSet, root: &'a str) -> Self {
         Self {
@@ -196,7 +196,7 @@ impl Calls {
         }
     }
 
-    /// The same requests, with what they write kept.
+    /// Returns these requests, which keep what they write.
     #[must_use]
     pub fn keeping_writes(self) -> Self {
         Self {
@@ -210,7 +210,7 @@ impl Calls {
         self.keeps_writes
     }
 
-    /// From which operations and arrivals follow.
+    /// Returns the seed from which operations and arrivals follow.
     #[must_use]
     pub fn seed(&self) -> u64 {
         self.seed

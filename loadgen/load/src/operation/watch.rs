@@ -41,7 +41,7 @@ pub struct Deliveries {
 }
 
 impl Deliveries {
-    /// Room for so many writes, of which the first few are warm-up: awaited, but not timed.
+    /// Makes room for so many writes, of which the first few are warm-up: awaited, but not timed.
     #[must_use]
     pub fn new(warm_up: u32, counted: u32) -> Arc<Self> {
         let writes = warm_up + counted;
@@ -89,7 +89,7 @@ impl Deliveries {
         self.progress.notify_one();
     }
 
-    /// Events that have come in all.
+    /// Returns how many events have come in all.
     #[must_use]
     pub fn received(&self) -> u64 {
         self.received.load(Ordering::Acquire)

@@ -23,7 +23,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// A limit that nothing has been taken of.
+    /// Returns a limit that nothing has been taken of.
     pub(super) fn new(bytes_per_s: u64) -> Self {
         Self {
             bytes_per_s: bytes_per_s.max(1),

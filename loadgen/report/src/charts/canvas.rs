@@ -42,7 +42,7 @@ impl Ruler {
         length * self.0 as i32
     }
 
-    /// The same, where plotters wants it unsigned.
+    /// Returns the same length where plotters wants it unsigned.
     pub(super) fn upx(self, length: u32) -> u32 {
         length * self.0
     }

@@ -275,7 +275,7 @@ impl<'a> Subject<'a> {
         )
     }
 
-    /// CPU of server and generator for one list.
+    /// Returns the chart of the CPU of server and generator for one list.
     pub(super) fn cpu(&self) -> Option<RowsFigure> {
         self.rows(
             self.of_lists("CPU time for one list", "CPU time for one request"),

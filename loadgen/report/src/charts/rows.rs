@@ -127,7 +127,7 @@ impl Mark {
 }
 
 impl RowsFigure {
-    /// Width and height in user units.
+    /// Returns width and height in user units.
     pub(super) fn size(&self) -> (u32, u32) {
         frame::size(self.rows_height() + AXIS_HEIGHT)
     }

@@ -56,7 +56,7 @@ impl Histograms {
         Some(times.quantiles_of_ms(groups.unwrap_or(times.n())))
     }
 
-    /// All of them, as those of the case of this name.
+    /// Returns all of them, as those of the case of this name.
     pub(super) fn tagged(self, case: &str) -> Vec<TaggedHistogram> {
         let all = self.0.into_iter();
         all.map(|one| TaggedHistogram {

@@ -262,7 +262,7 @@ fn flag(case: &Case) -> &'static str {
     }
 }
 
-/// Two values with a dash between, the unit once where they share it: `450 … 610 ms`.
+/// Returns two values with a dash between, the unit once where they share it: `450 … 610 ms`.
 pub(super) fn between(least: Quantity, most: Quantity) -> String {
     let (least, most) = (least.to_string(), most.to_string());
     let unit = |text: &str| text.rsplit_once(' ').map(|(_, unit)| unit.to_owned());

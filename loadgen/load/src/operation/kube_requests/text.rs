@@ -33,8 +33,8 @@ pub(super) struct Prototype {
 }
 
 impl Prototype {
-    /// An object like this one, labelled with the load's tag. With a value of its own, a ConfigMap
-    /// has no other data.
+    /// Returns an object like this one, labelled with the load's tag. With a value of its own, a
+    /// ConfigMap has no other data.
     pub(super) fn new(
         mut object: Map<String, Value>,
         resource: &str,

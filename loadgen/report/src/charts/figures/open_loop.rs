@@ -6,7 +6,8 @@ use crate::charts::rows::{Mark, RowsFigure, Shape};
 use crate::quantity::{Quantity, Unit};
 
 impl Subject<'_> {
-    /// Corrected and uncorrected latency of rows in an open loop, and how late the generator was.
+    /// Returns the chart of the corrected and uncorrected latency of rows in an open loop, and how
+    /// late the generator was.
     pub(in crate::charts) fn open_loop(&self) -> Option<RowsFigure> {
         let legend = vec![
             (Shape::Disc, "median"),

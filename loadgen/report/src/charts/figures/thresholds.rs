@@ -14,7 +14,7 @@ const PART: Unit = Unit {
 };
 
 impl Subject<'_> {
-    /// Each threshold's value as a part of its limit.
+    /// Returns the chart of each threshold's value as a part of its limit.
     pub(in crate::charts) fn bars(&self) -> Option<RowsFigure> {
         let thresholds = &self.result.report.thresholds;
         let thresholds: Vec<&Threshold> = thresholds

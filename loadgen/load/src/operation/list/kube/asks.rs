@@ -32,7 +32,7 @@ pub struct Asks {
 }
 
 impl Asks {
-    /// For this encoding, spoken like this.
+    /// Returns what to ask for with this encoding, spoken like this.
     #[must_use]
     pub fn new(media: Media, options: Options) -> Self {
         Self {

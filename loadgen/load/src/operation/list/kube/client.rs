@@ -44,7 +44,7 @@ pub(in crate::operation) struct Kube {
 }
 
 impl Kube {
-    /// A connected client, with no query yet.
+    /// Connects a client, with no query yet.
     pub(in crate::operation) async fn connect(
         case: &ListCase,
         reach: &Reach,
