@@ -16,7 +16,7 @@ mod workers;
 
 use serde::Serialize;
 
-use crate::charts::rows::{RowsFigure, Shape};
+use crate::charts::rows::{MarkShape, RowsFigure};
 use crate::charts::{Chart, Figure};
 use crate::result::{DataSet, SavedResult};
 
@@ -227,13 +227,13 @@ fn lanes_of(chart: &Chart, rows: &RowsFigure, cases: &SideBySide<'_>) -> (String
     }
     let entries = rows.legend.iter().map(|(shape, meaning)| {
         let (name, mark) = match shape {
-            Shape::Bar if !rows.axis.logarithmic => ("bar", "fill"),
-            Shape::Bar | Shape::Disc => ("disc0", "fill"),
-            Shape::Span => ("span", "span"),
-            Shape::Ring => ("ring", "ring"),
-            Shape::Stroke => ("stroke", "line"),
-            Shape::Cross => ("cross", "line"),
-            Shape::Square => ("square", "fill"),
+            MarkShape::Bar if !rows.axis.logarithmic => ("bar", "fill"),
+            MarkShape::Bar | MarkShape::Disc => ("disc0", "fill"),
+            MarkShape::Span => ("span", "span"),
+            MarkShape::Ring => ("ring", "ring"),
+            MarkShape::Stroke => ("stroke", "line"),
+            MarkShape::Cross => ("cross", "line"),
+            MarkShape::Square => ("square", "fill"),
         };
         entry(name, mark, class, meaning)
     });
