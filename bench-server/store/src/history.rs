@@ -55,7 +55,7 @@ impl Event {
 /// The events of one revision, in the order they were made; never empty.
 pub type Commit = Arc<[Event]>;
 
-/// What a draft has written.
+/// What a write transaction has written.
 #[derive(Default)]
 pub(super) enum Edits {
     /// Nothing.

@@ -233,9 +233,9 @@ impl Store {
         if request.lease != 0 && !writer.leases.exists(request.lease) {
             return Err(Refusal::LeaseNotFound);
         }
-        let mut draft = self.draft(&writer);
-        let mut response = draft.put(request)?;
-        let edits = draft.into_edits();
+        let mut write_txn = self.write_txn(&writer);
+        let mut response = write_txn.put(request)?;
+        let edits = write_txn.into_edits();
         response.header = Some(header(self.commit(writer, edits, None)));
         Ok(response)
     }
@@ -250,9 +250,9 @@ impl Store {
     ) -> Result<DeleteRangeResponse, Refusal> {
         txn::check::delete_range(request)?;
         let writer = self.writer()?;
-        let mut draft = self.draft(&writer);
-        let mut response = draft.delete_range(request)?;
-        let edits = draft.into_edits();
+        let mut write_txn = self.write_txn(&writer);
+        let mut response = write_txn.delete_range(request)?;
+        let edits = write_txn.into_edits();
         response.header = Some(header(self.commit(writer, edits, None)));
         Ok(response)
     }
