@@ -19,9 +19,9 @@ pub struct Acknowledged {
     pub write: Write,
     /// Its revision.
     pub revision: i64,
-    /// When its time begins: when it was due, where the lane was still busy with the write before
-    /// it, so that a slow answer counts for all that wait behind it; else when the lane woke, since
-    /// a late timer is the generator's own.
+    /// When its time begins: when it was due, where the writer was still busy with the write
+    /// before it, so that a slow answer counts for all that wait behind it; else when the writer
+    /// woke, since a late timer is the generator's own.
     pub begun: Instant,
     /// Until it was acknowledged.
     pub took: Duration,
