@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_lane_is_woken_when_it_is_due_and_not_before() {
+    async fn a_connection_is_woken_when_it_is_due_and_not_before() {
         let due = Duration::from_millis(30);
         let (polls, ended) = until_due(Waiting::Sleep, due).await;
         assert!(ended >= due, "woken after {ended:?}");
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_lane_that_is_overdue_is_woken_at_once() {
+    async fn a_connection_that_is_overdue_is_woken_at_once() {
         let (polls, _) = until_due(Waiting::Sleep, Duration::ZERO).await;
         assert_eq!(polls, 1);
     }
