@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use commit_log::disk::simulated::SimulatedDisk;
-use commit_log::{Config, Disk, Log, Part};
+use commit_log::{Config, Disk, Log, Replayed};
 use etcd_api::proto::etcdserverpb::{DeleteRangeRequest, PutRequest};
 use store::{Fsync, LogOptions, Store};
 
@@ -113,7 +113,7 @@ pub fn payloads() -> Vec<Vec<u8>> {
         sync: false,
     };
     Log::open(disk, config, |part| {
-        let (Part::Snapshot(payload) | Part::Record(payload)) = part;
+        let (Replayed::Snapshot(payload) | Replayed::Record(payload)) = part;
         payloads.push(payload.to_vec());
         Ok(())
     })

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{MergeError, Part};
+use super::{GeneratorResult, MergeError};
 use crate::latency::Latencies;
 use crate::result::histogram_log::TaggedHistogram;
 use crate::result::{Case, Quantiles};
@@ -17,7 +17,7 @@ impl Histograms {
     /// # Errors
     /// [`MergeError::Times`] where a part has other numbers of times than its report,
     /// [`MergeError::Histogram`] where they cannot be added.
-    pub(super) fn added(parts: &[Part]) -> Result<Self, MergeError> {
+    pub(super) fn added(parts: &[GeneratorResult]) -> Result<Self, MergeError> {
         let mut all: Vec<TaggedHistogram> = Vec::new();
         for part in parts {
             check(part)?;
@@ -68,7 +68,7 @@ impl Histograms {
 }
 
 /// Whether a part has every time that its report counts: a log that was cut off ends well.
-fn check(part: &Part) -> Result<(), MergeError> {
+fn check(part: &GeneratorResult) -> Result<(), MergeError> {
     let mut found: BTreeMap<&str, u64> = BTreeMap::new();
     for one in &part.result.histograms {
         *found.entry(&one.measure).or_default() += one.histogram.n();
