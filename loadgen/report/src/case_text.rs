@@ -38,14 +38,14 @@ pub const NOTES: usize = TITLES.len() - 1;
 
 /// One row of the table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Row {
+pub struct CaseRow {
     /// In the order of [`TITLES`].
     pub cells: [String; TITLES.len()],
     /// False when the row must not be ranked: not measured, invalid, or wrong.
     pub counts: bool,
 }
 
-impl Row {
+impl CaseRow {
     /// Returns a case's row.
     #[must_use]
     pub fn of(case: &Case) -> Self {
@@ -473,7 +473,7 @@ mod tests {
         let outcome = Outcome::NotApplicable {
             reason: "etcd 3.4 has no RangeStream".into(),
         };
-        let row = Row::of(&Case::new("pods", "etcd", Tier::Etcd, "stream", outcome));
+        let row = CaseRow::of(&Case::new("pods", "etcd", Tier::Etcd, "stream", outcome));
         assert!(!row.counts);
         assert_eq!(&row.cells[..4], ["etcd", "etcd", "stream", "–"]);
         assert!(
@@ -589,7 +589,7 @@ mod tests {
             p50: Some(700.0),
             ..Quantiles::default()
         });
-        let row = Row::of(&case);
+        let row = CaseRow::of(&case);
         assert_eq!(&row.cells[2..4], ["cached × 5 clients", "json, from cache"]);
         assert_eq!(
             row.cells[NOTES],
