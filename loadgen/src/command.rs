@@ -16,7 +16,7 @@ use ::report::{draw, terminal};
 use anyhow::{Context as _, anyhow};
 use clap::CommandFactory as _;
 use etcd_api::client::config::ClientConfig;
-use load::child::parent_death::become_guarded;
+use load::child::parent_death::exec_as_child_of;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use workloads::Scenario;
@@ -24,7 +24,7 @@ use workloads::scenario::Saturate;
 
 use crate::capture;
 use crate::cli::{
-    AbArgs, CaptureArgs, Cli, CompareArgs, CompletionsArgs, Format, GuardArgs, MergeArgs,
+    AbArgs, CaptureArgs, Cli, CompareArgs, CompletionsArgs, ExecChildArgs, Format, MergeArgs,
     ProbeArgs, ReportArgs, RunArgs, SATURATE_SCENARIO, SaturateArgs, ScenariosArgs, SuiteArgs,
 };
 use crate::exit::{Exit, Failure};
@@ -258,17 +258,17 @@ pub fn ab(args: &AbArgs) -> Result<Exit, Failure> {
     ab::run(args)
 }
 
-/// Runs `loadgen guard`: this process becomes another program, or says why not.
+/// Runs `loadgen exec-child`: this process becomes another program, or says why not.
 ///
 /// # Errors
 /// Always: this process was replaced.
-pub fn guard(args: &GuardArgs) -> Result<Exit, Failure> {
+pub fn exec_child(args: &ExecChildArgs) -> Result<Exit, Failure> {
     let Some((program, rest)) = args.command.split_first() else {
         return Err(Failure::usage(anyhow::anyhow!("nothing to become")));
     };
     let error = match args.cpus.as_ref().map(pin) {
         Some(Err(error)) => error,
-        _ => become_guarded(args.parent, program, rest),
+        _ => exec_as_child_of(args.parent, program, rest),
     };
     let context = format!("cannot start {}", program.to_string_lossy());
     Err(Failure::usage(anyhow::Error::new(error).context(context)))
