@@ -25,7 +25,7 @@ use self::paged::Paged;
 use self::whole::Whole;
 use crate::endpoint::Reach;
 pub use error::{ListError, MOST_RESTARTS};
-pub use kube::asks::{Asks, Part};
+pub use kube::asks::{Asks, ShardRequest};
 pub use kube::stored_bytes::{Restore, Stored};
 pub use list_case::ListCase;
 pub use lister::{ClientCost, Lister};

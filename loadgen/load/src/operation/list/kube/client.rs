@@ -8,7 +8,7 @@ use workloads::strategy::{PlainList, Strategy};
 use super::super::error::ListError;
 use super::super::list_case::ListCase;
 use super::super::lister::Lister;
-use super::asks::{Asks, Part};
+use super::asks::{Asks, ShardRequest};
 use crate::endpoint::Reach;
 use crate::verify::{Check, Listed};
 
@@ -65,7 +65,7 @@ impl Kube {
             node: None,
             revision: None,
             is_pinned: false,
-            shard: asks.part.as_ref().and_then(Part::asked),
+            shard: asks.part.as_ref().and_then(ShardRequest::asked),
             asks,
         })
     }
