@@ -1,4 +1,4 @@
-//! A client of the Kubernetes tier that reads answers and keeps nothing.
+//! A client of the Kubernetes tier that reads responses and keeps nothing.
 
 use bench_server::kube::server::KubeTier;
 use bytes::Bytes;

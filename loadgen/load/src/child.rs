@@ -168,8 +168,8 @@ impl ChildServer {
         self.pid
     }
 
-    /// Waits for a line on standard output that begins with `prefix`; answers what follows it.
-    /// What follows is discarded: a second call returns nothing.
+    /// Waits for a line on standard output that begins with `prefix`; returns what follows it. What
+    /// follows is discarded: a second call returns nothing.
     ///
     /// # Errors
     /// [`ChildError::Died`] or [`ChildError::Slow`].

@@ -55,7 +55,7 @@ impl Deliveries {
         })
     }
 
-    /// Notes that write `number` is sent now; answers the value that carries its number.
+    /// Notes that write `number` is sent now; returns the value that carries its number.
     #[must_use]
     pub fn send(&self, number: u32, value_bytes: usize) -> Bytes {
         let mut value = vec![0; value_bytes.max(NUMBER_BYTES)];
@@ -157,7 +157,7 @@ impl Watchers {
         }
     }
 
-    /// Closes the streams; answers how long after its write each event came.
+    /// Closes the streams; returns how long after its write each event came.
     ///
     /// # Errors
     /// When a stream had ended before.

@@ -91,7 +91,7 @@ pub(super) struct AxisLabels {
 }
 
 /// Draws a panel's axes, the one below with its name and the one at the left with its unit, and
-/// answers the surface between them.
+/// returns the surface between them.
 pub(super) fn draw_axes<DB: DrawingBackend>(
     area: &Area<DB>,
     ruler: Ruler,

@@ -52,7 +52,7 @@ impl From<EtcdError> for NotUnseeded {
 
 /// Deletes the objects of these slices, key by key: nothing else that may be below `root` by now.
 /// Then looks whether they are gone, and deletes what is not once more: a put without an answer may
-/// be done after its delete. Answers how many were there.
+/// be done after its delete. Returns how many were there.
 ///
 /// # Errors
 /// The first error, or transaction without an answer within 30 s; [`NotUnseeded::Left`] when keys

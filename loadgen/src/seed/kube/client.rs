@@ -18,7 +18,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// A single answer is given up after this: an apiserver gives a request 60 s.
 const ANSWER_WITHIN: Duration = Duration::from_secs(75);
-/// Answers are one object each; those of whole collections are thrown away as they come.
+/// Responses are one object each; those of whole collections are thrown away as they come.
 const LARGEST_BODY: usize = 16 << 20;
 
 /// `application/json`.

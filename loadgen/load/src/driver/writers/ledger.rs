@@ -43,7 +43,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Returns what watchers must see; `owner` answers the worker that had an object of this hash
+    /// Returns what watchers must see; `owner` returns the worker that had an object of this hash
     /// at a revision.
     #[must_use]
     pub fn expected(&self, owner: impl Fn(i64, u64) -> usize) -> Vec<Written> {

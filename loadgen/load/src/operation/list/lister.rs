@@ -80,7 +80,7 @@ pub trait Lister: Send {
         true
     }
 
-    /// Lists from now on are of exactly this revision, where [`Self::revision`] answers.
+    /// Makes lists from now on be of exactly this revision, where [`Self::revision`] returns one.
     fn pin(&mut self, _revision: i64) {}
 
     /// One whole list, every object shown to `check`. `on_first_object` is called once, when the
