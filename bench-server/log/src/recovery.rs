@@ -244,7 +244,7 @@ impl Files {
         Ok(found)
     }
 
-    /// Whether what does not verify at the end of a segment may be what a power cut left of a
+    /// Checks that what does not verify at the end of a segment may be what a power cut left of a
     /// write.
     fn check_torn(&self, reader: &FileReader<'_>, place: usize, end: End) -> Result<(), LogError> {
         if let Rest::Bad {

@@ -147,7 +147,7 @@ fn first_list(case: &Case, cold: &Cold) -> String {
     }
 }
 
-/// By how much the kernel's memory of sockets grew.
+/// Returns by how much the kernel's memory of sockets grew.
 fn sockets(server: &ServerFigures) -> String {
     let grown = server.sockets_above_idle();
     Quantity::or_absent(grown.map(|bytes| Quantity::bytes_within(bytes, server.socket_resolution)))
@@ -202,7 +202,7 @@ pub fn notes(case: &Case) -> Vec<String> {
     notes
 }
 
-/// Up to which rate an objective is kept, and how sure that is.
+/// Returns up to which rate an objective is kept, and how sure that is.
 fn saturation(found: &Saturation) -> String {
     let objective = &found.objective;
     let rate = |rate: f64| Quantity::PerSecond(rate).to_string();

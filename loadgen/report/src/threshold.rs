@@ -83,7 +83,7 @@ fn limit_of(spec: &ThresholdSpec) -> f64 {
     spec.at_least.or(spec.at_most).unwrap_or(f64::NAN)
 }
 
-/// Whether a value keeps the limit; `None` where chance decides.
+/// Returns whether a value keeps the limit; `None` where chance decides.
 fn is_met(spec: &ThresholdSpec, value: f64, likely: Option<[f64; 2]>) -> Option<bool> {
     let limit = limit_of(spec);
     let keeps = |value: f64| {

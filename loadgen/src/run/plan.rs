@@ -91,7 +91,7 @@ impl Plan {
         Self::with_targets(args, saturate, own_program, targets)
     }
 
-    /// The same for targets that are known, whatever the arguments say of them.
+    /// Makes the plan for targets that are known, whatever the arguments say of them.
     fn with_targets(
         args: &RunArgs,
         saturate: Option<Saturate>,
@@ -421,7 +421,7 @@ fn named(names: &[String]) -> Result<Vec<Scenario>, Failure> {
         .collect()
 }
 
-/// Whether every threshold is about a number that reports have.
+/// Checks that every threshold is about a number that reports have.
 fn check_bars(scenario: &Scenario) -> Result<(), Failure> {
     match scenario
         .thresholds

@@ -85,7 +85,7 @@ struct Made {
 }
 
 impl Made {
-    /// One more; returns its number.
+    /// Adds one; returns its number.
     fn add(&mut self) -> u64 {
         self.revisions.push_back(0);
         self.oldest + self.revisions.len() as u64 - 1

@@ -48,7 +48,7 @@ pub(super) fn index(part: &GeneratorResult) -> u32 {
     shard.map_or(0, |shard| shard.index)
 }
 
-/// Whether a result is of one generator, whose share of the load was measured to its end.
+/// Checks that a result is of one generator, whose share of the load was measured to its end.
 fn is_whole(part: &GeneratorResult) -> Result<(), MergeError> {
     let GeneratorResult { name, result } = part;
     let report = &result.report;
@@ -79,7 +79,7 @@ fn is_whole(part: &GeneratorResult) -> Result<(), MergeError> {
     }
 }
 
-/// Whether two results are of one run.
+/// Checks that two results are of one run.
 fn agree(one: &GeneratorResult, other: &GeneratorResult) -> Result<(), MergeError> {
     let (ours, theirs) = (&one.result.report, &other.result.report);
     let differ = |what, ours: String, theirs: String| {

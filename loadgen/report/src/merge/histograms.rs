@@ -67,7 +67,7 @@ impl Histograms {
     }
 }
 
-/// Whether a part has every time that its report counts: a log that was cut off ends well.
+/// Checks that a part has every time that its report counts: a log that was cut off ends well.
 fn check(part: &GeneratorResult) -> Result<(), MergeError> {
     let mut found: BTreeMap<&str, u64> = BTreeMap::new();
     for one in &part.result.histograms {

@@ -170,7 +170,7 @@ impl Requests {
 }
 
 impl Response {
-    /// The same, unless it says nothing about what was asked for.
+    /// Returns the response unless it says nothing about what was asked for.
     fn admitted(self) -> Result<Self, Trouble> {
         match self.code {
             401 | 403 => Err(Trouble::NotTried(format!(

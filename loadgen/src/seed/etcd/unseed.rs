@@ -105,8 +105,8 @@ struct Ours<'a> {
 }
 
 impl Ours<'_> {
-    /// Those of these slices that are there. Asks about each only when anything is below the root:
-    /// others may write there too.
+    /// Returns those of these slices that are there. Asks about each only when anything is below
+    /// the root: others may write there too.
     async fn left(&self, slices: &[Range<u64>]) -> Result<Vec<Bytes>, EtcdError> {
         let mut left = Vec::new();
         if in_time(count(&self.client, self.root.as_bytes())).await? > 0 {
