@@ -233,9 +233,9 @@ impl ResourceHandler {
         }
     }
 
-    /// Reads one page, by as many reads of storage as it takes: each of twice as many keys as the one
-    /// before, up to [`PAGE`], so that memory can be asked for beforehand: for the first by an assumed
-    /// size of objects, then by the size of those that have arrived.
+    /// Reads one page, by as many reads of storage as it takes: each of twice as many keys as the
+    /// one before, up to [`PAGE`], so that memory can be asked for beforehand: for the first by an
+    /// assumed size of objects, then by the size of those that have arrived.
     ///
     /// # Errors
     /// Storage's, and [`Refusal::TooManyRequests`] if no memory is free in time.
