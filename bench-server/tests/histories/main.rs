@@ -131,16 +131,10 @@ fn main() -> ExitCode {
 /// Makes the test of a case; a missing peer costs its cases, by name, and in CI is a failure.
 fn trial(case: &'static Case) -> Trial {
     let missing = case.peer.missing();
-    let in_ci = matches!(std::env::var("CI").as_deref(), Ok("true" | "1"));
-    let skipped = missing.is_some() && !in_ci;
     if let Some(reason) = &missing {
         eprintln!("no case {}: {reason}", case.name);
     }
-    Trial::test(case.name, move || match missing {
-        Some(reason) => Err(Failed::from(reason)),
-        None => run_case(case),
-    })
-    .with_ignored_flag(skipped)
+    test_support::trial(case.name, missing, move || run_case(case))
 }
 
 /// Reads a number from the environment.
