@@ -19,15 +19,17 @@ have() { command -v "$1" >/dev/null 2>&1; }
 # in_ci: does the caller promise a machine where nothing may be missing?
 in_ci() { [[ "${CI:-}" == true || "${CI:-}" == 1 ]]; }
 
-# rank STATUS: how bad an exit code of loadgen is, as loadgen itself ranks them.
+# rank STATUS: how bad an exit code of loadgen is, as `Exit::and` (loadgen/src/exit.rs, whose test runs this) ranks them.
+# Any other is worse: a program that panicked (101) or was killed (137) has not said how its run ended.
 rank() {
     case "$1" in
     0) echo 0 ;;
     3) echo 1 ;;
     2) echo 2 ;;
     1) echo 3 ;;
+    4) echo 4 ;;
     130) echo 5 ;;
-    *) echo 4 ;;
+    *) echo 6 ;;
     esac
 }
 

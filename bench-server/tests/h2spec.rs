@@ -15,11 +15,11 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::Arguments;
 use procfs::process::Process;
+use test_support::{program, trial};
 
 use identity::Identity;
-use peer::tool;
 
 /// The program that serves both tiers.
 const SERVER: &str = env!("CARGO_BIN_EXE_bench-server");
@@ -88,17 +88,8 @@ const KNOWN: &[Known] = &[Known {
 }];
 
 fn main() -> ExitCode {
-    let missing = tool(H2SPEC.0, H2SPEC.1).err();
-    let in_ci = matches!(std::env::var("CI").as_deref(), Ok("true" | "1"));
-    let trials = PORTS.map(|port| {
-        let missing = missing.clone();
-        let skipped = missing.is_some() && !in_ci;
-        let test = move || match missing {
-            Some(reason) => Err(Failed::from(reason)),
-            None => check(port).map_err(Failed::from),
-        };
-        Trial::test(port.name(), test).with_ignored_flag(skipped)
-    });
+    let missing = program(H2SPEC.0, H2SPEC.1).err();
+    let trials = PORTS.map(|port| trial(port.name(), missing.clone(), move || check(port)));
     libtest_mimic::run(&Arguments::from_args(), trials.into()).exit_code()
 }
 
@@ -108,7 +99,7 @@ fn check(port: Port) -> Result<(), String> {
     let server = Server::start(port)?;
     let idle = server.memory(|status| status.vmrss)?;
     let report = folder.path().join("report.xml");
-    let mut h2spec = Command::new(tool(H2SPEC.0, H2SPEC.1)?);
+    let mut h2spec = Command::new(program(H2SPEC.0, H2SPEC.1)?);
     h2spec
         .args(["-h", "127.0.0.1", "-P", "/version", "--strict"])
         .args(["-p", &server.port, "-o", &TIMEOUT_S.to_string()])

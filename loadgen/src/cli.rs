@@ -94,7 +94,7 @@ pub enum Command {
     Serve(ServeArgs),
     /// Becomes a program that dies with its parent: how servers are started.
     #[command(name = parent_death::COMMAND, hide = true, disable_help_flag = true)]
-    Guard(GuardArgs),
+    ExecChild(ExecChildArgs),
     /// Serves bytes from one contiguous buffer: what lists are compared with.
     #[command(name = baseline::COMMAND, hide = true, disable_help_flag = true)]
     ServeBaseline {
@@ -247,9 +247,9 @@ pub struct ServeArgs {
     pub flags: Vec<OsString>,
 }
 
-/// What `loadgen guard` takes.
+/// What `loadgen exec-child` takes.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub struct GuardArgs {
+pub struct ExecChildArgs {
     /// CPUs that the program may use
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<CpuList>,

@@ -16,7 +16,7 @@ use ::report::{draw, terminal};
 use anyhow::{Context as _, anyhow};
 use clap::CommandFactory as _;
 use etcd_api::client::config::ClientConfig;
-use load::child::parent_death::become_guarded;
+use load::child::parent_death::exec_as_child_of;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use workloads::Scenario;
@@ -24,7 +24,7 @@ use workloads::scenario::Saturate;
 
 use crate::capture;
 use crate::cli::{
-    AbArgs, CaptureArgs, Cli, CompareArgs, CompletionsArgs, Format, GuardArgs, MergeArgs,
+    AbArgs, CaptureArgs, Cli, CompareArgs, CompletionsArgs, ExecChildArgs, Format, MergeArgs,
     ProbeArgs, ReportArgs, RunArgs, SATURATE_SCENARIO, SaturateArgs, ScenariosArgs, SuiteArgs,
 };
 use crate::exit::{Exit, Failure};
@@ -37,7 +37,7 @@ use crate::servers::folders_left;
 use crate::servers::target_spec::TargetSpec;
 use session::Session;
 
-/// `loadgen run`.
+/// Runs `loadgen run`.
 ///
 /// # Errors
 /// [`Failure`] with the exit code that it means.
@@ -45,7 +45,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     run_or_search(args, None)
 }
 
-/// `loadgen saturate`.
+/// Runs `loadgen saturate`.
 ///
 /// # Errors
 /// [`Failure`] with the exit code that it means.
@@ -173,7 +173,7 @@ fn show(out: &mut impl Write, format: Format, report: &Report) -> std::io::Resul
     }
 }
 
-/// `loadgen suite`: several scenarios, one verdict.
+/// Runs `loadgen suite`: several scenarios, one verdict.
 ///
 /// # Errors
 /// [`Failure`] with the exit code that it means.
@@ -181,7 +181,7 @@ pub fn suite(args: &SuiteArgs) -> Result<Exit, Failure> {
     suite::run(args)
 }
 
-/// `loadgen completions`.
+/// Runs `loadgen completions`.
 ///
 /// # Errors
 /// When standard output cannot be written.
@@ -192,7 +192,7 @@ pub fn completions(args: &CompletionsArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// `loadgen man`.
+/// Runs `loadgen man`.
 ///
 /// # Errors
 /// When standard output cannot be written.
@@ -201,7 +201,7 @@ pub fn man() -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// `loadgen scenarios`: what there is to run, one line each, or one of them as its file.
+/// Runs `loadgen scenarios`: what there is to run, one line each, or one of them as its file.
 ///
 /// # Errors
 /// When there is none of that name, or standard output cannot be written.
@@ -224,7 +224,7 @@ pub fn scenarios(args: &ScenariosArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// `loadgen report`: saved results, drawn again or printed for other programs.
+/// Runs `loadgen report`: saved results, drawn again or printed for other programs.
 ///
 /// # Errors
 /// When a folder holds no result, or it cannot be drawn or printed.
@@ -232,7 +232,7 @@ pub fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     report::run(args)
 }
 
-/// `loadgen compare`: saved results of two sides, compared.
+/// Runs `loadgen compare`: saved results of two sides, compared.
 ///
 /// # Errors
 /// When a folder holds no result, or they cannot be compared.
@@ -242,7 +242,7 @@ pub fn compare(args: &CompareArgs) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-/// `loadgen merge`: the results of several generators as one.
+/// Runs `loadgen merge`: the results of several generators as one.
 ///
 /// # Errors
 /// When they are not all parts of one run, or the merged result cannot be written.
@@ -250,7 +250,7 @@ pub fn merge(args: &MergeArgs) -> Result<Exit, Failure> {
     merge::run(args)
 }
 
-/// `loadgen ab`: two targets in pairs of fresh starts.
+/// Runs `loadgen ab`: two targets in pairs of fresh starts.
 ///
 /// # Errors
 /// [`Failure`] with the exit code that it means.
@@ -258,17 +258,17 @@ pub fn ab(args: &AbArgs) -> Result<Exit, Failure> {
     ab::run(args)
 }
 
-/// `loadgen guard`: this process becomes another program, or says why not.
+/// Runs `loadgen exec-child`: this process becomes another program, or says why not.
 ///
 /// # Errors
 /// Always: this process was replaced.
-pub fn guard(args: &GuardArgs) -> Result<Exit, Failure> {
+pub fn exec_child(args: &ExecChildArgs) -> Result<Exit, Failure> {
     let Some((program, rest)) = args.command.split_first() else {
         return Err(Failure::usage(anyhow::anyhow!("nothing to become")));
     };
     let error = match args.cpus.as_ref().map(pin) {
         Some(Err(error)) => error,
-        _ => become_guarded(args.parent, program, rest),
+        _ => exec_as_child_of(args.parent, program, rest),
     };
     let context = format!("cannot start {}", program.to_string_lossy());
     Err(Failure::usage(anyhow::Error::new(error).context(context)))
@@ -294,7 +294,7 @@ pub fn try_network_namespace() -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// `loadgen capture`.
+/// Runs `loadgen capture`.
 ///
 /// # Errors
 /// [`Failure`] with exit code 2 when the target is no etcd or cannot be reached, or the file exists
@@ -353,7 +353,7 @@ fn run_name(path: &Path) -> String {
     }
 }
 
-/// `loadgen probe`: what an endpoint honours, rule by rule.
+/// Runs `loadgen probe`: what an endpoint honours, rule by rule.
 ///
 /// # Errors
 /// [`Failure`] with exit code 2 when the target cannot be reached, or has no such API.

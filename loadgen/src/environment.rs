@@ -3,9 +3,9 @@
 use bench_server::memory::allocator::Settings;
 use report::result::Environment;
 
-/// Everything about machine and program that can be known before a run; servers, client and disk
-/// are the driver's to fill in, network and CPUs [`crate::isolation::Isolation`]'s. `command` is
-/// the command line as the result shall show it.
+/// Returns everything about machine and program that can be known before a run; servers, client and
+/// disk are the driver's to fill in, network and CPUs [`crate::isolation::Isolation`]'s. `command`
+/// is the command line as the result shall show it.
 #[must_use]
 pub fn environment(command: Vec<String>) -> Environment {
     let machine = measure::machine();

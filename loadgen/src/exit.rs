@@ -46,8 +46,8 @@ Exit codes:
     4  stopped, since a server with somebody's data suffered; what was measured is kept
   130  interrupted; what was measured is kept and marked";
 
-    /// Of two parts of a run, the end that the whole has: interrupted over protected over failed
-    /// over unusable over invalid over done.
+    /// Returns the end of a whole whose parts ended like this: interrupted over protected over
+    /// failed over unusable over invalid over done. `scripts/lib.sh` ranks exit codes likewise.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let rank = |exit| match exit {
@@ -81,7 +81,8 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The user has to change something: the command line, a file, or what can be reached.
+    /// Returns a failure that the user has to mend: the command line, a file, or what can be
+    /// reached.
     pub fn usage(cause: impl Into<anyhow::Error>) -> Self {
         Self {
             exit: Exit::Usage,
@@ -89,8 +90,8 @@ impl Failure {
         }
     }
 
-    /// The same error where the rest of the command came to `other`: the worse of both ends is the
-    /// whole's ([`Exit::and`]).
+    /// Returns the same error where the rest of the command came to `other`: the worse of both ends
+    /// is the whole's ([`Exit::and`]).
     #[must_use]
     pub fn beside(self, other: Exit) -> Self {
         Self {
@@ -99,7 +100,7 @@ impl Failure {
         }
     }
 
-    /// Both errors, in one line.
+    /// Returns both errors, in one line.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -108,7 +109,7 @@ impl Failure {
         }
     }
 
-    /// True when the output was closed, as by `loadgen … | head`: a success.
+    /// Returns whether the output was closed, as by `loadgen … | head`: a success.
     #[must_use]
     pub fn is_broken_pipe(&self) -> bool {
         self.cause
@@ -143,18 +144,23 @@ impl From<io::Error> for Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::process::Command;
+
     use super::*;
+
+    const ALL: [Exit; 6] = [
+        Exit::Done,
+        Exit::TargetFailed,
+        Exit::Usage,
+        Exit::Invalid,
+        Exit::Protected,
+        Exit::Interrupted,
+    ];
 
     #[test]
     fn the_help_lists_every_code() {
-        for exit in [
-            Exit::Done,
-            Exit::TargetFailed,
-            Exit::Usage,
-            Exit::Invalid,
-            Exit::Protected,
-            Exit::Interrupted,
-        ] {
+        for exit in ALL {
             let code = format!("{:>5}  ", exit as u8);
             assert!(
                 Exit::HELP.lines().any(|line| line.starts_with(&code)),
@@ -169,6 +175,41 @@ mod tests {
         assert_eq!(Exit::TargetFailed.and(Exit::Invalid), Exit::TargetFailed);
         assert_eq!(Exit::TargetFailed.and(Exit::Protected), Exit::Protected);
         assert_eq!(Exit::Protected.and(Exit::Interrupted), Exit::Interrupted);
+    }
+
+    #[test]
+    fn scripts_keep_the_same_of_two_ends_and_a_crash_above_all() {
+        // A panic, SIGKILL, SIGTERM.
+        let crashes = [101, 137, 143];
+        let codes = ALL.map(|exit| exit as i32).into_iter().chain(crashes);
+        let codes: Vec<i32> = codes.collect();
+        let exit_of = |code| ALL.into_iter().find(|exit| *exit as i32 == code);
+        let pairs = codes.iter().flat_map(|a| codes.iter().map(|b| (*a, *b)));
+        let pairs: Vec<(i32, i32)> = pairs.collect();
+        let calls = pairs.iter().map(|(a, b)| format!("worse {a} {b}\n"));
+        let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/lib.sh");
+        let ran = Command::new("bash")
+            .args([
+                "-euc",
+                &format!("source \"$0\"\n{}", calls.collect::<String>()),
+            ])
+            .arg(library)
+            .output()
+            .expect("bash");
+        assert!(
+            ran.status.success(),
+            "{}",
+            String::from_utf8_lossy(&ran.stderr)
+        );
+        let said = String::from_utf8(ran.stdout).expect("numbers");
+        let said: Vec<i32> = said.lines().map(|line| line.parse().expect(line)).collect();
+        let expected = pairs.iter().map(|(a, b)| match (exit_of(*a), exit_of(*b)) {
+            (Some(one), Some(other)) => one.and(other) as i32,
+            // The first of two crashes.
+            (None, _) => *a,
+            (_, None) => *b,
+        });
+        assert_eq!(said, expected.collect::<Vec<_>>(), "of {pairs:?}");
     }
 
     #[test]

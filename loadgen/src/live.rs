@@ -88,7 +88,8 @@ impl LiveLoad {
         due.now = Some(schedule);
     }
 
-    /// Requests that were due by `now`; `None` for a load that never had a schedule.
+    /// Returns the number of requests that were due by `now`; `None` for a load that never had a
+    /// schedule.
     #[must_use]
     pub fn due_by(&self, now: Instant) -> Option<f64> {
         self.due.lock().by(now)

@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     let command = Cli::parse().into_command();
     if !matches!(
         command,
-        Command::Serve(_) | Command::Guard(_) | Command::TryNetworkNamespace
+        Command::Serve(_) | Command::ExecChild(_) | Command::TryNetworkNamespace
     ) && let Err(failure) = start_logging()
     {
         eprintln!("error: {failure}");
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => command::compare(&args),
         Command::Merge(args) => command::merge(&args),
         Command::Ab(args) => command::ab(&args),
-        Command::Guard(args) => command::guard(&args),
+        Command::ExecChild(args) => command::exec_child(&args),
         Command::ServeBaseline { bytes } => command::serve_baseline(bytes),
         Command::TryNetworkNamespace => command::try_network_namespace(),
         // A server is the bench server, whole, with its own logs: nothing of the generator runs in

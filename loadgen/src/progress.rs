@@ -104,7 +104,7 @@ impl Progress {
         }
     }
 
-    /// A line that stays.
+    /// Prints a line that stays.
     pub fn say(&self, line: &str) {
         match &self.bars {
             _ if self.quiet => {}
@@ -122,7 +122,7 @@ impl Default for Progress {
 }
 
 impl Phase {
-    /// So many more are done.
+    /// Counts so many more as done.
     pub fn advance(&self, by: u64) {
         self.bar.inc(by);
     }

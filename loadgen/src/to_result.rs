@@ -15,7 +15,7 @@ use workloads::{DataSet, Fingerprint};
 
 use crate::probe::{Document, Verdict};
 
-/// Recorded latencies, as they are saved.
+/// Returns recorded latencies as they are saved.
 #[must_use]
 pub fn latencies(recorded: &LatencyHistogram) -> Latencies {
     Latencies::new(recorded.histogram_ns().clone(), recorded.clamped())
@@ -28,7 +28,7 @@ pub fn quantiles_ms(recorded: &LatencyHistogram) -> Quantiles {
     quantiles_of_ms(recorded, recorded.n())
 }
 
-/// The same of values that come in `groups`: see [`latency::quantiles_of_ms`].
+/// Returns the quantiles of values that come in `groups`: see [`latency::quantiles_of_ms`].
 #[must_use]
 pub fn quantiles_of_ms(recorded: &LatencyHistogram, groups: u64) -> Quantiles {
     latency::quantiles_of_ms(recorded.histogram_ns(), recorded.clamped(), groups)
@@ -108,7 +108,7 @@ pub fn series(case: &str, measured: measure::Series) -> series::Series {
     }
 }
 
-/// One round of the measured phase.
+/// Returns one round of the measured phase.
 #[must_use]
 pub fn round(round: measure::Round) -> Round {
     let ms = |time: Duration| time.as_secs_f64() * 1e3;

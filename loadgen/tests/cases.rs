@@ -224,7 +224,7 @@ connections = 2
 }
 
 #[test]
-fn a_list_is_held_against_its_bytes_by_turns_and_its_own_figures_know_nothing_of_it() {
+fn a_list_is_interleaved_with_its_bytes_and_its_own_figures_know_nothing_of_it() {
     let rows = r#"[cases]
 etcd = [
     { strategy = "stream", clients = 1, repeats = 4 },

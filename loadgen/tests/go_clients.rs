@@ -13,6 +13,7 @@ use std::process::Output;
 
 use serde_json::Value;
 use support::{FakeEtcd, Fault, loadgen};
+use test_support::program_or_skip;
 
 const ETCD_ROWS: &str = r#"[cases]
 etcd = ["clientv3:unary", "clientv3:stream", "clientv3:paged:25", { strategy = "clientv3:stream", clients = 2 }]
@@ -43,24 +44,8 @@ nodes = 4
 seed = 1
 "#;
 
-/// Returns a program that `scripts/oracle` provides; `None`, and a line that says so, where it is
-/// missing.
-fn peer(variable: &str, name: &str) -> Option<PathBuf> {
-    let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.tools/bin");
-    let named = std::env::var_os(variable).map(PathBuf::from);
-    let path = named.unwrap_or_else(|| installed.join(name));
-    if path.is_file() {
-        return Some(path.canonicalize().expect("it is there"));
-    }
-    let missing = format!("{variable} is not set; scripts/oracle provides {name}");
-    let in_ci = matches!(std::env::var("CI").as_deref(), Ok("true" | "1"));
-    assert!(!in_ci, "{missing}");
-    println!("skipped: {missing}");
-    None
-}
-
 fn clientv3() -> Option<PathBuf> {
-    peer("CLIENTV3_BIN", "clientv3")
+    program_or_skip("CLIENTV3_BIN", "clientv3")
 }
 
 fn log_of(output: &Output) -> String {
@@ -133,7 +118,7 @@ fn clientv3_lists_from_our_server() {
 
 #[test]
 fn clientv3_lists_from_etcd() {
-    let peers = clientv3().zip(peer("ETCD_BIN", "etcd"));
+    let peers = clientv3().zip(program_or_skip("ETCD_BIN", "etcd"));
     let Some((program, etcd)) = peers else { return };
     let target = format!("etcd:{}", etcd.display());
     assert_etcd_cases(&measured(ETCD_ROWS, &target, "CLIENTV3_BIN", &program));
@@ -141,7 +126,7 @@ fn clientv3_lists_from_etcd() {
 
 #[test]
 fn client_go_lists_and_syncs_from_our_server() {
-    let Some(program) = peer("CLIENT_GO_BIN", "client-go") else {
+    let Some(program) = program_or_skip("CLIENT_GO_BIN", "client-go") else {
         return;
     };
     let cases = measured(KUBE_ROWS, "bench", "CLIENT_GO_BIN", &program);

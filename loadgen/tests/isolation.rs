@@ -208,7 +208,7 @@ fn a_started_process_runs_on_the_servers_cpus() {
     let own = std::process::id().to_string();
     let status = "/proc/self/status";
     let output = Command::new(env!("CARGO_BIN_EXE_loadgen"))
-        .args(["guard", "--cpus=0", &own, "/bin/cat", status])
+        .args(["exec-child", "--cpus=0", &own, "/bin/cat", status])
         .output()
         .expect("it starts");
     let shown = text(&output.stdout);

@@ -12,6 +12,7 @@ mod probed;
 mod served;
 
 use assert_cmd::Command;
+use test_support::program_or_skip;
 
 use lying_etcd::{Lie, LyingEtcd};
 use probed::{probe, rules};
@@ -35,20 +36,18 @@ fn our_own_server_honours_every_rule() {
 
 #[test]
 fn etcd_honours_every_rule() {
-    let Ok(program) = std::env::var("ETCD_BIN") else {
-        eprintln!("skipped: ETCD_BIN names no etcd");
+    let Some(program) = program_or_skip("ETCD_BIN", "etcd") else {
         return;
     };
-    assert_honours_all(&format!("etcd:{program}"));
+    assert_honours_all(&format!("etcd:{}", program.display()));
 }
 
 #[test]
 fn an_old_etcd_lacks_range_stream_and_breaks_nothing() {
-    let Ok(program) = std::env::var("ETCD34_BIN") else {
-        eprintln!("skipped: ETCD34_BIN names no etcd");
+    let Some(program) = program_or_skip("ETCD34_BIN", "etcd34") else {
         return;
     };
-    let (_, document, log) = probe(&format!("etcd:{program}"), &[]);
+    let (_, document, log) = probe(&format!("etcd:{}", program.display()), &[]);
     assert_eq!(
         rules(&document, "broken"),
         Vec::<&str>::new(),

@@ -63,11 +63,10 @@ fn our_own_tier_honours_every_rule() {
 
 #[test]
 fn our_tier_in_front_of_etcd_honours_every_rule() {
-    let Ok(program) = std::env::var("ETCD_BIN") else {
-        eprintln!("skipped: ETCD_BIN names no etcd");
+    let Some(program) = test_support::program_or_skip("ETCD_BIN", "etcd") else {
         return;
     };
-    assert_honours_all(&format!("bench+etcd:{program}"));
+    assert_honours_all(&format!("bench+etcd:{}", program.display()));
 }
 
 #[test]

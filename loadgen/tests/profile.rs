@@ -311,12 +311,11 @@ fn our_own_server_is_sampled_by_perf_or_says_why_not() {
 
 #[test]
 fn a_real_etcd_names_the_functions_that_took_its_time() {
-    let Ok(etcd) = std::env::var("ETCD_BIN") else {
-        eprintln!("skipped: ETCD_BIN names no etcd");
+    let Some(etcd) = test_support::program_or_skip("ETCD_BIN", "etcd") else {
         return;
     };
     let runs = Runs::new(BUSY);
-    let run = runs.run("out", &["--target", &format!("etcd:{etcd}")]);
+    let run = runs.run("out", &["--target", &format!("etcd:{}", etcd.display())]);
     assert_eq!(run.code, Some(0), "{}", run.log);
     let profile = run.profile();
     assert_eq!(profile["profiler"], "pprof", "{profile}: {}", run.log);

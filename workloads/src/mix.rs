@@ -145,7 +145,7 @@ impl SmallRequest {
         self == Self::Compact
     }
 
-    /// What must be in a mix with it, since it takes away only what that made.
+    /// Returns what must be in a mix with it, since it takes away only what that made.
     #[must_use]
     pub fn needs(self) -> Option<Self> {
         match self {

@@ -310,54 +310,34 @@ impl Scenario {
 
         let cases_start = file.cases.as_ref().map_or(0, |cases| cases.span().start);
         let mut cases = file.cases.map(Spanned::into_inner).unwrap_or_default();
-        let mut loads: Vec<LoadsSpec> = Vec::with_capacity(file.case.len());
-        for case in file.case {
-            let start = case.span().start;
-            let case = case.into_inner();
-            case.check(file.duration)
-                .map_err(|message| invalid(start, message))?;
-            loads.push(case);
-        }
+        let at = |(start, message)| invalid(start, message);
+        let loads = checked(file.case, |case, _| case.check(file.duration)).map_err(at)?;
         cases.set_loads(&loads);
         cases
             .check()
             .map_err(|message| invalid(cases_start, message))?;
-
-        let mut data_sets: Vec<DataSetSpec> = Vec::with_capacity(file.data_set.len());
-        for spec in file.data_set {
-            let start = spec.span().start;
-            let spec = spec.into_inner();
-            spec.check().map_err(|message| invalid(start, message))?;
-            if data_sets.iter().any(|other| other.name == spec.name) {
-                let message = format!("data set `{}` is defined twice", spec.name);
-                return Err(invalid(start, message));
+        let data_sets = checked(file.data_set, |spec, others| {
+            spec.check()?;
+            match others.iter().any(|other| other.name == spec.name) {
+                true => Err(format!("data set `{}` is defined twice", spec.name)),
+                false => Ok(()),
             }
-            data_sets.push(spec);
-        }
+        });
+        let data_sets = data_sets.map_err(at)?;
         if data_sets.is_empty() {
             return Err(invalid(0, "at least one [[data_set]] is needed".to_owned()));
         }
-
         case::check_rate(file.rate).map_err(|message| invalid(0, message))?;
-        let mut background: Vec<Background> = Vec::with_capacity(file.background.len());
-        for load in file.background {
-            let start = load.span().start;
-            let load = load.into_inner();
-            load.check().map_err(|message| invalid(start, message))?;
-            if background.iter().any(|other| other.name == load.name) {
-                let message = format!("background `{}` is defined twice", load.name);
-                return Err(invalid(start, message));
+        let background = checked(file.background, |load: &Background, others| {
+            load.check()?;
+            match others.iter().any(|other| other.name == load.name) {
+                true => Err(format!("background `{}` is defined twice", load.name)),
+                false => Ok(()),
             }
-            background.push(load);
-        }
-        let named = cases.all().flat_map(|(_, case)| &case.background);
-        if let Some(name) = named
-            .into_iter()
-            .find(|name| !background.iter().any(|load| load.name == **name))
-        {
-            let message = format!("there is no [[background]] named `{name}`");
-            return Err(invalid(cases_start, message));
-        }
+        });
+        let background = background.map_err(at)?;
+        check_background_names(&cases, &background)
+            .map_err(|message| invalid(cases_start, message))?;
 
         let mut scenario = Self {
             name,
@@ -392,6 +372,31 @@ impl Scenario {
     /// Returns the scenario as a file, which is saved with its result.
     pub fn to_toml(&self) -> String {
         toml::to_string_pretty(self).expect("a scenario holds nothing that TOML cannot say")
+    }
+}
+
+/// Returns the tables of a file without their places, each checked beside those before it; else the
+/// place of the first that is wrong, and why.
+fn checked<T>(
+    tables: Vec<Spanned<T>>,
+    check: impl Fn(&T, &[T]) -> Result<(), String>,
+) -> Result<Vec<T>, (usize, String)> {
+    let mut all = Vec::with_capacity(tables.len());
+    for table in tables {
+        let start = table.span().start;
+        let table = table.into_inner();
+        check(&table, &all).map_err(|message| (start, message))?;
+        all.push(table);
+    }
+    Ok(all)
+}
+
+/// Checks that each `[[background]]` that a case names is there.
+fn check_background_names(cases: &Cases, background: &[Background]) -> Result<(), String> {
+    let mut named = cases.all().flat_map(|(_, case)| &case.background);
+    match named.find(|name| !background.iter().any(|load| load.name == **name)) {
+        Some(name) => Err(format!("there is no [[background]] named `{name}`")),
+        None => Ok(()),
     }
 }
 

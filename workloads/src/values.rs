@@ -202,7 +202,7 @@ pub struct ValueSource {
 }
 
 impl ValueSource {
-    /// Value `n`: a part of the shared buffer, so that nothing is copied. Costs some 20 ns.
+    /// Returns value `n`: a part of the shared buffer, so that nothing is copied. Costs some 20 ns.
     #[must_use]
     pub fn value(&self, n: u64) -> Bytes {
         let mut random = generator(self.seed, Stream::Values, n);

@@ -15,8 +15,8 @@ use futures::stream::BoxStream;
 use crate::error::Error;
 use crate::proto::mvccpb::KeyValue;
 
-/// The key by which apiservers agree on compactions, outside of every registry prefix; its value is
-/// the revision that was compacted to.
+/// The key by which kube-apiservers that share a storage agree on who compacts it. It is outside of
+/// every registry prefix; its value is the revision that was compacted to last.
 pub const COMPACT_REV_KEY: &[u8] = b"compact_rev_key";
 
 /// Options of [`KubernetesEtcd::get`].

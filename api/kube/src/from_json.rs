@@ -219,14 +219,7 @@ fn put_value(
             let mut seen = 0;
             fields(message, object, &mut inner, &mut seen)?;
             if seen != object.len() {
-                let path = unknown(message, object)
-                    .next()
-                    .unwrap_or_default()
-                    .to_owned();
-                return Err(Path {
-                    path,
-                    expected: None,
-                });
+                return Err(first_unknown(message, object));
             }
         }
         Kind::Time | Kind::MicroTime => {
@@ -266,6 +259,16 @@ fn put_value(
     }
     put_bytes(out, number, &inner);
     Ok(())
+}
+
+/// Returns the path of the first field that the message does not have.
+#[cold]
+fn first_unknown(message: &'static Message, object: &Map<String, Value>) -> Path {
+    let path = unknown(message, object).next().unwrap_or_default();
+    Path {
+        path: path.to_owned(),
+        expected: None,
+    }
 }
 
 /// Returns the stored form of a quantity: `canonical` of its text, or of the number's text.

@@ -213,7 +213,7 @@ pub fn get_varint(bytes: &[u8]) -> Option<(u64, usize)> {
 
 /// Returns the number of bytes that [`put_varint`] writes: 1 to 10.
 #[inline]
-pub fn varint_len(value: u64) -> usize {
+fn varint_len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 

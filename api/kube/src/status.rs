@@ -81,12 +81,13 @@ impl Status {
             .map_or(0, |details| details.retry_after_seconds)
     }
 
-    /// 400: the request is invalid.
+    /// Returns a 400: the request is invalid.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
-    /// 404: the resource (`pods`) of the group (empty for the core group) has no such object.
+    /// Returns a 404: the resource (`pods`) of the group (empty for the core group) has no such
+    /// object.
     pub fn not_found(resource: &'static str, group: &'static str, name: &str) -> Self {
         let dot = if group.is_empty() { "" } else { "." };
         let message = format!("{resource}{dot}{group} {name:?} not found");
@@ -98,19 +99,19 @@ impl Status {
         })
     }
 
-    /// 404: nothing is served at this path. It has empty details.
+    /// Returns a 404: nothing is served at this path. It has empty details.
     pub fn path_not_found() -> Self {
         let message = "the server could not find the requested resource";
         Self::new(404, "NotFound", message).with(Details::default())
     }
 
-    /// 405: the resource does not have this verb. It has empty details.
+    /// Returns a 405: the resource does not have this verb. It has empty details.
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         Self::new(405, "MethodNotAllowed", message).with(Details::default())
     }
 
-    /// 406: none of the media types in `Accept` can be served.
+    /// Returns a 406: none of the media types in `Accept` can be served.
     pub fn not_acceptable(media_types: &[&str]) -> Self {
         let message = format!(
             "only the following media types are accepted: {}",
@@ -119,8 +120,8 @@ impl Status {
         Self::new(406, "NotAcceptable", message)
     }
 
-    /// 410: the continue token's revision is compacted; `token` continues after the same key at the
-    /// latest revision.
+    /// Returns a 410: the continue token's revision is compacted; `token` continues after the same
+    /// key at the latest revision.
     pub fn expired_continue(token: String) -> Self {
         let message = "The provided continue parameter is too old to display a consistent list result. \
             Start over without it, or use the token in this response for the rest of the list as it is now: \
@@ -131,7 +132,7 @@ impl Status {
         }
     }
 
-    /// 410: the exact revision is compacted.
+    /// Returns a 410: the exact revision is compacted.
     pub fn expired_resource_version() -> Self {
         Self::new(
             410,
@@ -140,35 +141,35 @@ impl Status {
         )
     }
 
-    /// 410: a watch cannot start after `requested`; `floor` is the oldest revision that it can
-    /// start after.
+    /// Returns a 410: a watch cannot start after `requested`; `floor` is the oldest revision that
+    /// it can start after.
     pub fn expired_watch(requested: i64, floor: i64) -> Self {
         let message = format!("too old resource version: {requested} ({floor})");
         Self::new(410, "Expired", message)
     }
 
-    /// 410: storage has compacted the revision that a watch should start after.
+    /// Returns a 410: storage has compacted the revision that a watch should start after.
     pub fn expired_storage_watch() -> Self {
         let message = "The resourceVersion for the provided watch is too old.";
         Self::new(410, "Expired", message)
     }
 
-    /// 422: the options exclude each other.
+    /// Returns a 422: the options exclude each other.
     pub fn invalid_list_options(causes: Vec<Cause>) -> Self {
         Self::invalid("ListOptions", "meta.k8s.io", "", causes)
     }
 
-    /// 429: too many requests; retry after this number of seconds.
+    /// Returns a 429: too many requests; retry after this number of seconds.
     pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32) -> Self {
         Self::new(429, "TooManyRequests", message).retry_after(retry_after_seconds)
     }
 
-    /// 500: storage timed out or is unreachable.
+    /// Returns a 500: storage timed out or is unreachable.
     pub fn server_timeout(message: impl Into<String>) -> Self {
         Self::new(500, "ServerTimeout", message).retry_after(2)
     }
 
-    /// 500: any other failure, without a reason.
+    /// Returns a 500: any other failure, without a reason.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }
@@ -179,14 +180,14 @@ impl Status {
         Self::internal(why.unwrap_or(&self.message))
     }
 
-    /// 500: an internal error.
+    /// Returns a 500: an internal error.
     pub fn internal_error(message: impl std::fmt::Display) -> Self {
         let message = format!("Internal error occurred: {message}");
         Self::new(500, "InternalError", message)
     }
 
-    /// 504: the requested revision was not reached. `retry_after_seconds` is 1 when this server
-    /// waited for it and 0 when storage rejected it.
+    /// Returns a 504: the requested revision was not reached. `retry_after_seconds` is 1 when this
+    /// server waited for it and 0 when storage rejected it.
     pub fn too_large_resource_version(
         requested: u64,
         current: u64,
@@ -206,7 +207,7 @@ impl Status {
         })
     }
 
-    /// 504: the request's own deadline passed.
+    /// Returns a 504: the request's own deadline passed.
     pub fn timeout() -> Self {
         Self::new(
             504,

@@ -1,4 +1,4 @@
-//! A client of the Kubernetes tier that reads answers and keeps nothing.
+//! A client of the Kubernetes tier that reads responses and keeps nothing.
 
 use bench_server::kube::server::KubeTier;
 use bytes::Bytes;
@@ -44,8 +44,8 @@ pub(crate) async fn ask(
     }
 }
 
-/// Bytes of an answer.
-pub(crate) async fn drain(client: &Client, path: &str, accept: &str) -> u64 {
+/// Reads a response without looking at it; returns its bytes.
+pub(crate) async fn read_unchecked(client: &Client, path: &str, accept: &str) -> u64 {
     let mut bytes = 0;
     ask(client, path, accept, |data| bytes += data.len() as u64).await;
     bytes

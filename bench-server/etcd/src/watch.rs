@@ -180,25 +180,22 @@ fn split(mut whole: WatchResponse, limit: usize) -> VecDeque<WatchResponse> {
     let all = std::mem::take(&mut whole.events);
     let overhead = whole.encoded_len() + 2;
     let mut fragments = VecDeque::new();
-    let (mut fragment_events, mut size) = (Vec::new(), overhead);
+    let (mut events, mut size) = (Vec::new(), overhead);
     for event in all {
         let len = event.encoded_len();
         let field = 1 + prost::length_delimiter_len(len) + len;
-        if !fragment_events.is_empty() && size + field >= limit {
+        if !events.is_empty() && size + field >= limit {
             fragments.push_back(WatchResponse {
-                events: std::mem::take(&mut fragment_events),
+                events: std::mem::take(&mut events),
                 fragment: true,
                 ..whole.clone()
             });
             size = overhead;
         }
         size += field;
-        fragment_events.push(event);
+        events.push(event);
     }
-    fragments.push_back(WatchResponse {
-        events: fragment_events,
-        ..whole
-    });
+    fragments.push_back(WatchResponse { events, ..whole });
     fragments
 }
 
@@ -210,8 +207,8 @@ where
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
-        if let Some(fragment_events) = this.fragments.pop_front() {
-            return Poll::Ready(Some(Ok(fragment_events)));
+        if let Some(fragment) = this.fragments.pop_front() {
+            return Poll::Ready(Some(Ok(fragment)));
         }
         let mut taken = 0;
         while let Some(requests) = &mut this.requests {
@@ -279,24 +276,24 @@ mod tests {
         let fragments = split(whole.clone(), 1000);
         let sizes: Vec<_> = fragments
             .iter()
-            .map(|fragment_events| fragment_events.events.len())
+            .map(|fragment| fragment.events.len())
             .collect();
         assert_eq!(sizes, [2, 1, 1, 2], "a large event travels alone");
-        for fragment_events in &fragments {
-            assert!(fragment_events.encoded_len() < 1000 || fragment_events.events.len() == 1);
-            assert_eq!(fragment_events.watch_id, 3);
+        for fragment in &fragments {
+            assert!(fragment.encoded_len() < 1000 || fragment.events.len() == 1);
+            assert_eq!(fragment.watch_id, 3);
         }
         assert!(
             fragments
                 .iter()
                 .rev()
                 .skip(1)
-                .all(|fragment_events| fragment_events.fragment)
+                .all(|fragment| fragment.fragment)
         );
         assert!(!fragments.back().expect("a last piece").fragment);
         let joined: Vec<_> = fragments
             .into_iter()
-            .flat_map(|fragment_events| fragment_events.events)
+            .flat_map(|fragment| fragment.events)
             .collect();
         assert_eq!(joined, whole.events);
     }

@@ -107,7 +107,7 @@ impl Model {
         within.filter_map(move |(_, changes)| current(changes, revision))
     }
 
-    /// Does a transaction to the state of a revision, as the next.
+    /// Applies a transaction to the state of a revision, as the next.
     pub(crate) fn evaluate(&self, revision: i64, txn: &Txn) -> Effect {
         let holds = txn.compares.iter().all(|compare| {
             let found = self.at(&compare.key, revision);

@@ -239,8 +239,11 @@ impl Watch {
     }
 
     /// Returns the revision up to which it has been told everything.
-    pub fn told(&self) -> i64 {
-        let told = self.responses.iter().map(|one| one.message.told());
+    pub fn complete_until(&self) -> i64 {
+        let told = self
+            .responses
+            .iter()
+            .map(|one| one.message.complete_until());
         let last = told.max();
         last.unwrap_or(0).max(self.start - 1)
     }
@@ -268,7 +271,7 @@ pub enum Message {
 
 impl Message {
     /// Returns the revision up to which it completes a watch; 0 if it does not.
-    pub fn told(&self) -> i64 {
+    pub fn complete_until(&self) -> i64 {
         match self {
             Self::Events(events) => events.last().map_or(0, |event| event.kv.mod_revision),
             Self::Progress(revision) => *revision,

@@ -85,7 +85,7 @@ fn check_event<'a>(
 /// Checks that a stream has exactly the log's events of its range, from its start to the last
 /// revision that it has been told of, and their previous values where it has any.
 pub(crate) fn check_complete(watch: &Watch, model: &Model, found: &mut Vec<Violation>) {
-    let changes = model.between(watch.start, watch.told());
+    let changes = model.between(watch.start, watch.complete_until());
     let mut owed = changes
         .filter(|kv| watch.range.contains(&kv.key))
         .peekable();
@@ -122,7 +122,7 @@ pub(crate) fn check_compacted(
             continue;
         };
         let asked = compactions.asked_before(response.at);
-        if watch.told() + 1 >= revision || revision > asked {
+        if watch.complete_until() + 1 >= revision || revision > asked {
             let detail = format!("cancelled for {revision}, at most {asked} was compacted");
             violation(found, Rule::Compaction, watch, &detail);
         }

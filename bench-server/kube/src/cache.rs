@@ -220,7 +220,7 @@ impl WatchCache {
     }
 
     /// Returns for how long it has not been ready.
-    pub fn not_ready_for(&self) -> Duration {
+    fn not_ready_for(&self) -> Duration {
         self.state
             .lock()
             .not_ready_since

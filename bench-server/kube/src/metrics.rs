@@ -114,135 +114,63 @@ pub struct Metrics {
 impl Metrics {
     /// Registers every metric.
     pub fn new(registry: &mut Registry) -> Self {
-        let metrics = Self {
+        // A field, its family, and the name and the help that it is registered with.
+        macro_rules! registered {
+            ($($field:ident: $family:expr, $name:literal, $help:literal;)*) => {{
+                let metrics = Self {
+                    $($field: $family,)*
+                    lists: ListMetrics::new(registry),
+                    requests: RequestMetrics::new(registry),
+                    watch: WatchMetrics::new(registry),
+                };
+                $(registry.register($name, $help, metrics.$field.clone());)*
+                metrics
+            }};
+        }
+        registered! {
             read_wait: Family::new_with_constructor(|| Histogram::new(WAIT_BUCKETS)),
-            etcd_requests: Family::new_with_constructor(|| Histogram::new(ETCD_BUCKETS)),
+                "apiserver_watch_cache_read_wait_seconds", "Time that a consistent read waited for the cache";
             consistent_reads: Family::default(),
+                "apiserver_watch_cache_consistent_read", "Consistent reads by outcome";
             initializations: Family::default(),
+                "apiserver_watch_cache_initializations", "Initial lists of the watch cache";
             initialization_errors: Family::default(),
+                "apiserver_watch_cache_initialization_errors", "Initial lists that failed";
             initialization_seconds: Family::new_with_constructor(|| Histogram::new(FILL_BUCKETS)),
+                "apiserver_watch_cache_initialization_duration_seconds", "Duration of initial lists that succeeded";
             events_received: Family::default(),
+                "apiserver_watch_cache_events_received", "Events from etcd";
             resource_version: Family::default(),
+                "apiserver_watch_cache_resource_version", "Revision that the cache has reached";
+            etcd_requests: Family::new_with_constructor(|| Histogram::new(ETCD_BUCKETS)),
+                "etcd_request_duration_seconds", "Calls to etcd";
             bookmarks: Family::default(),
+                "etcd_bookmark", "Progress notifications from etcd";
             revision_reads: Family::default(),
+                "bench_revision_reads", "Linearizable reads of the current revision";
             progress_requests: Family::default(),
+                "bench_progress_requests", "Watch progress requests sent";
             fallbacks: Family::default(),
+                "bench_list_fallbacks", "Consistent lists that etcd served because the cache was late";
             undecodable: Family::default(),
+                "bench_undecodable_objects", "Stored values that do not decode";
             cached_objects: Family::default(),
+                "bench_cache_objects", "Objects in the cache";
             cached_bytes: Family::default(),
+                "bench_cache_bytes", "Their encoded bytes";
             snapshots: Family::default(),
+                "bench_cache_snapshots", "Past snapshots that the cache keeps";
             progress_supported: Family::default(),
+                "bench_progress_supported", "1 where etcd can report watch progress; without, consistent lists come from etcd";
             consistency_checks: Family::default(),
+                "apiserver_storage_consistency_checks", "Comparisons of the cache with etcd, by outcome";
             size_estimate: Family::default(),
+                "apiserver_resource_size_estimate_bytes", "Bytes of all objects of the resource";
             stored_objects: Family::default(),
+                "apiserver_resource_objects", "Objects of the resource";
             decode_errors: Family::default(),
-            lists: ListMetrics::new(registry),
-            requests: RequestMetrics::new(registry),
-            watch: WatchMetrics::new(registry),
-        };
-        let f = metrics.clone();
-        registry.register(
-            "apiserver_watch_cache_read_wait_seconds",
-            "Time that a consistent read waited for the cache",
-            f.read_wait,
-        );
-        registry.register(
-            "apiserver_watch_cache_consistent_read",
-            "Consistent reads by outcome",
-            f.consistent_reads,
-        );
-        registry.register(
-            "apiserver_watch_cache_initializations",
-            "Initial lists of the watch cache",
-            f.initializations,
-        );
-        registry.register(
-            "apiserver_watch_cache_initialization_errors",
-            "Initial lists that failed",
-            f.initialization_errors,
-        );
-        registry.register(
-            "apiserver_watch_cache_initialization_duration_seconds",
-            "Duration of initial lists that succeeded",
-            f.initialization_seconds,
-        );
-        registry.register(
-            "apiserver_watch_cache_events_received",
-            "Events from etcd",
-            f.events_received,
-        );
-        registry.register(
-            "apiserver_watch_cache_resource_version",
-            "Revision that the cache has reached",
-            f.resource_version,
-        );
-        registry.register(
-            "etcd_request_duration_seconds",
-            "Calls to etcd",
-            f.etcd_requests,
-        );
-        registry.register(
-            "etcd_bookmark",
-            "Progress notifications from etcd",
-            f.bookmarks,
-        );
-        registry.register(
-            "bench_revision_reads",
-            "Linearizable reads of the current revision",
-            f.revision_reads,
-        );
-        registry.register(
-            "bench_progress_requests",
-            "Watch progress requests sent",
-            f.progress_requests,
-        );
-        registry.register(
-            "bench_list_fallbacks",
-            "Consistent lists that etcd served because the cache was late",
-            f.fallbacks,
-        );
-        registry.register(
-            "bench_undecodable_objects",
-            "Stored values that do not decode",
-            f.undecodable,
-        );
-        registry.register(
-            "bench_cache_objects",
-            "Objects in the cache",
-            f.cached_objects,
-        );
-        registry.register("bench_cache_bytes", "Their encoded bytes", f.cached_bytes);
-        registry.register(
-            "bench_cache_snapshots",
-            "Past snapshots that the cache keeps",
-            f.snapshots,
-        );
-        registry.register(
-            "bench_progress_supported",
-            "1 where etcd can report watch progress; without, consistent lists come from etcd",
-            f.progress_supported,
-        );
-        registry.register(
-            "apiserver_storage_consistency_checks",
-            "Comparisons of the cache with etcd, by outcome",
-            f.consistency_checks,
-        );
-        registry.register(
-            "apiserver_resource_size_estimate_bytes",
-            "Bytes of all objects of the resource",
-            f.size_estimate,
-        );
-        registry.register(
-            "apiserver_resource_objects",
-            "Objects of the resource",
-            f.stored_objects,
-        );
-        registry.register(
-            "apiserver_storage_decode_errors",
-            "Stored values that do not decode",
-            f.decode_errors,
-        );
-        metrics
+                "apiserver_storage_decode_errors", "Stored values that do not decode";
+        }
     }
 
     /// Times a call to etcd until the returned timer is dropped.

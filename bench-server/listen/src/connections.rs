@@ -158,7 +158,7 @@ impl PendingConnection {
         Self { number, evicted }
     }
 
-    /// Ready when it is evicted by a newer one.
+    /// Polls until it is evicted by a newer one.
     pub(super) fn poll_evicted(&mut self, context: &mut Context<'_>) -> Poll<()> {
         Pin::new(&mut self.evicted).poll(context).map(|_| ())
     }

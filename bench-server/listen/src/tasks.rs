@@ -24,7 +24,7 @@ pub struct TaskEnded {
 }
 
 impl TaskEnded {
-    /// One that failed for a reason; `task` is the beginning of a sentence.
+    /// Returns a task that failed for a reason; `task` is the beginning of a sentence.
     pub fn failed(task: &str, reason: &str) -> Self {
         Self {
             task: task.to_owned(),

@@ -245,30 +245,7 @@ async fn serve_connection<H, S>(
         }
     });
     let bytes = Arc::new(ConnectionBytes::default());
-    let mut builder = auto::Builder::new(StreamExecutor {
-        limited: H::TIME_LIMITS,
-        stalled_reader: limits.stalled_reader,
-        bytes: bytes.clone(),
-    });
-    if http2 {
-        builder = builder.http2_only();
-    }
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .auto_date_header(H::DATE_HEADER)
-        .max_send_buf_size(SEND_BUFFER_BYTES)
-        .max_header_list_size(H::HEADER_LIST_BYTES)
-        .initial_stream_window_size(RECEIVE_WINDOW_BYTES)
-        .initial_connection_window_size(RECEIVE_WINDOW_BYTES)
-        .max_concurrent_streams(limits.max_streams)
-        .max_pending_accept_reset_streams(Some(PENDING_ACCEPT_RESETS))
-        .max_local_error_reset_streams(Some(LOCAL_ERROR_RESETS))
-        .keep_alive_interval(Some(Duration::from_secs(2 * 60 * 60)));
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(IDLE_TIMEOUT);
+    let builder = http_builder::<H>(limits, bytes.clone(), http2);
     let (stream, writer) = coalescing(stream, config.coalesce);
     let stream = TokioIo::new(ProtocolTimeout::within(HANDSHAKE_TIMEOUT, pending, stream));
     let connection = builder.serve_connection(stream, service);
@@ -291,6 +268,40 @@ async fn serve_connection<H, S>(
         Some(Err(e)) => tracing::debug!("connection ended: {e}"),
         None => tracing::debug!("connection closed: the client did not read in time"),
     }
+}
+
+/// Returns the protocol of a connection, HTTP/2 alone or the one that the client chooses, with its
+/// limits.
+fn http_builder<H: Handler>(
+    limits: Limits,
+    bytes: Arc<ConnectionBytes>,
+    http2: bool,
+) -> auto::Builder<StreamExecutor> {
+    let mut builder = auto::Builder::new(StreamExecutor {
+        limited: H::TIME_LIMITS,
+        stalled_reader: limits.stalled_reader,
+        bytes,
+    });
+    if http2 {
+        builder = builder.http2_only();
+    }
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .auto_date_header(H::DATE_HEADER)
+        .max_send_buf_size(SEND_BUFFER_BYTES)
+        .max_header_list_size(H::HEADER_LIST_BYTES)
+        .initial_stream_window_size(RECEIVE_WINDOW_BYTES)
+        .initial_connection_window_size(RECEIVE_WINDOW_BYTES)
+        .max_concurrent_streams(limits.max_streams)
+        .max_pending_accept_reset_streams(Some(PENDING_ACCEPT_RESETS))
+        .max_local_error_reset_streams(Some(LOCAL_ERROR_RESETS))
+        .keep_alive_interval(Some(Duration::from_secs(2 * 60 * 60)));
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(IDLE_TIMEOUT);
+    builder
 }
 
 /// Serves one connection as a worker does.

@@ -144,13 +144,14 @@ impl RecordHeader {
         crc32c_append(salted.0, payload) == self.payload
     }
 
-    /// Bytes from the record's begin to the next one's.
+    /// Returns the bytes from the record's begin to the next one's.
     pub(crate) fn record_bytes(&self) -> u64 {
         record_bytes(self.length as usize)
     }
 }
 
-/// Bytes that a record takes in a file: header, payload, and zeros up to a multiple of eight.
+/// Returns the bytes that a record takes in a file: header, payload, and zeros up to a multiple of
+/// eight.
 pub(crate) fn record_bytes(payload: usize) -> u64 {
     // The file header is a multiple of eight, too.
     (RECORD_HEADER_BYTES + payload).next_multiple_of(ALIGNMENT) as u64

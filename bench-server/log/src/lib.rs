@@ -28,5 +28,5 @@ pub use disk::{Directory, Disk, DiskFile};
 pub use error::LogError;
 pub use format::MAX_PAYLOAD_BYTES;
 pub use log::{Config, Log};
-pub use recovery::{Cut, Opened, Part, Recovery};
+pub use recovery::{Cut, Opened, Recovery, Replayed};
 pub use snapshot::SnapshotWriter;

@@ -58,7 +58,7 @@ impl Log {
         })
     }
 
-    /// Bytes of all segments that a start would read.
+    /// Returns the bytes of all segments that a start would read.
     pub fn bytes(&self) -> u64 {
         self.earlier_bytes + self.segment.end()
     }
@@ -116,7 +116,7 @@ impl Log {
         Ok(self.number)
     }
 
-    /// A snapshot of `bytes` stands for what were the first `before` bytes.
+    /// Notes that a snapshot of `bytes` stands for what were the first `before` bytes.
     pub fn snapshot_taken(&mut self, before: u64, bytes: u64) {
         self.earlier_bytes = self.earlier_bytes.saturating_sub(before) + bytes;
     }

@@ -25,7 +25,7 @@ const BLOCKS_AHEAD: usize = 8;
 
 /// One payload of what was kept, in the order that they were written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum Replayed {
     /// Of the snapshot, which comes first.
     Snapshot(Bytes),
     /// Of the log.
@@ -75,7 +75,7 @@ impl Log {
     pub fn open(
         disk: Arc<dyn Disk>,
         config: Config,
-        mut replay: impl FnMut(Part) -> Result<(), String>,
+        mut replay: impl FnMut(Replayed) -> Result<(), String>,
     ) -> Result<Opened, LogError> {
         let files = Files::find(&*disk)?;
         let (sender, receiver) = sync_channel::<Block>(BLOCKS_AHEAD);
@@ -85,8 +85,8 @@ impl Log {
                 for block in receiver {
                     for (offset, payload) in block.payloads {
                         let part = match block.kind {
-                            Kind::Snapshot => Part::Snapshot(payload),
-                            Kind::Segment => Part::Record(payload),
+                            Kind::Snapshot => Replayed::Snapshot(payload),
+                            Kind::Segment => Replayed::Record(payload),
                         };
                         replay(part).map_err(|reason| LogError::Corrupt {
                             file: disk.path(&block.name),
@@ -244,7 +244,7 @@ impl Files {
         Ok(found)
     }
 
-    /// Whether what does not verify at the end of a segment may be what a power cut left of a
+    /// Checks that what does not verify at the end of a segment may be what a power cut left of a
     /// write.
     fn check_torn(&self, reader: &FileReader<'_>, place: usize, end: End) -> Result<(), LogError> {
         if let Rest::Bad {

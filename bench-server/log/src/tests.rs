@@ -36,8 +36,8 @@ fn open(disk: &SimulatedDisk, config: Config) -> Result<Found, LogError> {
     let (mut records, mut snapshot) = (Vec::new(), Vec::new());
     let opened = Log::open(Arc::new(disk.clone()), config, |part| {
         match part {
-            Part::Snapshot(payload) => snapshot.push(payload.to_vec()),
-            Part::Record(payload) => records.push(payload.to_vec()),
+            Replayed::Snapshot(payload) => snapshot.push(payload.to_vec()),
+            Replayed::Record(payload) => records.push(payload.to_vec()),
         }
         Ok(())
     })?;

@@ -45,7 +45,7 @@ impl AutoCompaction {
         }
     }
 
-    /// Time between ticks.
+    /// Returns the time between ticks.
     pub fn interval(&self) -> Duration {
         match self.retention {
             Retention::Time(span) => {

@@ -55,7 +55,7 @@ impl Event {
 /// The events of one revision, in the order they were made; never empty.
 pub type Commit = Arc<[Event]>;
 
-/// What a draft has written.
+/// What a write transaction has written.
 #[derive(Default)]
 pub(super) enum Edits {
     /// Nothing.
@@ -202,13 +202,13 @@ impl State {
         self.compacted
     }
 
-    /// Bytes of history kept in addition to the current keys.
+    /// Returns the bytes of history kept in addition to the current keys.
     pub(super) fn history_bytes(&self) -> u64 {
         self.log.bytes()
     }
 
-    /// Bytes of history of all commits that were ever made up to `revision`, as far as they are not
-    /// compacted away.
+    /// Returns the bytes of history of all commits that were ever made up to `revision`, as far as
+    /// they are not compacted away.
     pub(super) fn history_bytes_until(&self, revision: i64) -> u64 {
         let at = usize::try_from(revision + 1 - self.log.first);
         match at.map(|at| self.log.commits.get(at)) {
@@ -218,7 +218,7 @@ impl State {
         }
     }
 
-    /// Those of commits that compaction has forgotten.
+    /// Returns the bytes of commits that compaction has forgotten.
     pub(super) fn forgotten_bytes(&self) -> u64 {
         self.log.dropped
     }
@@ -274,8 +274,8 @@ impl State {
         self.log.push(commit);
     }
 
-    /// The state at a compacted revision: its keys, and the commit that made it, if it is still
-    /// watched.
+    /// Returns the state at a compacted revision: its keys, and the commit that made it, if it is
+    /// still watched.
     pub(super) fn restored(
         tree: Tree<Record>,
         revision: i64,
@@ -312,7 +312,7 @@ impl State {
         kept.then(|| self.log.slice(after + 1, count))
     }
 
-    /// Whether `rev` can be read; `rev <= 0` is the latest.
+    /// Checks that `rev` can be read; `rev <= 0` is the latest.
     pub(super) fn check(&self, rev: i64) -> Result<(), Refusal> {
         if rev > self.revision {
             Err(Refusal::FutureRevision)
@@ -339,9 +339,10 @@ impl State {
     }
 }
 
-/// One key at a revision, by its chain of versions, and the latest revision; `None` when the chain
-/// does not tell. `rev <= 0` is the latest. The lock is taken anew for each version: a chain can be
-/// as long as the history, and one writer that waits would hold up every reader behind it.
+/// Returns one key at a revision, by its chain of versions, and the latest revision; `None` when
+/// the chain does not tell. `rev <= 0` is the latest. The lock is taken anew for each version: a
+/// chain can be as long as the history, and one writer that waits would hold up every reader behind
+/// it.
 ///
 /// # Errors
 /// [`Refusal::FutureRevision`], [`Refusal::Compacted`].

@@ -93,8 +93,8 @@ impl Leases {
         self.by_due.insert((due, id));
     }
 
-    /// The leases that were granted, by id, each for so many seconds, which begin now; attached to
-    /// what the index says.
+    /// Returns the leases that were granted, by id, each for so many seconds, which begin now;
+    /// attached to what the index says.
     pub(super) fn restored(
         granted: impl IntoIterator<Item = (i64, i64)>,
         tree: &Tree<Record>,
@@ -216,13 +216,13 @@ impl Store {
 
     fn revoke(&self, mut writer: MutexGuard<'_, Writer>, id: i64) -> Result<i64, Refusal> {
         let keys = writer.leases.remove(id).ok_or(Refusal::LeaseNotFound)?;
-        let mut draft = self.draft(&writer);
+        let mut write_txn = self.write_txn(&writer);
         for key in keys {
-            if let Some(record) = draft.get(&key) {
-                draft.delete(record);
+            if let Some(record) = write_txn.get(&key) {
+                write_txn.delete(record);
             }
         }
-        let edits = draft.into_edits();
+        let edits = write_txn.into_edits();
         Ok(self.commit(writer, edits, Some(Change::LeaseRevoked(id))))
     }
 

@@ -120,7 +120,7 @@ struct Writer {
 }
 
 impl Store {
-    /// An empty store at revision 1, in memory alone; [`Store::open`] keeps one on disk.
+    /// Returns an empty store at revision 1, in memory alone; [`Store::open`] keeps one on disk.
     pub fn new(config: Config) -> Self {
         Self::of(config, State::default(), Writer::default(), None)
     }
@@ -207,8 +207,8 @@ impl Store {
         self.inner.open_lists.pinned(forgotten)
     }
 
-    /// One key at a revision (`rev <= 0` is the latest), and the latest revision. Cheaper than
-    /// [`Store::snapshot_at`]: follows the key's own chain of versions where it can.
+    /// Returns one key at a revision (`rev <= 0` is the latest), and the latest revision. Cheaper
+    /// than [`Store::snapshot_at`]: follows the key's own chain of versions where it can.
     ///
     /// # Errors
     /// [`Refusal::FutureRevision`], [`Refusal::Compacted`].
@@ -233,9 +233,9 @@ impl Store {
         if request.lease != 0 && !writer.leases.exists(request.lease) {
             return Err(Refusal::LeaseNotFound);
         }
-        let mut draft = self.draft(&writer);
-        let mut response = draft.put(request)?;
-        let edits = draft.into_edits();
+        let mut write_txn = self.write_txn(&writer);
+        let mut response = write_txn.put(request)?;
+        let edits = write_txn.into_edits();
         response.header = Some(header(self.commit(writer, edits, None)));
         Ok(response)
     }
@@ -250,9 +250,9 @@ impl Store {
     ) -> Result<DeleteRangeResponse, Refusal> {
         txn::check::delete_range(request)?;
         let writer = self.writer()?;
-        let mut draft = self.draft(&writer);
-        let mut response = draft.delete_range(request)?;
-        let edits = draft.into_edits();
+        let mut write_txn = self.write_txn(&writer);
+        let mut response = write_txn.delete_range(request)?;
+        let edits = write_txn.into_edits();
         response.header = Some(header(self.commit(writer, edits, None)));
         Ok(response)
     }

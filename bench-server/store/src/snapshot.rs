@@ -68,13 +68,8 @@ impl Snapshot {
         self.totals(range).count
     }
 
-    /// Returns the sum of the encoded sizes ([`Record::wire`]) of an interval: the size of
-    /// `RangeResponse.kvs`, bytes. O(log n).
-    pub fn encoded_bytes(&self, range: KeyRange<'_>) -> u64 {
-        self.totals(range).weight
-    }
-
-    /// Returns number and encoded size of the keys in an interval. O(log n).
+    /// Returns the number of keys in an interval and, as weight, the sum of their encoded sizes
+    /// ([`Record::wire`]): the size of `RangeResponse.kvs`, bytes. O(log n).
     pub fn totals(&self, range: KeyRange<'_>) -> Totals {
         self.tree.totals(range)
     }

@@ -14,7 +14,7 @@ use etcd_api::proto::etcdserverpb::{
 };
 
 use super::range::{self, RangePlan};
-use super::write_txn::Draft;
+use super::write_txn::WriteTxn;
 use super::{Projection, Store, header};
 use compare::{Path, branch};
 
@@ -28,14 +28,15 @@ impl Store {
     pub fn txn(&self, request: &TxnRequest) -> Result<TxnResponse, Refusal> {
         check::txn(request, self.inner.config.max_txn_ops)?;
         if check::is_read_only(request) {
-            let mut draft = self.read_only_draft();
-            return self.run(request, &mut draft, |_| true);
+            let mut write_txn = self.read_only_txn();
+            return self.run(request, &mut write_txn, |_| true);
         }
         let mut writer = self.writer()?;
         self.reserve(&mut writer, super::quota::txn_cost(request))?;
-        let mut draft = self.draft(&writer);
-        let mut response = self.run(request, &mut draft, |lease| writer.leases.exists(lease))?;
-        let edits = draft.into_edits();
+        let mut write_txn = self.write_txn(&writer);
+        let mut response =
+            self.run(request, &mut write_txn, |lease| writer.leases.exists(lease))?;
+        let edits = write_txn.into_edits();
         response.header = Some(header(self.commit(writer, edits, None)));
         Ok(response)
     }
@@ -43,14 +44,14 @@ impl Store {
     fn run(
         &self,
         request: &TxnRequest,
-        draft: &mut Draft<'_>,
+        write_txn: &mut WriteTxn<'_>,
         lease_exists: impl Fn(i64) -> bool,
     ) -> Result<TxnResponse, Refusal> {
-        let path = Path::choose(request, draft);
+        let path = Path::choose(request, write_txn);
         let ops = taken(request, &path);
-        self.check_path(&ops, draft, lease_exists)?;
-        let mut response = self.apply(request, &path, draft)?;
-        response.header = Some(header(draft.revision()));
+        self.check_path(&ops, write_txn, lease_exists)?;
+        let mut response = self.apply(request, &path, write_txn)?;
+        response.header = Some(header(write_txn.revision()));
         Ok(response)
     }
 
@@ -60,7 +61,7 @@ impl Store {
     fn check_path(
         &self,
         ops: &[&RequestOp],
-        draft: &Draft<'_>,
+        write_txn: &WriteTxn<'_>,
         lease_exists: impl Fn(i64) -> bool,
     ) -> Result<(), Refusal> {
         let (current, compacted) = {
@@ -78,7 +79,7 @@ impl Store {
                 {
                     return Err(Refusal::Compacted);
                 }
-                Some(Request::RequestPut(put)) => check_put(put, draft, &lease_exists)?,
+                Some(Request::RequestPut(put)) => check_put(put, write_txn, &lease_exists)?,
                 _ => {}
             }
         }
@@ -90,28 +91,28 @@ impl Store {
         &self,
         request: &TxnRequest,
         path: &Path,
-        draft: &mut Draft<'_>,
+        write_txn: &mut WriteTxn<'_>,
     ) -> Result<TxnResponse, Refusal> {
         let mut nested = path.nested.iter();
         let mut responses = Vec::new();
         for op in branch(request, path.succeeded) {
             let response = match op.request.as_ref().ok_or(Refusal::KeyNotFound)? {
                 Request::RequestRange(range) => {
-                    Response::ResponseRange(self.range_in(range, draft)?)
+                    Response::ResponseRange(self.range_in(range, write_txn)?)
                 }
                 Request::RequestPut(put) => {
-                    let mut response = draft.put(put)?;
-                    response.header = Some(header(draft.revision()));
+                    let mut response = write_txn.put(put)?;
+                    response.header = Some(header(write_txn.revision()));
                     Response::ResponsePut(response)
                 }
                 Request::RequestDeleteRange(delete) => {
-                    let mut response = draft.delete_range(delete)?;
-                    response.header = Some(header(draft.revision()));
+                    let mut response = write_txn.delete_range(delete)?;
+                    response.header = Some(header(write_txn.revision()));
                     Response::ResponseDeleteRange(response)
                 }
                 Request::RequestTxn(txn) => {
                     let path = nested.next().expect("a path for each nested transaction");
-                    let mut response = self.apply(txn, path, draft)?;
+                    let mut response = self.apply(txn, path, write_txn)?;
                     response.header = Some(header(0));
                     Response::ResponseTxn(response)
                 }
@@ -130,18 +131,18 @@ impl Store {
     fn range_in(
         &self,
         request: &RangeRequest,
-        draft: &mut Draft<'_>,
+        write_txn: &mut WriteTxn<'_>,
     ) -> Result<RangeResponse, Refusal> {
         let plan = RangePlan::of(request)?;
         let selection = if request.revision > 0 {
             let snapshot = self.snapshot_at(request.revision)?;
             range::select(snapshot.tree(), request, plan)
         } else {
-            range::select(&draft.tree(), request, plan)
+            range::select(&write_txn.tree(), request, plan)
         };
-        draft.count_in_response(selection.wire_len(Projection::of(request)))?;
+        write_txn.count_in_response(selection.wire_len(Projection::of(request)))?;
         let mut response = range::to_response(selection, request);
-        response.header = Some(header(draft.revision()));
+        response.header = Some(header(write_txn.revision()));
         Ok(response)
     }
 }
@@ -164,13 +165,13 @@ fn taken<'a>(request: &'a TxnRequest, path: &Path) -> Vec<&'a RequestOp> {
 /// Checks that the lease and the key that a put needs exist.
 fn check_put(
     put: &PutRequest,
-    draft: &Draft<'_>,
+    write_txn: &WriteTxn<'_>,
     lease_exists: impl Fn(i64) -> bool,
 ) -> Result<(), Refusal> {
     if put.lease != 0 && !lease_exists(put.lease) {
         return Err(Refusal::LeaseNotFound);
     }
-    if (put.ignore_value || put.ignore_lease) && draft.get(&put.key).is_none() {
+    if (put.ignore_value || put.ignore_lease) && write_txn.get(&put.key).is_none() {
         return Err(Refusal::KeyNotFound);
     }
     Ok(())

@@ -1,9 +1,9 @@
 //! The writes of one request, before they are committed.
 //!
-//! A draft reads through to the current index and keeps what it writes to itself, so a request that
-//! fails half-way leaves nothing behind, and readers never see a half. One write stays an event
-//! that the commit applies in place; from the second on the draft has a copy-on-write index of its
-//! own, which the commit swaps in.
+//! A write transaction reads through to the current index and keeps what it writes to itself, so a
+//! request that fails half-way leaves nothing behind, and readers never see a half. One write stays
+//! an event that the commit applies in place; from the second on the transaction has a
+//! copy-on-write index of its own, which the commit swaps in.
 
 use etcd_api::error::Refusal;
 use etcd_api::keys::KeyRange;
@@ -18,7 +18,7 @@ use super::wal::pending::Pending;
 use super::{Fields, Record, Store, Writer};
 
 /// Writes in the making. The caller holds the writer's lock, so that the state stands still.
-pub(super) struct Draft<'a> {
+pub(super) struct WriteTxn<'a> {
     state: &'a RwLock<State>,
     /// Writes that came before and are not published; `None` without a log.
     pending: Option<&'a Pending>,
@@ -30,10 +30,10 @@ pub(super) struct Draft<'a> {
 }
 
 impl Store {
-    /// Returns a draft of the writer's next write.
-    pub(super) fn draft<'a>(&'a self, writer: &'a Writer) -> Draft<'a> {
+    /// Returns a transaction of the writer's next write.
+    pub(super) fn write_txn<'a>(&'a self, writer: &'a Writer) -> WriteTxn<'a> {
         let pending = writer.pending.as_ref();
-        Draft {
+        WriteTxn {
             state: &self.inner.state,
             pending,
             base: match pending {
@@ -47,9 +47,9 @@ impl Store {
 
     /// Returns a view of one moment for reads without the writer's lock; nothing may be written to
     /// it.
-    pub(super) fn read_only_draft(&self) -> Draft<'_> {
+    pub(super) fn read_only_txn(&self) -> WriteTxn<'_> {
         let now = self.inner.state.read();
-        Draft {
+        WriteTxn {
             state: &self.inner.state,
             pending: None,
             base: now.revision(),
@@ -62,8 +62,9 @@ impl Store {
     }
 }
 
-impl Draft<'_> {
-    /// Revision that a read in here sees: the base, or the one being made after the first write.
+impl WriteTxn<'_> {
+    /// Returns the revision that a read in here sees: the base, or the one being made after the
+    /// first write.
     pub(super) fn revision(&self) -> i64 {
         match &self.edits {
             Edits::None => self.base,
@@ -76,7 +77,7 @@ impl Draft<'_> {
         self.edits
     }
 
-    /// Returns a key with this draft's writes in effect.
+    /// Returns a key with this transaction's writes in effect.
     pub(super) fn get(&self, key: &[u8]) -> Option<Record> {
         match &self.edits {
             Edits::One(event) if event.record.key() == key => {
@@ -87,7 +88,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Returns a key without this draft's writes.
+    /// Returns a key without this transaction's writes.
     fn before(&self, key: &[u8]) -> Option<Record> {
         if let Some(pending) = self.pending
             && let Some(record) = pending.get(key)
@@ -97,7 +98,7 @@ impl Draft<'_> {
         self.state.read().tree().get(key).cloned()
     }
 
-    /// Returns the index without this draft's writes.
+    /// Returns the index without this transaction's writes.
     fn tree_before(&self) -> Tree<Record> {
         let mut tree = self.state.read().tree().clone();
         if let Some(pending) = self.pending {
@@ -106,7 +107,7 @@ impl Draft<'_> {
         tree
     }
 
-    /// Returns the index with this draft's writes in effect.
+    /// Returns the index with this transaction's writes in effect.
     pub(super) fn tree(&mut self) -> Tree<Record> {
         if let Edits::None = self.edits {
             return self.tree_before();

@@ -5,8 +5,9 @@ use std::process::Stdio;
 
 use tokio::process::Command;
 
+use test_support::program;
+
 use crate::harness::{ONE_ENCODING, Target, cases};
-use crate::peer::tool;
 
 /// The program, as [`tool`] finds it.
 const BENCHMARK: (&str, &str) = ("ETCD_BENCHMARK_BIN", "benchmark");
@@ -15,7 +16,7 @@ cases![on ONE_ENCODING, needs BENCHMARK; requests, transactions, watches, leases
 
 /// Runs `arguments` (words) to the end; answers with how many results its histograms hold.
 async fn run(t: &Target, arguments: &str) -> u64 {
-    let program = tool(BENCHMARK.0, BENCHMARK.1).expect("looked for before the case began");
+    let program = program(BENCHMARK.0, BENCHMARK.1).expect("looked for before the case began");
     let authority = t.server.url.trim_start_matches("http://");
     let output = Command::new(program)
         .args(["--endpoints", authority, "--conns=5", "--clients=20"])

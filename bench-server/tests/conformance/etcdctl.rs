@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 
+use test_support::program;
+
 use crate::harness::{ONE_ENCODING, Target, cases};
-use crate::peer::tool;
 
 /// The program, as [`tool`] finds it.
 const ETCDCTL: (&str, &str) = ("ETCDCTL_BIN", "etcdctl");
@@ -19,7 +20,7 @@ cases![on ONE_ENCODING, needs ETCDCTL;
 
 fn etcdctl(t: &Target, arguments: &[&str]) -> Command {
     let mut command =
-        Command::new(tool(ETCDCTL.0, ETCDCTL.1).expect("looked for before the case began"));
+        Command::new(program(ETCDCTL.0, ETCDCTL.1).expect("looked for before the case began"));
     command.args(["--endpoints", &t.server.url]).args(arguments);
     command
         .stdin(Stdio::null())

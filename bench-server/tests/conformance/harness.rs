@@ -19,7 +19,9 @@ use libtest_mimic::{Failed, Trial};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status};
 
-use crate::peer::{Peer, Server, tool};
+use test_support::program;
+
+use crate::peer::{Peer, Server};
 use crate::request;
 
 /// No case may run longer than this, server start included.
@@ -37,7 +39,7 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
     /// Peers that it runs on.
     pub(crate) on: &'static [Peer],
-    /// A program that it drives: variable and name (see [`crate::peer::tool`]).
+    /// A program that it drives: variable and name (see [`test_support::program`]).
     pub(crate) needs: Option<(&'static str, &'static str)>,
     /// Further flags of the server, spelled as etcd spells them.
     pub(crate) flags: &'static [&'static str],
@@ -72,16 +74,11 @@ pub(crate) use cases;
 pub(crate) fn trial(peer: Peer, case: Case) -> Trial {
     let missing = peer.missing().or_else(|| {
         case.needs
-            .and_then(|(variable, name)| tool(variable, name).err())
+            .and_then(|(variable, name)| program(variable, name).err())
     });
     let name = case.name.trim_start_matches("conformance::");
-    let in_ci = matches!(std::env::var("CI").as_deref(), Ok("true" | "1"));
-    let skipped = missing.is_some() && !in_ci;
-    Trial::test(format!("{}::{name}", peer.name()), move || match missing {
-        Some(reason) => Err(Failed::from(reason)),
-        None => run(peer, case),
-    })
-    .with_ignored_flag(skipped)
+    let name = format!("{}::{name}", peer.name());
+    test_support::trial(name, missing, move || run(peer, case))
 }
 
 fn run(peer: Peer, case: Case) -> Result<(), Failed> {

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tempfile::TempDir;
+use test_support::program;
 
 /// How long a server may take to say where it listens.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -53,29 +54,9 @@ impl Peer {
     fn binary(self) -> Result<PathBuf, String> {
         match self {
             Self::Bench | Self::BenchBuffered => Ok(PathBuf::from(crate::SERVER)),
-            Self::Etcd => tool("ETCD_BIN", "etcd"),
-            Self::Etcd34 => tool("ETCD34_BIN", "etcd34"),
+            Self::Etcd => program("ETCD_BIN", "etcd"),
+            Self::Etcd34 => program("ETCD34_BIN", "etcd34"),
         }
-    }
-}
-
-/// Returns a program that `scripts/oracle` provides: named by `variable`, or lying where it is
-/// installed.
-pub(crate) fn tool(variable: &str, name: &str) -> Result<PathBuf, String> {
-    if let Some(path) = std::env::var_os(variable) {
-        let path = PathBuf::from(path);
-        return match path.is_file() {
-            true => Ok(path),
-            false => Err(format!("{variable} names no file: {}", path.display())),
-        };
-    }
-    let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
-    let mut installed = above.map(|folder| folder.join(".tools/bin").join(name));
-    match installed.find(|path| path.is_file()) {
-        Some(path) => Ok(path),
-        None => Err(format!(
-            "{variable} is not set; scripts/oracle provides {name}"
-        )),
     }
 }
 

@@ -131,16 +131,10 @@ fn main() -> ExitCode {
 /// Makes the test of a case; a missing peer costs its cases, by name, and in CI is a failure.
 fn trial(case: &'static Case) -> Trial {
     let missing = case.peer.missing();
-    let in_ci = matches!(std::env::var("CI").as_deref(), Ok("true" | "1"));
-    let skipped = missing.is_some() && !in_ci;
     if let Some(reason) = &missing {
         eprintln!("no case {}: {reason}", case.name);
     }
-    Trial::test(case.name, move || match missing {
-        Some(reason) => Err(Failed::from(reason)),
-        None => run_case(case),
-    })
-    .with_ignored_flag(skipped)
+    test_support::trial(case.name, missing, move || run_case(case))
 }
 
 /// Reads a number from the environment.
@@ -177,14 +171,14 @@ fn run_case(case: &Case) -> Result<(), Failed> {
         let is_found = found.iter().any(|one| case.broken.contains(&one.rule));
         return match is_found {
             true => Ok(()),
-            false => Err(told(&found).into()),
+            false => Err(violations_text(&found).into()),
         };
     }
     let problem = match (result, unfinished) {
         (Ok(_), Some(unfinished)) => unfinished,
         // A log that is cut short makes writes look lost: say so first.
-        (Err(found), Some(unfinished)) => format!("{unfinished}; {}", told(&found)),
-        (Err(found), None) => told(&found),
+        (Err(found), Some(unfinished)) => format!("{unfinished}; {}", violations_text(&found)),
+        (Err(found), None) => violations_text(&found),
         (Ok(checked), None) => {
             println!("{}: seed {seed}: {checked:?}", case.name);
             let least = checked.writes.min(checked.reads).min(checked.events);
@@ -212,12 +206,12 @@ fn check_file(path: &str) -> Result<(), Failed> {
             println!("{checked:?}");
             Ok(())
         }
-        Err(found) => Err(told(&found).into()),
+        Err(found) => Err(violations_text(&found).into()),
     }
 }
 
 /// Returns the first violations as lines.
-fn told(found: &[Violation]) -> String {
+fn violations_text(found: &[Violation]) -> String {
     let lines = found.iter().take(SHOWN).map(ToString::to_string);
     let lines: Vec<String> = lines.collect();
     format!("{} violations:\n{}", found.len(), lines.join("\n"))

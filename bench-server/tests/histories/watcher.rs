@@ -44,14 +44,14 @@ pub(crate) async fn log(shared: Arc<Shared>) -> (Watch, Option<String>) {
         responses: Vec::new(),
     };
     let mut given_up = None;
-    while !shared.is_told(log.told()) {
+    while !shared.is_told(log.complete_until()) {
         if shared.since_last() > CATCH_UP_WITHIN {
-            let told = log.told();
+            let told = log.complete_until();
             given_up = Some(format!("the log's watch stopped at revision {told}"));
             break;
         }
         let mut part = Watch {
-            start: log.told() + 1,
+            start: log.complete_until() + 1,
             responses: Vec::new(),
             ..log.clone()
         };
@@ -77,7 +77,7 @@ pub(crate) async fn watches(
         let before = all.last().filter(|_| !rng.one_in(3));
         let resumable = before.filter(|watch| !is_compacted(watch));
         let (range, start) = match resumable {
-            Some(watch) => (watch.range.clone(), watch.told() + 1),
+            Some(watch) => (watch.range.clone(), watch.complete_until() + 1),
             None => fresh(&shared, &mut rng),
         };
         let mut watch = Watch {
@@ -88,7 +88,7 @@ pub(crate) async fn watches(
         };
         let life = Duration::from_millis(50 + rng.below(600) as u64);
         stream(&shared, &mut watch, &mut liar, Some(life)).await;
-        let told = watch.told();
+        let told = watch.complete_until();
         let is_last = shared.is_told(told) && !is_compacted(&watch);
         all.push(watch);
         if is_last {
@@ -154,7 +154,7 @@ async fn stream(shared: &Shared, watch: &mut Watch, liar: &mut Liar, life: Optio
     let mut responses = opened.into_inner();
     let ends = life.map(|life| Instant::now() + life);
     // Kept beside the watch: to look for it there with each response would take quadratic time.
-    let mut told = watch.told();
+    let mut told = watch.complete_until();
     let mut ask = tokio::time::interval_at(Instant::now() + ASK_PROGRESS, ASK_PROGRESS);
     loop {
         if shared.is_told(told) || shared.since_last() > CATCH_UP_WITHIN {
@@ -175,7 +175,7 @@ async fn stream(shared: &Shared, watch: &mut Watch, liar: &mut Liar, life: Optio
                     return tokio::time::sleep(PAUSE).await;
                 };
                 if let Some(message) = convert::message(&response) {
-                    told = told.max(message.told());
+                    told = told.max(message.complete_until());
                     let is_lost = matches!(message, Message::Events(_)) && liar.lies(Lie::LostEvent);
                     if !is_lost {
                         watch.responses.push(WatchResponse { at, message });

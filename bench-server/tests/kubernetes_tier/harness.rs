@@ -16,7 +16,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::{Value, json};
 
 use crate::http::{Reply, send};
-use crate::peer::{Peer, Server, tool};
+use crate::peer::{Peer, Server};
 use crate::proxy::Proxy;
 
 /// Time allowed for a case, including the start of servers.
@@ -123,19 +123,11 @@ pub(crate) fn run_all(cases: &[Case]) -> ExitCode {
 fn trial(backend: Backend, case: Case) -> Trial {
     let missing = backend.missing().or_else(|| {
         case.needs
-            .and_then(|(variable, name)| tool(variable, name).err())
+            .and_then(|(variable, name)| test_support::program(variable, name).err())
     });
     let (_, name) = case.name.split_once("::").unwrap_or_default();
-    let in_ci = matches!(std::env::var("CI").as_deref(), Ok("true" | "1"));
-    let skipped = missing.is_some() && !in_ci;
-    Trial::test(
-        format!("{}::{name}", backend.name()),
-        move || match missing {
-            Some(reason) => Err(Failed::from(reason)),
-            None => run(backend, case),
-        },
-    )
-    .with_ignored_flag(skipped)
+    let name = format!("{}::{name}", backend.name());
+    test_support::trial(name, missing, move || run(backend, case))
 }
 
 fn run(backend: Backend, case: Case) -> Result<(), Failed> {
@@ -407,5 +399,5 @@ fn arguments(etcd: Option<&Server>, url: &str, flags: &[String]) -> Vec<String> 
 
 /// Returns the program that the case needs.
 pub(crate) fn program(variable: &str, name: &str) -> PathBuf {
-    tool(variable, name).expect("the case is skipped without it")
+    test_support::program(variable, name).expect("the case is skipped without it")
 }

@@ -11,13 +11,14 @@ use std::time::Duration;
 use ::http::Method;
 use tempfile::TempDir;
 
+use test_support::program;
+
 use crate::http::{Reply, send};
-use crate::peer::tool;
 use crate::tls::{self, Relay};
 
 /// Returns where the program is, or why it cannot run here.
 pub(crate) fn program() -> Result<PathBuf, String> {
-    tool("KUBE_APISERVER_BIN", "kube-apiserver")
+    program("KUBE_APISERVER_BIN", "kube-apiserver")
 }
 
 /// How long it may take to be ready, in tenths of a second.

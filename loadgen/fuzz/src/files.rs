@@ -9,8 +9,8 @@ use workloads::{Scenario, scenario};
 
 use super::{refusal, texts};
 
-/// A scenario file: what is accepted is written as a file of the same scenario. What is refused is
-/// refused with a line that the file has.
+/// Checks a scenario file: what is accepted is written as a file of the same scenario. What is
+/// refused is refused with a line that the file has.
 ///
 /// # Panics
 /// When a rule is broken.
@@ -40,7 +40,7 @@ pub fn scenarios() -> Vec<Vec<u8>> {
     texts.map(|text| text.as_bytes().to_vec()).collect()
 }
 
-/// `report.json`: what is accepted is written as a report that is the same.
+/// Checks `report.json`: what is accepted is written as a report that is the same.
 ///
 /// # Panics
 /// When a rule is broken.
@@ -52,7 +52,7 @@ pub fn report(bytes: &[u8]) {
     }
 }
 
-/// `histograms.hlog`: read or refused, within memory that does not depend on what it claims.
+/// Checks `histograms.hlog`: read or refused, within memory that does not depend on what it claims.
 ///
 /// # Panics
 /// When the parser does.
@@ -60,7 +60,7 @@ pub fn histograms(bytes: &[u8]) {
     refusal(read_log(bytes));
 }
 
-/// A kubeconfig without files of its own: its context is read or refused in one line.
+/// Checks a kubeconfig without files of its own: its context is read or refused in one line.
 ///
 /// # Panics
 /// When a rule is broken.

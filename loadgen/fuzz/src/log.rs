@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use commit_log::disk::simulated::SimulatedDisk;
-use commit_log::{Config, Disk, Log, Part};
+use commit_log::{Config, Disk, Log, Replayed};
 use etcd_api::proto::etcdserverpb::{DeleteRangeRequest, PutRequest};
 use store::{Fsync, LogOptions, Store};
 
@@ -29,7 +29,7 @@ fn written(payloads: &[&[u8]]) -> Arc<SimulatedDisk> {
     disk
 }
 
-/// The bytes of one segment: replayed or refused. What was replayed once is replayed again.
+/// Checks the bytes of one segment: replayed or refused. What was replayed once is replayed again.
 ///
 /// # Panics
 /// When a rule is broken.
@@ -63,7 +63,7 @@ pub fn segments() -> Vec<Vec<u8>> {
     names.iter().map(|name| disk.contents(name)).collect()
 }
 
-/// A record of a commit: the store replays it, or refuses it with the place.
+/// Checks a record of a commit: the store replays it, or refuses it with the place.
 ///
 /// # Panics
 /// When the store does.
@@ -113,7 +113,7 @@ pub fn payloads() -> Vec<Vec<u8>> {
         sync: false,
     };
     Log::open(disk, config, |part| {
-        let (Part::Snapshot(payload) | Part::Record(payload)) = part;
+        let (Replayed::Snapshot(payload) | Replayed::Record(payload)) = part;
         payloads.push(payload.to_vec());
         Ok(())
     })

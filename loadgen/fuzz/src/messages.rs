@@ -4,9 +4,10 @@ use etcd_api::client::list_validator::{ListRpc, ListValidator, Object};
 use etcd_api::proto::etcdserverpb::{RangeResponse, RangeStreamResponse};
 use prost::Message;
 
-/// A body of gRPC messages, the first byte choosing the call and how it is cut into frames: what
-/// the validator accepts, prost decodes to the same objects, however it is cut. Fields of another
-/// type than theirs are skipped by Go and the validator, which counts them, and refused by prost.
+/// Checks a body of gRPC messages, the first byte choosing the call and how it is cut into frames:
+/// what the validator accepts, prost decodes to the same objects, however it is cut. Fields of
+/// another type than theirs are skipped by Go and the validator, which counts them, and refused by
+/// prost.
 ///
 /// # Panics
 /// When a rule is broken.

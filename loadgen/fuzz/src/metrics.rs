@@ -5,7 +5,7 @@ use report::flame_graph::stacks::Stacks;
 
 use super::{refusal, texts};
 
-/// A Prometheus page: whatever is on it is read or left out.
+/// Checks a Prometheus page: whatever is on it is read or left out.
 ///
 /// # Panics
 /// When the parser does.
@@ -30,7 +30,7 @@ pub fn pages() -> Vec<Vec<u8>> {
     ])
 }
 
-/// A profile of a Go server: what is accepted is kept as stacks that are the same.
+/// Checks a profile of a Go server: what is accepted is kept as stacks that are the same.
 ///
 /// # Panics
 /// When a rule is broken.
@@ -46,7 +46,7 @@ pub fn profile(bytes: &[u8]) {
     }
 }
 
-/// A profile of three stacks of two functions, one inlined into the other.
+/// Returns a profile of three stacks of two functions, one inlined into the other.
 pub fn profiles() -> Vec<Vec<u8>> {
     let message = [
         // What is counted: samples, and nanoseconds of CPU time.

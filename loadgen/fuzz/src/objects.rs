@@ -9,7 +9,7 @@ use workloads::{DataSet, Scenario};
 
 use super::{refusal, texts};
 
-/// A pod in JSON: what is accepted is written as JSON that is encoded as the same bytes.
+/// Checks a pod in JSON: what is accepted is written as JSON that is encoded as the same bytes.
 ///
 /// # Panics
 /// When a rule is broken.
@@ -42,7 +42,7 @@ fn written(encoded: &[u8]) -> Option<Vec<u8>> {
     well_formed.then_some(json)
 }
 
-/// Pods as JSON.
+/// Returns pods as JSON.
 pub fn pods_as_json() -> Vec<Vec<u8>> {
     let mut seeds: Vec<_> = pods().iter().filter_map(|pod| written(pod)).collect();
     seeds.extend(texts(&[
@@ -52,7 +52,7 @@ pub fn pods_as_json() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Two encoded pods, divided in the middle unless they are equal: JSON that is written as a
+/// Checks two encoded pods, divided in the middle unless they are equal: JSON that is written as a
 /// difference is the JSON of the object, and both writers refuse the same. Metadata is read and
 /// gets a version without losing anything.
 ///
@@ -87,7 +87,7 @@ pub fn to_json(bytes: &[u8]) {
     }
 }
 
-/// Encoded pods of a data set as it is replayed.
+/// Returns encoded pods of a data set as it is replayed.
 pub fn pods() -> Vec<Vec<u8>> {
     let scenario = Scenario::named("pods-150k").expect("is built in");
     let pods = DataSet::new(&scenario.data_sets[0]);
@@ -97,8 +97,8 @@ pub fn pods() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// What etcd holds for an object: what is opened is a part of the value, and an envelope of the
-/// same object opens to it.
+/// Checks what etcd holds for an object: what is opened is a part of the value, and an envelope of
+/// the same object opens to it.
 ///
 /// # Panics
 /// When a rule is broken.
@@ -123,7 +123,7 @@ pub fn envelopes() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// A custom resource in JSON: what is accepted is written as JSON that is kept as the same.
+/// Checks a custom resource in JSON: what is accepted is written as JSON that is kept as the same.
 ///
 /// # Panics
 /// When a rule is broken.
@@ -142,7 +142,7 @@ pub fn custom_resource(bytes: &[u8]) {
     );
 }
 
-/// Custom resources.
+/// Returns custom resources.
 pub fn custom_resources() -> Vec<Vec<u8>> {
     texts(&[
         r#"{"apiVersion":"a.b/v1","kind":"C","metadata":{"name":"x","resourceVersion":"7","unknown":1},"spec":{"a":[1,2.5,-3e10,null,true,"é\u0000"]},"zz":{}}"#,

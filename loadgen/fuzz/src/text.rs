@@ -7,7 +7,7 @@ use kube_api::{ContinueToken, ListOptions, ShardSelector, duration, quantity, ti
 
 use super::{refusal, texts};
 
-/// A continue token: accepted ones are written as a token that decodes to the same page.
+/// Checks a continue token: accepted ones are written as a token that decodes to the same page.
 ///
 /// # Panics
 /// When a rule is broken.
@@ -40,7 +40,7 @@ pub fn continue_tokens() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A label selector: accepted ones can be asked about any object.
+/// Checks a label selector: accepted ones can be asked about any object.
 ///
 /// # Panics
 /// When the parser does.
@@ -59,7 +59,7 @@ pub fn label_selector(bytes: &[u8]) {
     }
 }
 
-/// Label selectors of every operator.
+/// Returns label selectors of every operator.
 pub fn label_selectors() -> Vec<Vec<u8>> {
     texts(&[
         "app=web,tier in (front, back),!canary,release notin (x),a.b/c==d,e!=f",
@@ -68,7 +68,7 @@ pub fn label_selectors() -> Vec<Vec<u8>> {
     ])
 }
 
-/// A field selector: accepted ones can be asked about any object.
+/// Checks a field selector: accepted ones can be asked about any object.
 ///
 /// # Panics
 /// When the parser does.
@@ -82,7 +82,7 @@ pub fn field_selector(bytes: &[u8]) {
     }
 }
 
-/// Field selectors of every operator, with escapes.
+/// Returns field selectors of every operator, with escapes.
 pub fn field_selectors() -> Vec<Vec<u8>> {
     texts(&[
         "metadata.name=a,spec.nodeName!=node-1,status.phase==Running",
@@ -90,7 +90,7 @@ pub fn field_selectors() -> Vec<Vec<u8>> {
     ])
 }
 
-/// A shard selector: accepted ones are written as a text that parses to the same selector.
+/// Checks a shard selector: accepted ones are written as a text that parses to the same selector.
 ///
 /// # Panics
 /// When a rule is broken.
@@ -103,7 +103,7 @@ pub fn shard_selector(bytes: &[u8]) {
     }
 }
 
-/// Shard selectors of both keys.
+/// Returns shard selectors of both keys.
 pub fn shard_selectors() -> Vec<Vec<u8>> {
     texts(&[
         "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')",
@@ -111,7 +111,7 @@ pub fn shard_selectors() -> Vec<Vec<u8>> {
     ])
 }
 
-/// The query of a list: accepted or refused, and refused with 400.
+/// Checks the query of a list: accepted or refused, and refused with 400.
 ///
 /// # Panics
 /// When a rule is broken.

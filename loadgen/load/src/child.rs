@@ -162,14 +162,14 @@ impl ChildServer {
         &self.name
     }
 
-    /// Its process number.
+    /// Returns its process number.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Waits for a line on standard output that begins with `prefix`; answers what follows it.
-    /// What follows is discarded: a second call returns nothing.
+    /// Waits for a line on standard output that begins with `prefix`; returns what follows it. What
+    /// follows is discarded: a second call returns nothing.
     ///
     /// # Errors
     /// [`ChildError::Died`] or [`ChildError::Slow`].

@@ -15,8 +15,8 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// The same for the client of this number: of several endpoints of an etcd each client begins
-    /// at the next one.
+    /// Returns the endpoint as it is for the client of this number: of several endpoints of an etcd
+    /// each client begins at the next one.
     #[must_use]
     pub fn for_client(&self, number: usize) -> Self {
         Self {

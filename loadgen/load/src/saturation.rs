@@ -100,7 +100,8 @@ pub struct Search {
 }
 
 impl Search {
-    /// A search that has tried nothing. `from` and `width` must be above 0, `to` at least `from`.
+    /// Returns a search that has tried nothing. `from` and `width` must be above 0, `to` at least
+    /// `from`.
     #[must_use]
     pub fn new(goal: Goal) -> Self {
         Self {
@@ -114,7 +115,7 @@ impl Search {
         self.trials.push(trial);
     }
 
-    /// All trials, in the order in which they were made.
+    /// Returns all trials, in the order in which they were made.
     #[must_use]
     pub fn trials(&self) -> &[Trial] {
         &self.trials

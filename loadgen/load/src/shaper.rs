@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use self::relay::{Pace, Way, relay};
+use self::relay::{RateLimit, Way, relay};
 use crate::clients::thread;
 
 /// Where a new relay listens.
@@ -44,8 +44,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// Bytes that wait in the relay at most, for each direction of each connection: what is on its
-    /// way in one round trip, between 64 KiB and 8 MiB.
+    /// Returns how many bytes wait in the relay at most, for each direction of each connection:
+    /// what is on its way in one round trip, between 64 KiB and 8 MiB.
     #[must_use]
     pub fn buffer_bytes(&self) -> u32 {
         let limits = [self.bandwidth, self.client_read_rate];
@@ -119,8 +119,8 @@ impl Shaper {
 
 /// Takes connections for as long as it is polled; dropped, it closes them.
 async fn accept(listener: &TcpListener, to: SocketAddr, link: Link) {
-    let pace = || link.bandwidth.map(|rate| Arc::new(Pace::new(rate)));
-    let (there, back) = (pace(), pace());
+    let limit = || link.bandwidth.map(|rate| Arc::new(RateLimit::new(rate)));
+    let (there, back) = (limit(), limit());
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -141,8 +141,8 @@ async fn connection(
     client: TcpStream,
     to: SocketAddr,
     link: Link,
-    there: Option<Arc<Pace>>,
-    back: Option<Arc<Pace>>,
+    there: Option<Arc<RateLimit>>,
+    back: Option<Arc<RateLimit>>,
 ) {
     let Ok(server) = connected(to, link.buffer_bytes()).await else {
         return;
@@ -150,10 +150,12 @@ async fn connection(
     // Without it what is passed on late would wait for acknowledgements, too.
     client.set_nodelay(true).ok();
     server.set_nodelay(true).ok();
-    let reads = link.client_read_rate.map(|rate| Arc::new(Pace::new(rate)));
-    let way = |paces| Way {
+    let reads = link
+        .client_read_rate
+        .map(|rate| Arc::new(RateLimit::new(rate)));
+    let way = |limits| Way {
         delay: link.rtt / 2,
-        paces,
+        limits,
         buffer_bytes: link.buffer_bytes() as usize,
     };
     let (from_client, to_client) = client.into_split();

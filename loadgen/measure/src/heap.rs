@@ -82,8 +82,8 @@ pub fn handing_away<T>(make: impl FnOnce() -> T) -> T {
     made
 }
 
-/// Most bytes that this thread held at a time since [`begin`], as far as anybody took note; `None`
-/// where that is not counted.
+/// Returns the most bytes that this thread held at a time since [`begin`], as far as anybody took
+/// note; `None` where that is not counted.
 #[must_use]
 pub fn most() -> Option<u64> {
     note();

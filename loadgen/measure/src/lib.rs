@@ -15,8 +15,8 @@
 
 pub mod heap;
 mod machine;
-mod memory;
 mod metrics;
+mod peaks;
 mod process;
 mod profile;
 mod remote;
@@ -28,8 +28,8 @@ pub use machine::{
     Disk, Machine, MachineClocks, MachineError, MachineLoad, disk, free_disk_bytes,
     free_memory_bytes, machine,
 };
-pub use memory::{Highest, rss_resolution, socket_memory, socket_resolution};
 pub use metrics::{AllocatedWatch, MetricsClient, MetricsError, MetricsText, grown};
+pub use peaks::{Highest, rss_resolution, socket_memory, socket_resolution};
 pub use process::{Handles, Memory, Process, ProcessError, thread_cpu};
 pub use profile::{
     PerfStacks, Pprof, ProfileError, SAMPLE_FOR_MOST, perf_folder_prefix, perf_stacks,

@@ -182,7 +182,7 @@ fn free_page_reporting(devices: &Path) -> Option<bool> {
     Some(reporting.any(|is_on| is_on))
 }
 
-/// Memory that can be had without swapping, in bytes: what the kernel calls available.
+/// Returns the memory that can be had without swapping, in bytes: what the kernel calls available.
 ///
 /// # Errors
 /// When the kernel does not tell.
@@ -191,7 +191,7 @@ pub fn free_memory_bytes() -> Result<u64, MachineError> {
     Ok(memory.mem_available.unwrap_or(memory.mem_free))
 }
 
-/// Bytes that may still be written to the file system under `path`, which must exist.
+/// Returns the bytes that may still be written to the file system under `path`, which must exist.
 ///
 /// # Errors
 /// When it does not exist or cannot be asked.

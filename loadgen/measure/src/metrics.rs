@@ -60,7 +60,7 @@ pub enum MetricsError {
 }
 
 impl MetricsClient {
-    /// A client for the pages of `url`, whose path is ignored. Opens nothing yet.
+    /// Returns a client for the pages of `url`, whose path is ignored. Opens nothing yet.
     ///
     /// # Errors
     /// When `url` is not `http://HOST:PORT`.
@@ -90,7 +90,7 @@ impl MetricsClient {
         Ok(MetricsText(self.text(Method::GET, "/metrics").await?))
     }
 
-    /// Any page's text.
+    /// Returns any page's text.
     ///
     /// # Errors
     /// When the server cannot be reached, answers anything but 200, or takes longer than ten
@@ -148,7 +148,7 @@ impl MetricsClient {
 pub struct MetricsText(String);
 
 impl MetricsText {
-    /// A page that was fetched.
+    /// Returns a page that was fetched.
     #[must_use]
     pub fn new(page: String) -> Self {
         Self(page)
@@ -163,8 +163,8 @@ impl MetricsText {
             .reduce(|sum, value| sum + value)
     }
 
-    /// Bytes that the server's allocator has handed out, by the first gauge that we know; `None`
-    /// when there is none.
+    /// Returns the bytes that the server's allocator has handed out, by the first gauge that we
+    /// know; `None` when there is none.
     #[must_use]
     pub fn allocated(&self) -> Option<u64> {
         ALLOCATED
@@ -173,8 +173,8 @@ impl MetricsText {
             .map(|bytes| bytes as u64)
     }
 
-    /// Every counter (its name ends with `_total`) with its labels, as `name{labels}`; those of the
-    /// server's language and process left out.
+    /// Returns every counter (its name ends with `_total`) with its labels, as `name{labels}`;
+    /// those of the server's language and process left out.
     #[must_use]
     pub fn totals(&self) -> BTreeMap<String, f64> {
         const NOT_ITS_OWN: [&str; 3] = ["go_", "process_", "promhttp_"];
@@ -203,7 +203,7 @@ impl MetricsText {
     }
 }
 
-/// By how much each counter has grown, where it has.
+/// Returns by how much each counter has grown, where it has.
 #[must_use]
 pub fn grown(
     before: &BTreeMap<String, f64>,

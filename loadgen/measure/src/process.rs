@@ -75,7 +75,7 @@ pub enum ProcessError {
 }
 
 impl Process {
-    /// The process of that number.
+    /// Returns the process of that number.
     ///
     /// # Errors
     /// When there is none, or it may not be looked at.
@@ -92,7 +92,7 @@ impl Process {
         })
     }
 
-    /// This process: the generator.
+    /// Returns this process: the generator.
     ///
     /// # Errors
     /// When the kernel shows no `/proc`.
@@ -100,8 +100,8 @@ impl Process {
         Self::new(std::process::id())
     }
 
-    /// Its resident sizes. Costs some 20 µs: one file of the kernel, no pass over the mappings as
-    /// `smaps` would be.
+    /// Returns its resident sizes. Costs some 20 µs: one file of the kernel, no pass over the
+    /// mappings as `smaps` would be.
     ///
     /// # Errors
     /// When it has ended.
@@ -124,7 +124,7 @@ impl Process {
         })
     }
 
-    /// Its file descriptors and threads. Costs a system call for each descriptor.
+    /// Returns its file descriptors and threads. Costs a system call for each descriptor.
     ///
     /// # Errors
     /// When it has ended, or belongs to somebody else.
@@ -155,8 +155,9 @@ impl Process {
             .map_err(|source| self.unreadable(source))
     }
 
-    /// User and system CPU time since it started, threads that have ended included. From the
-    /// process's CPU clock, which counts nanoseconds; `/proc/PID/stat` counts ticks of 10 ms.
+    /// Returns the user and system CPU time since it started, threads that have ended included.
+    /// From the process's CPU clock, which counts nanoseconds; `/proc/PID/stat` counts ticks of 10
+    /// ms.
     ///
     /// # Errors
     /// When it has ended.
@@ -176,7 +177,7 @@ impl Process {
         Ok(now.into())
     }
 
-    /// True until it has ended.
+    /// Returns whether it has not ended.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.proc.is_alive()
@@ -190,8 +191,8 @@ impl Process {
     }
 }
 
-/// User and system CPU time of the calling thread since it started; zero where the kernel has no
-/// such clock.
+/// Returns the user and system CPU time of the calling thread since it started; zero where the
+/// kernel has no such clock.
 #[must_use]
 pub fn thread_cpu() -> Duration {
     let now = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);

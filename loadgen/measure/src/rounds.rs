@@ -46,7 +46,7 @@ impl Rounds {
         });
     }
 
-    /// Those that have ended; one under way is dropped.
+    /// Returns those that have ended; one under way is dropped.
     #[must_use]
     pub fn take(&mut self) -> Vec<Round> {
         self.open = None;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::memory::{Highest, socket_memory};
 use crate::metrics::AllocatedWatch;
+use crate::peaks::{Highest, socket_memory};
 use crate::process::Process;
 
 /// The default distance between samples.

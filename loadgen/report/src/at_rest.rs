@@ -125,7 +125,7 @@ impl HeldKind {
         }
     }
 
-    /// So much of it, with its unit.
+    /// Returns so much of it, with its unit.
     #[must_use]
     pub fn quantity(self, held: f64) -> Quantity {
         match self {

@@ -22,10 +22,10 @@ pub const NUMBERS: std::ops::RangeInclusive<usize> = 4..=6;
 const SHOWN: usize = 6;
 
 /// The cells of one row, in the order of [`TITLES`].
-pub type Row = [String; TITLES.len()];
+pub type AtRestRow = [String; TITLES.len()];
 
 /// Returns what all these cases held; empty where none repeats its loads on the same servers.
-pub fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<Row> {
+pub fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<AtRestRow> {
     let mut rows = Vec::new();
     for case in cases {
         let Some(at_rest) = &case.at_rest else {
@@ -38,7 +38,7 @@ pub fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<Row> {
     rows
 }
 
-fn of_held([case, target]: [String; 2], held: &Held) -> Row {
+fn of_held([case, target]: [String; 2], held: &Held) -> AtRestRow {
     let quantity = |held_then: &u64| held.kind.quantity(*held_then as f64).to_string();
     let (before, after) = held.at_rest.split_first().unwrap_or((&0, &[]));
     let mut shown: Vec<String> = after.iter().map(quantity).collect();
@@ -74,7 +74,7 @@ fn of_held([case, target]: [String; 2], held: &Held) -> Row {
 }
 
 /// What was asked of them meanwhile.
-fn of_rounds([case, target]: [String; 2], rounds: &[LoadRound]) -> Row {
+fn of_rounds([case, target]: [String; 2], rounds: &[LoadRound]) -> AtRestRow {
     let sum = |of: fn(&LoadRound) -> u64| Quantity::Count(rounds.iter().map(of).sum());
     let seconds: f64 = rounds.iter().map(|round| round.elapsed_s).sum();
     [

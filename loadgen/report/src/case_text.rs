@@ -38,15 +38,15 @@ pub const NOTES: usize = TITLES.len() - 1;
 
 /// One row of the table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Row {
+pub struct CaseRow {
     /// In the order of [`TITLES`].
     pub cells: [String; TITLES.len()],
     /// False when the row must not be ranked: not measured, invalid, or wrong.
     pub counts: bool,
 }
 
-impl Row {
-    /// A case's row.
+impl CaseRow {
+    /// Returns a case's row.
     #[must_use]
     pub fn of(case: &Case) -> Self {
         let absent = || ABSENT.to_owned();
@@ -94,7 +94,8 @@ pub(super) fn strategy_and_clients(case: &Case) -> String {
     }
 }
 
-/// Private memory above idle at its peak, and beside it how much pages of mapped files grew.
+/// Returns the private memory above idle at its peak, and beside it how much pages of mapped files
+/// grew.
 pub(super) fn peak(server: &ServerFigures) -> String {
     let private = Quantity::bytes_within(server.peak_above_idle, server.rss_resolution);
     match server.mapped_above_idle() {
@@ -103,8 +104,8 @@ pub(super) fn peak(server: &ServerFigures) -> String {
     }
 }
 
-/// Private memory above idle at its peak over the bytes of the lists in flight, to what its counter
-/// can tell.
+/// Returns the private memory above idle at its peak over the bytes of the lists in flight, to what
+/// its counter can tell.
 pub(super) fn per_listed_byte(case: &Case) -> Option<Quantity> {
     let server = case.server.as_ref()?;
     let in_flight = case.bytes * u64::from(case.clients.max(1));
@@ -147,7 +148,7 @@ fn first_list(case: &Case, cold: &Cold) -> String {
     }
 }
 
-/// By how much the kernel's memory of sockets grew.
+/// Returns by how much the kernel's memory of sockets grew.
 fn sockets(server: &ServerFigures) -> String {
     let grown = server.sockets_above_idle();
     Quantity::or_absent(grown.map(|bytes| Quantity::bytes_within(bytes, server.socket_resolution)))
@@ -163,8 +164,8 @@ fn encoding(case: &Case) -> String {
         .map_or_else(|| ABSENT.to_owned(), |encoding| format!("{encoding}{from}"))
 }
 
-/// Everything that a reader must know about the row: [`warnings`], its rate, and what ran beside
-/// it.
+/// Returns everything that a reader must know about the row: [`warnings`], its rate, and what ran
+/// beside it.
 #[must_use]
 pub fn notes(case: &Case) -> Vec<String> {
     let mut notes = warnings(case);
@@ -204,7 +205,7 @@ pub fn notes(case: &Case) -> Vec<String> {
     notes
 }
 
-/// Up to which rate an objective is kept, and how sure that is.
+/// Returns up to which rate an objective is kept, and how sure that is.
 fn saturation(found: &Saturation) -> String {
     let objective = &found.objective;
     let rate = |rate: f64| Quantity::PerSecond(rate).to_string();
@@ -475,7 +476,7 @@ mod tests {
         let outcome = Outcome::NotApplicable {
             reason: "etcd 3.4 has no RangeStream".into(),
         };
-        let row = Row::of(&Case::new("pods", "etcd", Tier::Etcd, "stream", outcome));
+        let row = CaseRow::of(&Case::new("pods", "etcd", Tier::Etcd, "stream", outcome));
         assert!(!row.counts);
         assert_eq!(&row.cells[..4], ["etcd", "etcd", "stream", "–"]);
         assert!(
@@ -594,7 +595,7 @@ mod tests {
             p50: Some(700.0),
             ..Quantiles::default()
         });
-        let row = Row::of(&case);
+        let row = CaseRow::of(&case);
         assert_eq!(&row.cells[2..4], ["cached × 5 clients", "json, from cache"]);
         assert_eq!(
             row.cells[NOTES],

@@ -66,10 +66,7 @@ impl Chart {
     }
 
     /// Writes the picture as a PNG.
-    ///
-    /// # Errors
-    /// When plotters fails or `path` cannot be written.
-    pub fn write_png(&self, path: &Path) -> Result<(), DrawError> {
+    fn write_png(&self, path: &Path) -> Result<(), DrawError> {
         let (width, height) = self.figure.size();
         let area = BitMapBackend::new(path, (width * BITMAP_SCALE, height * BITMAP_SCALE))
             .into_drawing_area();
@@ -113,7 +110,7 @@ impl Figure {
     }
 }
 
-/// Every chart that the result has data for, in the order of the report.
+/// Returns every chart that the result has data for, in the order of the report.
 #[must_use]
 pub fn charts(result: &SavedResult) -> Vec<Chart> {
     let data_sets = &result.report.data_sets;

@@ -262,12 +262,6 @@ impl Line {
     pub fn value(starts: &[f64]) -> Option<f64> {
         Spread::of(starts.iter().copied()).map(|spread| spread.p50)
     }
-
-    /// Returns whether the verdict is worth a reader's time: it is not that nothing differs.
-    #[must_use]
-    pub fn is_notable(&self) -> bool {
-        self.verdict != Verdict::NoDifference
-    }
 }
 
 impl Comparison {

@@ -97,7 +97,7 @@ fn exponent(points: &[[f64; 2]]) -> Option<f64> {
     Some(together / of_x)
 }
 
-/// Each growth in words, for the table at the end of a run.
+/// Returns each growth in words, for the table at the end of a run.
 #[must_use]
 pub fn lines(report: &Report) -> Vec<String> {
     let line = |growth: &Growth| {

@@ -20,8 +20,8 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Of these values, `clamped` of which were above the highest that is told apart. A saved
-    /// histogram does not tell how many those are.
+    /// Returns the latencies of these values, `clamped` of which were above the highest that is
+    /// told apart. A saved histogram does not tell how many those are.
     #[must_use]
     pub fn new(histogram_ns: Histogram<u64>, clamped: u64) -> Self {
         Self {
@@ -30,7 +30,7 @@ impl Latencies {
         }
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     #[must_use]
     pub fn n(&self) -> u64 {
         self.histogram_ns.len()
@@ -43,22 +43,10 @@ impl Latencies {
         self.quantiles_of_ms(self.n())
     }
 
-    /// The same of values that come in groups: see [`quantiles_of_ms`].
+    /// Returns the distribution of values that come in groups: see [`quantiles_of_ms`].
     #[must_use]
     pub fn quantiles_of_ms(&self, groups: u64) -> Quantiles {
         quantiles_of_ms(&self.histogram_ns, self.clamped, groups)
-    }
-
-    /// Returns the distinct recorded values in milliseconds, ascending, each with its count.
-    pub fn counted_ms(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
-        self.histogram_ns.iter_recorded().map(|step| {
-            (
-                self.histogram_ns
-                    .median_equivalent(step.value_iterated_to()) as f64
-                    / NS_PER_MS,
-                step.count_at_value(),
-            )
-        })
     }
 
     /// Returns these values and others, each counted where it was: both tell apart the same number
@@ -200,14 +188,5 @@ mod tests {
         let clamped = Latencies::new(of_ms([1, HOUR_MS]).histogram_ns, 1).quantiles_ms();
         assert_eq!((clamped.n, clamped.clamped), (2, 1));
         assert_near(clamped.max, HOUR_MS as f64);
-    }
-
-    #[test]
-    fn counted_values_keep_their_number() {
-        let counted: Vec<(u64, u64)> = of_ms([4, 4, 9])
-            .counted_ms()
-            .map(|(ms, count)| (ms.round() as u64, count))
-            .collect();
-        assert_eq!(counted, [(4, 2), (9, 1)]);
     }
 }

@@ -20,7 +20,7 @@ use histograms::Histograms;
 
 /// The result of one generator, and what messages call it.
 #[derive(Debug, Clone)]
-pub struct Part {
+pub struct GeneratorResult {
     /// Where it was read.
     pub name: String,
     /// What it measured.
@@ -115,7 +115,7 @@ pub enum MergeError {
 ///
 /// # Errors
 /// [`MergeError`] where they are not all parts of one run, each once and whole.
-pub fn merge(parts: Vec<Part>, command: Vec<String>) -> Result<SavedResult, MergeError> {
+pub fn merge(parts: Vec<GeneratorResult>, command: Vec<String>) -> Result<SavedResult, MergeError> {
     let parts = agreement::in_order(parts)?;
     let times = Histograms::added(&parts)?;
     let first = &parts[0];
@@ -154,7 +154,7 @@ pub fn merge(parts: Vec<Part>, command: Vec<String>) -> Result<SavedResult, Merg
 }
 
 /// Returns what one generator had.
-fn generator(part: &Part) -> Option<Generator> {
+fn generator(part: &GeneratorResult) -> Option<Generator> {
     let report = &part.result.report;
     let case = report.cases.first()?;
     let client = case.client.as_ref();

@@ -59,13 +59,13 @@ impl Quantity {
         quantity.map_or_else(|| ABSENT.to_owned(), |quantity| quantity.to_string())
     }
 
-    /// Of a size that is counted in whole bytes.
+    /// Returns a size that is counted in whole bytes.
     #[must_use]
     pub fn bytes(bytes: u64) -> Self {
         Self::Bytes(bytes as f64)
     }
 
-    /// Of a size that is known to within `resolution` bytes, where that is told.
+    /// Returns a size that is known to within `resolution` bytes, where that is told.
     #[must_use]
     pub fn bytes_within(bytes: u64, resolution: Option<u64>) -> Self {
         match resolution {
@@ -74,7 +74,7 @@ impl Quantity {
         }
     }
 
-    /// Of a time in seconds.
+    /// Returns a time in seconds.
     #[must_use]
     pub fn seconds(seconds: f64) -> Self {
         Self::Milliseconds(seconds * 1e3)
@@ -130,7 +130,7 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// The unit in which a time in milliseconds has one to three digits before the point.
+    /// Returns the unit in which a time in milliseconds has one to three digits before the point.
     #[must_use]
     pub fn of_time(ms: f64) -> Self {
         match ms.abs() {
@@ -149,7 +149,7 @@ impl Unit {
         }
     }
 
-    /// The binary unit in which a size in bytes is at least 1.
+    /// Returns the binary unit in which a size in bytes is at least 1.
     #[must_use]
     pub fn of_size(bytes: f64) -> Self {
         const STEP: f64 = 1024.0;
@@ -175,8 +175,8 @@ impl Unit {
     }
 }
 
-/// Three significant digits, without an exponent and without trailing noise: `0.213`, `4.07`,
-/// `41.2`, `778`, `12,300`.
+/// Returns three significant digits, without an exponent and without trailing noise: `0.213`,
+/// `4.07`, `41.2`, `778`, `12,300`.
 #[must_use]
 pub fn three_digits(value: f64) -> String {
     let magnitude = value.abs();

@@ -8,7 +8,7 @@ use comfy_table::{
 };
 
 use crate::at_rest_table;
-use crate::case_text::{FIRST_LIST, NOTES, Row, SOCKETS, TITLES};
+use crate::case_text::{CaseRow, FIRST_LIST, NOTES, SOCKETS, TITLES};
 use crate::load_table::{self, LoadRow};
 use crate::quantity::Quantity;
 use crate::result::{DataSet, Report};
@@ -78,7 +78,7 @@ fn data_set_text(
         Quantity::bytes(*bytes)
     )?;
     let cases = || report.cases.iter().filter(|case| case.data_set == *name);
-    let rows: Vec<Row> = cases().map(Row::of).collect();
+    let rows: Vec<CaseRow> = cases().map(CaseRow::of).collect();
     let mut table = Table::new();
     table.load_style(STYLE).set_header(&TITLES[..NOTES]);
     if let Some(width) = width {
@@ -164,7 +164,7 @@ fn loads_text(rows: &[LoadRow], width: Option<u16>, text: &mut String) {
 }
 
 /// What servers held at rest between rounds, where cases have any.
-fn at_rest_text(rows: &[at_rest_table::Row], width: Option<u16>, text: &mut String) {
+fn at_rest_text(rows: &[at_rest_table::AtRestRow], width: Option<u16>, text: &mut String) {
     if rows.is_empty() {
         return;
     }

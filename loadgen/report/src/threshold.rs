@@ -83,7 +83,7 @@ fn limit_of(spec: &ThresholdSpec) -> f64 {
     spec.at_least.or(spec.at_most).unwrap_or(f64::NAN)
 }
 
-/// Whether a value keeps the limit; `None` where chance decides.
+/// Returns whether a value keeps the limit; `None` where chance decides.
 fn is_met(spec: &ThresholdSpec, value: f64, likely: Option<[f64; 2]>) -> Option<bool> {
     let limit = limit_of(spec);
     let keeps = |value: f64| {
@@ -234,8 +234,7 @@ fn ratio(a: f64, b: f64) -> Option<f64> {
 
 /// Returns the number at a path of a case, as `report.json` has it: `latency_ms.p50`, or
 /// `loads.puts.latency_ms.p99` of a load.
-#[must_use]
-pub fn figure_of(case: &Case, metric: &str) -> Option<f64> {
+fn figure_of(case: &Case, metric: &str) -> Option<f64> {
     value_at(case, metric)
 }
 

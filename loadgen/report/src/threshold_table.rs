@@ -31,7 +31,7 @@ const UNDECIDED: &str = "undecided";
 pub const FIRST_NUMBER: usize = 2;
 
 impl ThresholdTable {
-    /// The thresholds of a report; no rows when it has none.
+    /// Returns the thresholds of a report; no rows when it has none.
     #[must_use]
     pub fn of(report: &Report) -> Self {
         let Some(first) = report.thresholds.first() else {
@@ -90,7 +90,7 @@ pub(super) fn met_text(threshold: &Threshold) -> &'static str {
     }
 }
 
-/// Another target's figure, and what it is of ours.
+/// Returns another target's figure, and what it is of ours.
 pub(super) fn other_text(threshold: &Threshold, other: &OtherTarget) -> String {
     let figure = shown(threshold, other.figure);
     match other.ratio {

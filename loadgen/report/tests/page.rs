@@ -13,6 +13,7 @@ use report::result::{
     Case, CpuProfile, HotFunction, Load, Outcome, Profiler, Round, SavedResult, ServerFigures,
 };
 use serde_json::Value;
+use test_support::program_or_skip;
 use workloads::strategy::Tier;
 
 use browser::{Browser, Opened, Scheme, Window};
@@ -24,19 +25,8 @@ const SCHEMES: [Scheme; 2] = [Scheme::Light, Scheme::Dark];
 /// What is there, and what is wrong with it.
 const CHECKS: &str = include_str!("page/checks.js");
 
-/// Returns the program, or nothing where it may be missing.
 fn chromium() -> Option<PathBuf> {
-    let program = std::env::var_os("CHROMIUM_BIN").map(PathBuf::from);
-    let program = program.filter(|program| program.is_file());
-    if program.is_none() {
-        let in_ci = matches!(std::env::var("CI").as_deref(), Ok("true" | "1"));
-        assert!(
-            !in_ci,
-            "no Chromium in CHROMIUM_BIN; scripts/oracle provides it"
-        );
-        println!("skipped: no Chromium in CHROMIUM_BIN; scripts/oracle provides it");
-    }
-    program
+    program_or_skip("CHROMIUM_BIN", "chromium")
 }
 
 /// Returns a page of a made-up result in `folder`.

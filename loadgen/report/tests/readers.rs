@@ -4,7 +4,7 @@
 #[path = "support/synthetic.rs"]
 mod synthetic;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use report::compare::{Options, Sides, compare, junit};
@@ -13,6 +13,7 @@ use report::export::go_benchmark::go_benchmark;
 use report::export::openmetrics::openmetrics;
 use report::result::{Case, Outcome, SavedResult};
 use serde_json::Value;
+use test_support::program_or_skip;
 
 /// What runs of one machine do among themselves: 2 % either way.
 const MOODS: [f64; 6] = [1.0, 0.99, 1.02, 0.98, 1.01, 1.0];
@@ -25,19 +26,6 @@ fn runs(first: usize, speed: f64) -> Vec<SavedResult> {
         result
     });
     runs.collect()
-}
-
-/// Returns the program, or nothing where it may be missing.
-fn program(variable: &str) -> Option<PathBuf> {
-    let program = std::env::var_os(variable).map(PathBuf::from);
-    let program = program.filter(|program| program.is_file());
-    if program.is_none() {
-        let in_ci = matches!(std::env::var("CI").as_deref(), Ok("true" | "1"));
-        let said = format!("no program in {variable}; scripts/oracle provides it");
-        assert!(!in_ci, "{said}");
-        println!("skipped: {said}");
-    }
-    program
 }
 
 /// Writes texts into files, has the program read them, and returns what it says.
@@ -64,7 +52,7 @@ fn json(text: &str) -> Value {
 
 #[test]
 fn benchstat_compares_two_builds() {
-    let Some(benchstat) = program("BENCHSTAT_BIN") else {
+    let Some(benchstat) = program_or_skip("BENCHSTAT_BIN", "benchstat") else {
         return;
     };
     let (base, new) = (go_benchmark(&runs(0, 1.0)), go_benchmark(&runs(1, 1.3)));
@@ -97,7 +85,7 @@ fn benchstat_compares_two_builds() {
 
 #[test]
 fn openmetrics_passes_the_strict_parser() {
-    let Some(readers) = program("READERS_BIN") else {
+    let Some(readers) = program_or_skip("READERS_BIN", "readers") else {
         return;
     };
     let results = runs(0, 1.0);
@@ -141,7 +129,7 @@ fn openmetrics_passes_the_strict_parser() {
 
 #[test]
 fn github_action_benchmark_takes_every_entry_as_it_is() {
-    let Some(zod) = program("ZOD_BIN") else {
+    let Some(zod) = program_or_skip("ZOD_BIN", "zod") else {
         return;
     };
     let text = github_action_benchmark(&runs(0, 1.0)).expect("they go together");
@@ -173,7 +161,7 @@ fn github_action_benchmark_takes_every_entry_as_it_is() {
 
 #[test]
 fn junit_has_a_test_for_each_deciding_metric() {
-    let Some(readers) = program("READERS_BIN") else {
+    let Some(readers) = program_or_skip("READERS_BIN", "readers") else {
         return;
     };
     let base = runs(0, 1.0);

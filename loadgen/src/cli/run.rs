@@ -257,7 +257,7 @@ pub struct CareArgs {
 }
 
 impl CareArgs {
-    /// The same with its defaults.
+    /// Returns these arguments with their defaults.
     #[must_use]
     pub fn allowed(&self) -> Allowed {
         Allowed {

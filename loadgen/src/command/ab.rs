@@ -8,9 +8,11 @@ use anyhow::{Context as _, anyhow};
 use report::compare::annotations::annotations;
 use report::compare::{Comparison, Line};
 use report::result::{ResultFolder, folder_name};
+use tokio_util::sync::CancellationToken;
+use workloads::Scenario;
 
 use super::{compare, metrics_listener, save, serve_metrics, stop_on_signals};
-use crate::cli::{AbArgs, DEFAULT_SCENARIO, shown_command};
+use crate::cli::{AbArgs, DEFAULT_SCENARIO, RunArgs, shown_command};
 use crate::environment::environment;
 use crate::exit::{Exit, Failure};
 use crate::isolation::Isolation;
@@ -76,80 +78,123 @@ pub(super) fn run(args: &AbArgs) -> Result<Exit, Failure> {
             seed: run.seed.unwrap_or(scenario.data_sets[0].seed),
             options: args.verdict.options(Vec::new()),
         };
-        let once = async |ab: &Ab, only: Option<&HashSet<CaseKey>>| {
-            let environment = environment(shown_command(std::env::args()));
-            let environment = isolation.noted_in(environment, scenario);
-            let name = folder_name(SystemTime::now(), &environment.host, &scenario.name);
-            let folder = ResultFolder::create(&run.out, &name).map_err(Failure::usage)?;
-            let (progress, stop) = (&progress, &stop);
-            let compared = ab::run(
-                &plan,
-                ab,
-                only,
-                scenario,
-                environment,
-                &folder,
-                progress,
-                stop,
-            )
-            .await;
-            if let Some(comparison) = &compared.comparison {
-                let text = compare::shown(comparison, args.show)?;
-                std::io::stdout().write_all(text.as_bytes())?;
-            }
-            let exit = compared.finished.exit;
-            let saved = save(&compared.finished.result, folder, progress);
-            saved.map_err(|error| error.beside(exit))?;
-            match compared.finished.failure {
-                Some(failure) => Err(failure.beside(exit)),
-                None => Ok((exit, compared.comparison, compared.worse)),
-            }
+        let session = Session {
+            args,
+            run: &run,
+            plan: &plan,
+            scenario,
+            isolation: &isolation,
+            progress: &progress,
+            stop: &stop,
         };
-        let annotate = |comparison: Option<&Comparison>| {
-            let errors = comparison.map(annotations).unwrap_or_default();
-            if args.verdict.annotate {
-                errors.lines().for_each(|error| progress.say(error));
-            }
-        };
-        let (exit, first, worse) = once(&ab, None).await?;
-        if !args.confirm || exit != Exit::TargetFailed || worse.is_empty() {
-            annotate(first.as_ref());
-            return Ok(exit);
+        let first = session.measure(&ab, None).await?;
+        if !args.confirm || first.exit != Exit::TargetFailed || first.worse.is_empty() {
+            session.annotate(first.comparison.as_ref());
+            return Ok(first.exit);
         }
-        progress.say(&format!(
+        session.confirm(ab, first).await
+    })
+}
+
+/// What all comparisons of the command share.
+struct Session<'a> {
+    args: &'a AbArgs,
+    run: &'a RunArgs,
+    plan: &'a Plan,
+    scenario: &'a Scenario,
+    isolation: &'a Isolation,
+    progress: &'a Progress,
+    stop: &'a CancellationToken,
+}
+
+/// What came of one comparison.
+struct Measured {
+    exit: Exit,
+    /// `None` where nothing was measured that could be compared.
+    comparison: Option<Comparison>,
+    /// The cases in which a deciding metric is worse.
+    worse: HashSet<CaseKey>,
+}
+
+impl Session<'_> {
+    /// Measures all cases, or those of `only`; saves what was measured, and shows the verdict.
+    async fn measure(&self, ab: &Ab, only: Option<&HashSet<CaseKey>>) -> Result<Measured, Failure> {
+        let environment = environment(shown_command(std::env::args()));
+        let environment = self.isolation.noted_in(environment, self.scenario);
+        let name = folder_name(SystemTime::now(), &environment.host, &self.scenario.name);
+        let folder = ResultFolder::create(&self.run.out, &name).map_err(Failure::usage)?;
+        let compared = ab::run(
+            self.plan,
+            ab,
+            only,
+            self.scenario,
+            environment,
+            &folder,
+            self.progress,
+            self.stop,
+        )
+        .await;
+        if let Some(comparison) = &compared.comparison {
+            let text = compare::shown(comparison, self.args.show)?;
+            std::io::stdout().write_all(text.as_bytes())?;
+        }
+        let exit = compared.finished.exit;
+        let saved = save(&compared.finished.result, folder, self.progress);
+        saved.map_err(|error| error.beside(exit))?;
+        match compared.finished.failure {
+            Some(failure) => Err(failure.beside(exit)),
+            None => Ok(Measured {
+                exit,
+                comparison: compared.comparison,
+                worse: compared.worse,
+            }),
+        }
+    }
+
+    /// Measures the cases that were worse once more; what is worse twice is.
+    async fn confirm(&self, ab: Ab, first: Measured) -> Result<Exit, Failure> {
+        self.progress.say(&format!(
             "measured again, since worse: {} cases",
-            worse.len()
+            first.worse.len()
         ));
         let again = Ab {
             // Another order of starts than the first time.
             seed: ab.seed.wrapping_add(1),
             ..ab
         };
-        let (ended, second, _) = once(&again, Some(&worse)).await?;
-        if matches!(ended, Exit::Interrupted | Exit::Usage) {
-            return Ok(ended);
+        let second = self.measure(&again, Some(&first.worse)).await?;
+        if matches!(second.exit, Exit::Interrupted | Exit::Usage) {
+            return Ok(second.exit);
         }
-        let is_confirmed = match (&first, &second) {
+        let is_confirmed = match (&first.comparison, &second.comparison) {
             (Some(first), Some(second)) => confirmed(first, second),
             _ => Vec::new(),
         };
-        progress.say(&match is_confirmed.is_empty() {
+        self.progress.say(&match is_confirmed.is_empty() {
             true => "worse once, and not again: cannot tell".to_owned(),
             false => format!("worse twice: {}", is_confirmed.join(", ")),
         });
-        let second = second.map(|mut second| {
+        let second = second.comparison.map(|mut second| {
             second
                 .lines
                 .retain(|line| is_confirmed.contains(&named(line)));
             second
         });
-        annotate(second.as_ref());
-        let has_gone = first.is_some_and(|first| !first.gone.is_empty());
+        self.annotate(second.as_ref());
+        let has_gone = first.comparison.is_some_and(|first| !first.gone.is_empty());
         Ok(match is_confirmed.is_empty() && !has_gone {
             true => Exit::Invalid,
             false => Exit::TargetFailed,
         })
-    })
+    }
+
+    /// Says what is worse as annotations, where those were asked for.
+    fn annotate(&self, comparison: Option<&Comparison>) {
+        let errors = comparison.map(annotations).unwrap_or_default();
+        if self.args.verdict.annotate {
+            errors.lines().for_each(|error| self.progress.say(error));
+        }
+    }
 }
 
 /// Returns the metrics that are worse in both comparisons, each with its case.

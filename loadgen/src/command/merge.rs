@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use report::draw;
-use report::merge::{Part, merge};
+use report::merge::{GeneratorResult, merge};
 use report::result::{Outcome, Report, ResultFolder, SavedResult, folder_name};
 
 use super::compare::results_in;
@@ -23,7 +23,7 @@ pub(super) fn run(args: &MergeArgs) -> Result<Exit, Failure> {
     let mut parts = Vec::new();
     for folder in &args.folders {
         for path in results_in(folder)? {
-            parts.push(Part {
+            parts.push(GeneratorResult {
                 result: SavedResult::load(&path).map_err(Failure::usage)?,
                 name: path.display().to_string(),
             });

@@ -26,7 +26,7 @@ use crate::timeouts::in_time;
 /// at a later revision than the first.
 const EARLIER_KEY: &[u8] = b"/loadgen/probe/earlier";
 
-/// See [`super::probe()`].
+/// Runs [`super::probe()`].
 pub(super) fn run(args: &ProbeArgs) -> Result<Exit, Failure> {
     let launcher = Launcher {
         own_program: std::env::current_exe()

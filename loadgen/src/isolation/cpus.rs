@@ -63,8 +63,8 @@ fn cannot_use(list: &CpuList) -> Option<String> {
     }
 }
 
-/// On which CPUs a scenario runs, as `servers on CPUs 0; generator on CPUs 1`; `None` where it may
-/// use all.
+/// Returns on which CPUs a scenario runs, as `servers on CPUs 0; generator on CPUs 1`; `None` where
+/// it may use all.
 #[must_use]
 pub fn shown(scenario: &Scenario) -> Option<String> {
     let on = |who, list: &Option<CpuList>| Some(format!("{who} on CPUs {}", list.as_ref()?));
@@ -123,7 +123,7 @@ fn pin_thread(thread: nix::unistd::Pid, list: &CpuList) -> io::Result<()> {
     Ok(nix::sched::sched_setaffinity(thread, &set)?)
 }
 
-/// This system does not say which CPUs a thread may use.
+/// Fails: this system does not say which CPUs a thread may use.
 ///
 /// # Errors
 /// Always.
@@ -132,7 +132,7 @@ pub fn available() -> io::Result<CpuList> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// This system keeps no thread on a CPU.
+/// Fails: this system keeps no thread on a CPU.
 ///
 /// # Errors
 /// Always.
@@ -141,7 +141,7 @@ pub fn pin(_: &CpuList) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// This system keeps no thread on a CPU.
+/// Fails: this system keeps no thread on a CPU.
 ///
 /// # Errors
 /// Always.

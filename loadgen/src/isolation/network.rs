@@ -30,7 +30,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// The system's, for this reason.
+    /// Returns the network of the system, used for this reason.
     #[must_use]
     pub fn of_the_system(reason: &str) -> Self {
         Self {
@@ -125,7 +125,7 @@ pub use linux::enter;
 #[cfg(target_os = "linux")]
 use linux::read_back;
 
-/// Network namespaces are Linux's.
+/// Fails: network namespaces are Linux's.
 ///
 /// # Errors
 /// Always.

@@ -173,7 +173,7 @@ async fn pages(probe: &Probe) -> Result<Found, Error> {
     Ok(found(second.count == expected && goes_on, came))
 }
 
-/// All messages of a RangeStream.
+/// Returns all messages of a RangeStream.
 async fn streamed(probe: &Probe, request: RangeRequest) -> Result<Vec<RangeResponse>, Error> {
     let messages = async {
         let mut stream = probe.client.kv().range_stream(request).await?.into_inner();

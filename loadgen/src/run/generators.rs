@@ -63,7 +63,7 @@ impl Together {
         Some(format!("{}-{}", plain.to_lowercase(), self.shard.count()))
     }
 
-    /// As it stands in a result; `None` where nobody asked for it.
+    /// Returns it as it stands in a result; `None` where nobody asked for it.
     pub(super) fn shown(self) -> Option<RunShard> {
         (self.is_shard || self.start_at.is_some()).then(|| RunShard {
             index: self.shard.index(),
@@ -85,7 +85,7 @@ pub(super) struct Beginning {
 }
 
 impl Beginning {
-    /// At a moment, with nobody else.
+    /// Returns the beginning at a moment, without other generators.
     pub(super) fn alone(at: SystemTime) -> Arc<Self> {
         Arc::new(Self {
             at,

@@ -1,8 +1,8 @@
 //! What was asked for, checked before anything starts.
 //!
-//! - [`there`]: what is listed of existing Kubernetes APIs
+//! - [`resource_flags`]: what is listed of existing Kubernetes APIs
 
-mod there;
+mod resource_flags;
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::Path;
@@ -20,7 +20,7 @@ use report::threshold;
 use workloads::scenario::{Saturate, is_file};
 use workloads::{CaseSpec, CpuList, DataSet, Kind, Overrides, PlainList, Scenario, Strategy, Tier};
 
-use self::there::There;
+use self::resource_flags::ResourceFlags;
 use super::availability::combination::{loaded, measures_something, never};
 use super::availability::machine::Needs;
 use super::generators::{self, Together};
@@ -46,7 +46,7 @@ pub struct Plan {
     /// Read what is there below this, write nothing.
     pub prefix: Option<String>,
     /// What is listed of existing Kubernetes APIs.
-    there: There,
+    resource_flags: ResourceFlags,
     /// What a user must know of the scenarios before they run: one line each.
     pub notes: Vec<String>,
     pub(super) seed_data: bool,
@@ -91,11 +91,8 @@ impl Plan {
         Self::with_targets(args, saturate, own_program, targets)
     }
 
-    /// The same for targets that are known, whatever the arguments say of them.
-    ///
-    /// # Errors
-    /// As [`Plan::new`].
-    pub(super) fn with_targets(
+    /// Makes the plan for targets that are known, whatever the arguments say of them.
+    fn with_targets(
         args: &RunArgs,
         saturate: Option<Saturate>,
         own_program: &Path,
@@ -114,7 +111,7 @@ impl Plan {
                 started.name
             )));
         }
-        let there = There::of(args, &targets)?;
+        let resource_flags = ResourceFlags::of(args, &targets)?;
         let overrides = Overrides {
             objects: args.objects.and_then(NonZeroU64::new),
             object_size: args.object_size.and_then(NonZeroU64::new),
@@ -142,7 +139,7 @@ impl Plan {
         let starts_all = targets.iter().all(|target| target.spec.is_started());
         for scenario in &mut scenarios {
             scenario.override_with(&overrides).map_err(Failure::usage)?;
-            there.narrow(scenario);
+            resource_flags.narrow(scenario);
             notes.extend(cpus::choose(scenario, args, starts_all)?);
             check_bars(scenario)?;
             measures_something(scenario, &targets, args.seed_data)?;
@@ -153,7 +150,7 @@ impl Plan {
             scenarios,
             targets,
             prefix: args.prefix.clone(),
-            there,
+            resource_flags,
             notes,
             seed_data: args.seed_data,
             keep_data: args.keep_data,
@@ -178,7 +175,8 @@ impl Plan {
         })
     }
 
-    /// The plan of `loadgen ab`: two targets that are started, each with what its side is given.
+    /// Returns the plan of `loadgen ab`: two targets that are started, each with what its side is
+    /// given.
     ///
     /// # Errors
     /// As [`Plan::new`].
@@ -423,7 +421,7 @@ fn named(names: &[String]) -> Result<Vec<Scenario>, Failure> {
         .collect()
 }
 
-/// Whether every threshold is about a number that reports have.
+/// Checks that every threshold is about a number that reports have.
 fn check_bars(scenario: &Scenario) -> Result<(), Failure> {
     match scenario
         .thresholds

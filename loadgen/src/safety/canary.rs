@@ -150,13 +150,13 @@ impl Canary {
         Ok(canary)
     }
 
-    /// Median time of a read before the load.
+    /// Returns the median time of a read before the load.
     #[must_use]
     pub fn baseline(&self) -> Duration {
         self.baseline
     }
 
-    /// From now on the server's memory may grow by so many bytes.
+    /// Allows the server's memory to grow by so many bytes from now on.
     pub fn allow_growth(&self, bytes: u64) {
         self.memory.iter().for_each(|one| one.allow_growth(bytes));
     }

@@ -101,9 +101,9 @@ impl fmt::Display for Census {
 }
 
 impl Sample {
-    /// Bytes of one list of `keys` objects: their number times the mean of the pages and twice what
-    /// pages deviate from it; exact where all were read. `None` where there are keys and none was
-    /// read.
+    /// Returns the bytes of one list of `keys` objects: their number times the mean of the pages
+    /// and twice what pages deviate from it; exact where all were read. `None` where there are keys
+    /// and none was read.
     #[must_use]
     pub fn bytes_of_all(&self, keys: u64) -> Option<u64> {
         if self.unread == 0 && (keys == 0 || !self.pages.is_empty()) {
@@ -123,7 +123,7 @@ impl Sample {
 }
 
 impl Sample {
-    /// Bytes of the values, in the mean; `None` where none was read.
+    /// Returns the mean size of the values, bytes; `None` where none was read.
     #[must_use]
     pub fn mean_value(&self) -> Option<f64> {
         let weight: f64 = self.pages.iter().map(|page| page.weight).sum();

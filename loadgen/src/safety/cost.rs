@@ -35,7 +35,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Of a case with so many clients over these objects.
+    /// Returns the cost of a case with so many clients over these objects.
     #[must_use]
     pub fn of(tier: Tier, case: &CaseSpec, clients: u32, census: &Census) -> Self {
         let rank = rank(case.strategy);

@@ -29,8 +29,8 @@ pub struct ServerMemory {
 }
 
 impl ServerMemory {
-    /// What was said on the command line, else the least that the server must have: it does not
-    /// tell, but it is not less than what it has in memory now.
+    /// Returns what was said on the command line, else the least that the server must have: it does
+    /// not tell, but it is not less than what it has in memory now.
     #[must_use]
     pub fn new(told: Option<u64>, resident: Option<u64>) -> Self {
         Self {
@@ -144,7 +144,7 @@ mod tests {
         )
     }
 
-    fn told(bytes: u64) -> ServerMemory {
+    fn memory_of(bytes: u64) -> ServerMemory {
         ServerMemory::new(Some(bytes), None)
     }
 
@@ -158,7 +158,7 @@ mod tests {
             },
         );
         let refuse = |allowed: Allowed, bytes, memory| {
-            allowed.refuse(&unary(Some(bytes)), 1, 0, &told(memory))
+            allowed.refuse(&unary(Some(bytes)), 1, 0, &memory_of(memory))
         };
         assert_eq!(refuse(careful, GIB, 64 * GIB), None, "6 of 64 GiB");
         let asked = refuse(careful, GIB, 32 * GIB).expect("6 of 32 GiB");
@@ -178,13 +178,13 @@ mod tests {
     #[test]
     fn an_unknown_size_needs_consent() {
         let careful = Allowed::default();
-        let asked = careful.refuse(&unary(None), 1, 0, &told(GIB));
+        let asked = careful.refuse(&unary(None), 1, 0, &memory_of(GIB));
         assert!(asked.is_some_and(|asked| asked.contains("--yes")));
         let yes = Allowed {
             yes: true,
             ..careful
         };
-        assert_eq!(yes.refuse(&unary(None), 1, 0, &told(GIB)), None);
+        assert_eq!(yes.refuse(&unary(None), 1, 0, &memory_of(GIB)), None);
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
         let resident = ServerMemory::new(None, Some(5 * GIB));
         assert_eq!(resident.bytes, 5 * GIB);
         assert!(resident.to_string().contains("--server-memory"));
-        assert_eq!(ServerMemory::new(Some(GIB), Some(5 * GIB)), told(GIB));
+        assert_eq!(ServerMemory::new(Some(GIB), Some(5 * GIB)), memory_of(GIB));
     }
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
             ..Allowed::default()
         };
         let refuse =
-            |rounds, spent| allowed.refuse(&unary(Some(1 << 20)), rounds, spent, &told(GIB));
+            |rounds, spent| allowed.refuse(&unary(Some(1 << 20)), rounds, spent, &memory_of(GIB));
         assert_eq!(refuse(10, 0), None);
         let refused = refuse(8, 3 << 20).expect("7 MiB are left");
         assert!(

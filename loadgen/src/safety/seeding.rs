@@ -89,7 +89,7 @@ impl Survey {
         })
     }
 
-    /// Whether a data set may be written.
+    /// Checks that a data set may be written.
     ///
     /// # Errors
     /// [`Refused`] with what decided.

@@ -93,8 +93,8 @@ pub fn resource_of(data: &DataSet) -> ApiResource {
     ApiResource::core(data.prefix().trim_end_matches('/'), kind_of(data))
 }
 
-/// Objects like `count` of the data set, spread over it, as they are sent in JSON to the namespaces
-/// that `namespace_of` says.
+/// Returns objects like `count` of the data set, spread over it, as they are sent in JSON to the
+/// namespaces that `namespace_of` says.
 ///
 /// # Errors
 /// What is wrong with an object that the schema does not fit, which none of a data set is.
@@ -220,12 +220,12 @@ pub async fn load(
             resource: resource.name,
             namespaces: Arc::clone(namespaces),
             next: Arc::clone(&next),
-            part: Part::default(),
+            part: WriterOutcome::default(),
             phase: phase.clone(),
         };
         writers.spawn(writer.run());
     }
-    let mut all = Part::default();
+    let mut all = WriterOutcome::default();
     while let Some(part) = writers.join_next().await {
         all.merge(part??);
     }
@@ -257,13 +257,13 @@ async fn until_listed(api: &Api, data: &DataSet, revision: i64) -> Result<(), Ku
 
 /// What one writer wrote.
 #[derive(Debug, Default)]
-struct Part {
+struct WriterOutcome {
     found: Found,
     revision: i64,
     entries: Vec<(u64, Entry)>,
 }
 
-impl Part {
+impl WriterOutcome {
     fn merge(&mut self, other: Self) {
         self.found.merge(&other.found);
         self.revision = self.revision.max(other.revision);
@@ -279,12 +279,12 @@ struct Writer {
     namespaces: Arc<Namespaces>,
     next: Arc<AtomicU64>,
     restore: Restore,
-    part: Part,
+    part: WriterOutcome,
     phase: Phase,
 }
 
 impl Writer {
-    async fn run(mut self) -> Result<Part, LoadError> {
+    async fn run(mut self) -> Result<WriterOutcome, LoadError> {
         loop {
             let i = self.next.fetch_add(1, Ordering::Relaxed);
             if i >= self.data.len() {

@@ -14,7 +14,8 @@ use workloads::strategy::{EtcdResponse, Strategy};
 
 use super::etcd::{data_folder, free_url};
 use super::launcher::{
-    CACHE_WITHIN, Launcher, QUOTA_BYTES, READY_WITHIN, StartError, guarded, shown, status, words,
+    CACHE_WITHIN, Launcher, QUOTA_BYTES, READY_WITHIN, StartError, shown, spawn_child, status,
+    words,
 };
 use super::running::{OnDisk, Running};
 use crate::environment::allocator;
@@ -61,7 +62,7 @@ impl Launcher {
             args.extend(words(&["--fsync", if fsync { "always" } else { "never" }]));
         }
         args.extend(self.own_program.given.flags.iter().map(OsString::from));
-        let mut child = guarded("etcd", &self.own_program, program, &args)?;
+        let mut child = spawn_child("etcd", &self.own_program, program, &args)?;
         let url = child.ready_line("ready etcd=", READY_WITHIN).await?;
         let config = ClientConfig::new(&url)?;
         let version = in_time(status(&config)).await?.version;
@@ -119,7 +120,7 @@ impl Running {
             "warn",
         ]));
         args.extend(flags.iter().map(OsString::from));
-        let mut child = guarded("kube", &self.own_program, program, &args)?;
+        let mut child = spawn_child("kube", &self.own_program, program, &args)?;
         let url = child.ready_line("ready kube=", READY_WITHIN).await?;
         let url = url.trim_end_matches('/').to_owned();
         cache_filled(&url, &mut child).await?;

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 use super::launcher::{
-    Launcher, QUOTA_BYTES, READY_WITHIN, StartError, guarded, shown, status, words,
+    Launcher, QUOTA_BYTES, READY_WITHIN, StartError, shown, spawn_child, status, words,
 };
 use super::running::{OnDisk, Running};
 
@@ -70,7 +70,7 @@ impl Launcher {
             args.extend(words(&["--snapshot-count", &SNAPSHOT_COUNT.to_string()]));
         }
         args.extend(self.own_program.given.flags.iter().map(OsString::from));
-        let mut child = guarded("etcd", &self.own_program, path, &args)?;
+        let mut child = spawn_child("etcd", &self.own_program, path, &args)?;
         let config = ClientConfig::new(&client_url)?;
         let version = until_answering(&config, &mut child, READY_WITHIN).await?;
         Ok(Running {
@@ -118,7 +118,7 @@ impl Running {
             return Ok(false);
         };
         child.terminate(STOP_WITHIN).await;
-        let child = guarded("etcd", &self.own_program, &on_disk.program, &on_disk.args)?;
+        let child = spawn_child("etcd", &self.own_program, &on_disk.program, &on_disk.args)?;
         self.processes.push(child);
         for child in &mut self.processes {
             until_answering(config, child, RESTART_WITHIN).await?;

@@ -71,7 +71,8 @@ pub struct Launcher {
 }
 
 impl Launcher {
-    /// The same for one target, whose servers may be another build and are given something besides.
+    /// Returns a launcher for one target, whose servers may be another build and are given
+    /// something besides.
     #[must_use]
     pub fn of_target(self, build: Option<Build>, given: Given) -> Self {
         Self {
@@ -108,7 +109,7 @@ impl Launcher {
 }
 
 /// Starts a server that dies with us.
-pub(super) fn guarded(
+pub(super) fn spawn_child(
     name: &str,
     own_program: &OwnProgram,
     program: &Path,
@@ -119,7 +120,7 @@ pub(super) fn guarded(
     let args = match environment.is_empty() {
         true => parent_death::arguments(cpus, program, args),
         false => {
-            // `env` becomes the program, as the guard does: one process.
+            // `env` becomes the program, as `exec-child` does: one process.
             let mut all: Vec<OsString> = environment.iter().map(OsString::from).collect();
             all.push(program.into());
             all.extend_from_slice(args);

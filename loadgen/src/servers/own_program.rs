@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use workloads::CpuList;
 
-/// The program that has `serve` and `guard` commands, and where it lets servers run.
+/// The program that has `serve` and `exec-child` commands, and where it lets servers run.
 #[derive(Debug, Clone)]
 pub struct OwnProgram {
     /// Its path.

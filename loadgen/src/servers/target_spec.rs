@@ -47,7 +47,7 @@ pub enum TargetSpec {
 pub struct TargetError(String);
 
 impl TargetSpec {
-    /// True when the servers are ours to start, and nobody else's data is in them.
+    /// Returns whether the servers are ours to start, and nobody else's data is in them.
     #[must_use]
     pub fn is_started(&self) -> bool {
         matches!(

@@ -262,10 +262,7 @@ impl Drop for Stranger {
 /// Returns an etcd of the peers that `scripts/oracle` installs, and where it listens; `None`
 /// without one.
 fn real_etcd() -> Option<(Stranger, String)> {
-    let Some(program) = std::env::var_os("ETCD_BIN") else {
-        eprintln!("skipped: ETCD_BIN names no etcd");
-        return None;
-    };
+    let program = test_support::program_or_skip("ETCD_BIN", "etcd")?;
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut process = Command::new(program)
         .arg("--data-dir")

@@ -13,7 +13,7 @@ use load::clients::go_clients::GoClients;
 use load::driver::watch_workers::Followers;
 use load::driver::writers::Writing;
 use load::endpoint::Reach;
-use load::operation::list::{Asks, ListCase, ListError, Part};
+use load::operation::list::{Asks, ListCase, ListError, ShardRequest};
 use load::operation::watch_worker::reshard_handover::Change;
 use load::shards::event_ledger::{self, Unproven};
 use load::shards::{Inventory, Plan};
@@ -86,7 +86,7 @@ async fn watched_through(lost: Lost) -> Result<(), Unproven> {
     let mut reach = Reach::from(&running);
     reach.kube_url = Some(format!("http://{proxy}"));
     let plan = Plan::equal(ShardKey::Uid, strategy.workers().expect("two"));
-    let part = |shard: &ShardSelector| Part {
+    let part = |shard: &ShardSelector| ShardRequest {
         shard: shard.clone(),
         by_server: true,
     };

@@ -23,10 +23,7 @@ pub(crate) struct EtcdCluster {
 impl EtcdCluster {
     /// Starts so many members of the etcd that `scripts/oracle` installs; `None` without one.
     pub(crate) fn start(members: usize) -> Option<Self> {
-        let Some(program) = std::env::var_os("ETCD_BIN") else {
-            eprintln!("skipped: ETCD_BIN names no etcd");
-            return None;
-        };
+        let program = test_support::program_or_skip("ETCD_BIN", "etcd")?;
         let folder = tempfile::tempdir().expect("a temporary folder");
         let ports = free_ports(2 * members);
         let (clients, peers) = ports.split_at(members);

@@ -488,6 +488,12 @@ impl LoadSpec {
                 self.operation
             ));
         }
+        self.check_watcher_options()?;
+        self.check_operation(tier)
+    }
+
+    /// Checks what only watchers take.
+    fn check_watcher_options(&self) -> Result<(), String> {
         let of_watchers = [
             ("stall", self.stall.is_some()),
             ("cut_every", self.cut_every.is_some()),
@@ -509,6 +515,11 @@ impl LoadSpec {
                 "`window` = {window}: HTTP/2 windows are from 1B to 2047MiB"
             ));
         }
+        Ok(())
+    }
+
+    /// Checks that the operation takes what is given, and that this tier has it.
+    fn check_operation(&self, tier: Tier) -> Result<(), String> {
         let refuse = |field: &str| Err(format!("`{}` does not take `{field}`", self.operation));
         match &self.operation {
             Operation::Small(_) => match (self.checked, &self.arrivals) {

@@ -85,7 +85,7 @@ impl fmt::Display for Network {
 pub struct Bandwidth(pub u64);
 
 impl Bandwidth {
-    /// The same in bytes.
+    /// Returns the rate in bytes per second.
     #[must_use]
     pub fn bytes_per_s(self) -> u64 {
         self.0 / 8

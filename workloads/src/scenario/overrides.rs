@@ -50,102 +50,12 @@ impl Scenario {
     /// [`ScenarioError::Override`] when an override applies to nothing (a size for pods, a strategy
     /// that no tier has) or makes the scenario invalid.
     pub fn override_with(&mut self, overrides: &Overrides) -> Result<(), ScenarioError> {
-        let refuse = |scenario: &Self, message: String| ScenarioError::Override {
-            scenario: scenario.name.clone(),
-            message,
-        };
         let given = self.data_sets.clone();
-        let mut sized = false;
-        for spec in &mut self.data_sets {
-            spec.objects = overrides.objects.unwrap_or(spec.objects);
-            spec.seed = overrides.seed.unwrap_or(spec.seed);
-            if let (Some(size), Kind::ConfigMaps | Kind::Raw) = (overrides.object_size, spec.kind) {
-                spec.object_size = Some(size);
-                sized = true;
-            }
-        }
-        if overrides.object_size.is_some() && !sized {
-            return Err(refuse(
-                self,
-                "--object-size does not apply: pods have a size of their own".to_owned(),
-            ));
-        }
-        if let Some(Err(message)) = self
-            .data_sets
-            .iter()
-            .map(DataSetSpec::check)
-            .find(Result::is_err)
-        {
-            return Err(refuse(self, message));
-        }
-        if let Some(repeats) = overrides.repeats {
-            self.repeats = repeats.get();
-            for case in self.cases.all_mut() {
-                case.repeats = None;
-            }
-        }
-        if let Some(strategies) = &overrides.strategies {
-            let cases = self.cases.only(strategies);
-            cases.check().map_err(|message| refuse(self, message))?;
-            self.cases = cases;
-            self.loads.clear();
-        }
-        if let Some(names) = &overrides.cases {
-            self.only_cases(names)
-                .map_err(|message| refuse(self, message))?;
-        }
-        if let Some(clients) = overrides.clients {
-            self.clients = clients.get();
-            for case in self.cases.all_mut() {
-                case.clients = None;
-            }
-        }
-        let paced = overrides.rate.is_some() || overrides.duration.is_some();
-        let takes_pace = |case: &CaseSpec| match case.strategy.driver() {
-            Driver::Requests | Driver::ShardedWatch => true,
-            Driver::Loads => overrides.rate.is_none(),
-            _ => false,
-        };
-        if paced && !self.cases.all().any(|(_, case)| takes_pace(case)) {
-            let message = "--rate and --duration are for cases of small requests (`get` and `put`) and for `watch-sharded:N`; --duration also for cases of several loads";
-            return Err(refuse(self, message.to_owned()));
-        }
-        for case in self.cases.all_mut() {
-            if overrides.rate.is_some() {
-                case.rate = None;
-                case.arrivals = None;
-            }
-            case.duration = case.duration.filter(|_| overrides.duration.is_none());
-        }
-        if let Some(saturate) = overrides.saturate {
-            self.cases.searched(saturate);
-            self.loads.clear();
-            self.thresholds.clear();
-        }
-        if let Some(network) = overrides.network {
-            network.check().map_err(|message| refuse(self, message))?;
-            for case in &mut self.loads {
-                case.network = Some(network);
-            }
-            for case in self.cases.all_mut() {
-                case.network = Some(network);
-                // The baseline would come without it.
-                case.baseline = None;
-            }
-            self.thresholds.clear();
-        }
-        check_rate(overrides.rate).map_err(|message| refuse(self, message))?;
-        self.rate = overrides.rate.or(self.rate);
-        self.duration = overrides.duration.unwrap_or(self.duration);
-        for case in &mut self.loads {
-            case.duration = case.duration.filter(|_| overrides.duration.is_none());
-        }
-        let checked = self.loads.iter().try_for_each(|c| c.check(self.duration));
-        checked.map_err(|message| refuse(self, message))?;
-        self.cases.set_loads(&self.loads);
-        self.cases.without_doubles();
-        self.check_searches()
-            .map_err(|message| refuse(self, message))?;
+        self.apply(overrides)
+            .map_err(|message| ScenarioError::Override {
+                scenario: self.name.clone(),
+                message,
+            })?;
         // A threshold applies to the scenario's own case: with other clients or another rate it is
         // another.
         if overrides.clients.is_some() || overrides.rate.is_some() {
@@ -159,6 +69,110 @@ impl Scenario {
             self.thresholds.retain(ThresholdSpec::is_of_any_size);
         }
         self.drop_thresholds_of_missing_cases();
+        Ok(())
+    }
+
+    /// Applies all overrides, in an order in which each sees what those before it left.
+    fn apply(&mut self, overrides: &Overrides) -> Result<(), String> {
+        self.override_data_sets(overrides)?;
+        self.select_cases(overrides)?;
+        self.override_arrivals_of_cases(overrides)?;
+        if let Some(saturate) = overrides.saturate {
+            self.cases.searched(saturate);
+            self.loads.clear();
+            self.thresholds.clear();
+        }
+        self.override_network(overrides)?;
+        check_rate(overrides.rate)?;
+        self.rate = overrides.rate.or(self.rate);
+        self.duration = overrides.duration.unwrap_or(self.duration);
+        for case in &mut self.loads {
+            case.duration = case.duration.filter(|_| overrides.duration.is_none());
+        }
+        self.loads.iter().try_for_each(|c| c.check(self.duration))?;
+        self.cases.set_loads(&self.loads);
+        self.cases.without_doubles();
+        self.check_searches()
+    }
+
+    fn override_data_sets(&mut self, overrides: &Overrides) -> Result<(), String> {
+        let mut sized = false;
+        for spec in &mut self.data_sets {
+            spec.objects = overrides.objects.unwrap_or(spec.objects);
+            spec.seed = overrides.seed.unwrap_or(spec.seed);
+            if let (Some(size), Kind::ConfigMaps | Kind::Raw) = (overrides.object_size, spec.kind) {
+                spec.object_size = Some(size);
+                sized = true;
+            }
+        }
+        if overrides.object_size.is_some() && !sized {
+            return Err("--object-size does not apply: pods have a size of their own".to_owned());
+        }
+        self.data_sets.iter().try_for_each(DataSetSpec::check)
+    }
+
+    /// Keeps the cases that are asked for, with as many repeats and clients.
+    fn select_cases(&mut self, overrides: &Overrides) -> Result<(), String> {
+        if let Some(repeats) = overrides.repeats {
+            self.repeats = repeats.get();
+            for case in self.cases.all_mut() {
+                case.repeats = None;
+            }
+        }
+        if let Some(strategies) = &overrides.strategies {
+            let cases = self.cases.only(strategies);
+            cases.check()?;
+            self.cases = cases;
+            self.loads.clear();
+        }
+        if let Some(names) = &overrides.cases {
+            self.only_cases(names)?;
+        }
+        if let Some(clients) = overrides.clients {
+            self.clients = clients.get();
+            for case in self.cases.all_mut() {
+                case.clients = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes rate and duration from the cases where the command line has its own.
+    fn override_arrivals_of_cases(&mut self, overrides: &Overrides) -> Result<(), String> {
+        let is_overridden = overrides.rate.is_some() || overrides.duration.is_some();
+        let takes_either = |case: &CaseSpec| match case.strategy.driver() {
+            Driver::Requests | Driver::ShardedWatch => true,
+            Driver::Loads => overrides.rate.is_none(),
+            _ => false,
+        };
+        if is_overridden && !self.cases.all().any(|(_, case)| takes_either(case)) {
+            let message = "--rate and --duration are for cases of small requests (`get` and `put`) and for `watch-sharded:N`; --duration also for cases of several loads";
+            return Err(message.to_owned());
+        }
+        for case in self.cases.all_mut() {
+            if overrides.rate.is_some() {
+                case.rate = None;
+                case.arrivals = None;
+            }
+            case.duration = case.duration.filter(|_| overrides.duration.is_none());
+        }
+        Ok(())
+    }
+
+    fn override_network(&mut self, overrides: &Overrides) -> Result<(), String> {
+        let Some(network) = overrides.network else {
+            return Ok(());
+        };
+        network.check()?;
+        for case in &mut self.loads {
+            case.network = Some(network);
+        }
+        for case in self.cases.all_mut() {
+            case.network = Some(network);
+            // The baseline would come without it.
+            case.baseline = None;
+        }
+        self.thresholds.clear();
         Ok(())
     }
 

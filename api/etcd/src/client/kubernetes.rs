@@ -236,7 +236,7 @@ impl KubernetesEtcd for KubernetesClient {
     }
 
     /// etcd has no RPC for it. Returns the highest of the revisions that this client compacted,
-    /// that a cancelled watch reported, and that apiservers wrote into `compact_rev_key`.
+    /// that a cancelled watch reported, and that apiservers wrote into [`COMPACT_REV_KEY`].
     async fn compacted_revision(&self) -> Result<i64, Error> {
         let agreed = self.get(COMPACT_REV_KEY, GetOptions::default()).await?.kv;
         let agreed = agreed

@@ -228,7 +228,7 @@ impl PipelinedConnection {
         poll_fn(|cx| self.poll_drive(cx, on_completion)).await
     }
 
-    /// [`drive`](Self::drive) for callers that poll.
+    /// Polls [`drive`](Self::drive).
     ///
     /// # Errors
     /// As [`drive`](Self::drive).

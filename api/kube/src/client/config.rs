@@ -229,7 +229,7 @@ impl Context {
             Some(plugin) => {
                 let plugin = plugin.clone().checked(folder(of_user));
                 let plugin = plugin.map_err(|reason| bad(of_user, &reason))?;
-                Some(plugin.about(|| cluster.told(ca.as_deref())))
+                Some(plugin.about(|| cluster.exec_info(ca.as_deref())))
             }
         };
         Ok(Self {
@@ -265,7 +265,7 @@ impl Cluster {
     }
 
     /// Returns what a plugin is told about the cluster.
-    fn told(&self, ca: Option<&[u8]>) -> Value {
+    fn exec_info(&self, ca: Option<&[u8]>) -> Value {
         let mut told = json!({ "server": self.server });
         if let Some(name) = &self.tls_server_name {
             told["tls-server-name"] = json!(name);

@@ -31,7 +31,7 @@ impl ObjectName<'_> {
 }
 
 impl Status {
-    /// 200: the object was deleted.
+    /// Returns a 200: the object was deleted.
     pub fn deleted(object: ObjectName<'_>, uid: &str) -> Self {
         Self::new(200, "", "").with(Details {
             uid: uid.to_owned(),
@@ -39,19 +39,19 @@ impl Status {
         })
     }
 
-    /// 403: this operation is not allowed on the object.
+    /// Returns a 403: this operation is not allowed on the object.
     pub fn forbidden(object: ObjectName<'_>, why: &str) -> Self {
         let message = format!("{} is forbidden: {why}", object.text());
         Self::new(403, "Forbidden", message).with(object.details())
     }
 
-    /// 409: an object of that name exists.
+    /// Returns a 409: an object of that name exists.
     pub fn already_exists(object: ObjectName<'_>) -> Self {
         let message = format!("{} already exists", object.text());
         Self::new(409, "AlreadyExists", message).with(object.details())
     }
 
-    /// 409: all names generated for the object exist. A retry may find a free one.
+    /// Returns a 409: all names generated for the object exist. A retry may find a free one.
     pub fn generate_name_conflict(object: ObjectName<'_>) -> Self {
         let taken = Self::already_exists(object);
         let why = "the server was not able to generate a unique name for the object";
@@ -73,25 +73,25 @@ impl Status {
         }
     }
 
-    /// 409: the object does not have the state that the request requires.
+    /// Returns a 409: the object does not have the state that the request requires.
     pub fn conflict(object: ObjectName<'_>, why: impl std::fmt::Display) -> Self {
         let message = format!("Operation cannot be fulfilled on {}: {why}", object.text());
         Self::new(409, "Conflict", message).with(object.details())
     }
 
-    /// 409: the object does not have the `resourceVersion` of the request.
+    /// Returns a 409: the object does not have the `resourceVersion` of the request.
     pub fn modified(object: ObjectName<'_>) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(object, why)
     }
 
-    /// 413: the body is larger, or causes more work, than allowed; `why` names the limit.
+    /// Returns a 413: the body is larger, or causes more work, than allowed; `why` names the limit.
     pub fn request_too_large(why: impl std::fmt::Display) -> Self {
         let message = format!("Request entity too large: {why}");
         Self::new(413, "RequestEntityTooLarge", message)
     }
 
-    /// 415: the body has none of these media types.
+    /// Returns a 415: the body has none of these media types.
     pub fn unsupported_media_type(media_types: &[&str]) -> Self {
         let message = format!(
             "the body of the request was in an unknown format - accepted media types include: {}",
@@ -100,13 +100,14 @@ impl Status {
         Self::new(415, "UnsupportedMediaType", message)
     }
 
-    /// 415: the resource does not support this type of patch. The text names no supported ones.
+    /// Returns a 415: the resource does not support this type of patch. The text names no supported
+    /// ones.
     pub fn unsupported_patch() -> Self {
         let message = "415: Unsupported Media Type";
         Self::new(415, "UnsupportedMediaType", message).with(Details::default())
     }
 
-    /// 422: the object breaks rules of its kind, with one cause for each.
+    /// Returns a 422: the object breaks rules of its kind, with one cause for each.
     pub fn invalid(
         kind: &'static str,
         group: &'static str,
@@ -132,7 +133,7 @@ impl Status {
         })
     }
 
-    /// 422: a JSON patch that cannot be applied to the object. The text has no reason.
+    /// Returns a 422: a JSON patch that cannot be applied to the object. The text has no reason.
     pub fn patch_rejected() -> Self {
         let message = "the server rejected our request due to an error in our request";
         Self::new(422, "Invalid", message).with(Details::default())

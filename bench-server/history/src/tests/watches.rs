@@ -5,7 +5,7 @@ use super::good::{deleted, events, kv, progress, range};
 use crate::Rule;
 use crate::record::{History, Message, Watch, WatchResponse};
 
-fn told(history: &mut History) -> &mut Vec<WatchResponse> {
+fn responses_of(history: &mut History) -> &mut Vec<WatchResponse> {
     &mut history.watches[0].responses
 }
 
@@ -21,14 +21,14 @@ fn watch(start: i64, responses: Vec<WatchResponse>) -> Watch {
 
 #[test]
 fn a_watch_out_of_order() {
-    let rules = broken(|history| told(history).swap(0, 1));
+    let rules = broken(|history| responses_of(history).swap(0, 1));
     assert!(rules.contains(&Rule::WatchOrder), "{rules:?}");
 }
 
 #[test]
 fn a_watch_with_a_duplicate() {
     let rules = broken(|history| {
-        let Message::Events(events) = &mut told(history)[1].message else {
+        let Message::Events(events) = &mut responses_of(history)[1].message else {
             panic!("events")
         };
         let again = events[0].clone();
@@ -41,8 +41,8 @@ fn a_watch_with_a_duplicate() {
 #[test]
 fn a_watch_that_splits_a_transaction() {
     let rules = broken(|history| {
-        told(history)[2] = events(65, vec![kv("c", "3", 4, 4, 1)]);
-        told(history).insert(3, events(66, vec![deleted("a", 4)]));
+        responses_of(history)[2] = events(65, vec![kv("c", "3", 4, 4, 1)]);
+        responses_of(history).insert(3, events(66, vec![deleted("a", 4)]));
     });
     assert_eq!(rules, [Rule::WatchSplit]);
 }
@@ -52,12 +52,13 @@ fn a_watch_with_a_gap() {
     // In the middle, at the start, and at the end, which the last progress tells.
     for nth in [0, 1, 3, 5] {
         let rules = broken(|history| {
-            told(history).remove(nth);
+            responses_of(history).remove(nth);
         });
         assert_eq!(rules, [Rule::WatchGap], "response {nth}");
     }
     // One event of a transaction.
-    let rules = broken(|history| told(history)[2] = events(65, vec![kv("c", "3", 4, 4, 1)]));
+    let rules =
+        broken(|history| responses_of(history)[2] = events(65, vec![kv("c", "3", 4, 4, 1)]));
     assert_eq!(rules, [Rule::WatchGap]);
     // Resumed after revision 4: what it begins with is not the next.
     let resumed = watch(5, vec![events(220, vec![deleted("b", 6)])]);
@@ -67,16 +68,16 @@ fn a_watch_with_a_gap() {
 #[test]
 fn a_watch_with_wrong_progress() {
     // Progress of a revision whose event comes after it.
-    let rules = broken(|history| told(history)[4] = progress(100, 6));
+    let rules = broken(|history| responses_of(history)[4] = progress(100, 6));
     assert!(rules.contains(&Rule::WatchProgress), "{rules:?}");
-    let rules = broken(|history| told(history)[6] = progress(210, 5));
+    let rules = broken(|history| responses_of(history)[6] = progress(210, 5));
     assert_eq!(rules, [Rule::WatchProgress]);
 }
 
 #[test]
 fn a_watch_with_what_it_did_not_ask_for() {
     let rules = broken(|history| {
-        told(history).insert(6, events(206, vec![kv("d", "5", 7, 7, 1)]));
+        responses_of(history).insert(6, events(206, vec![kv("d", "5", 7, 7, 1)]));
     });
     assert!(rules.contains(&Rule::WatchFilter), "{rules:?}");
     let early = watch(3, vec![events(215, vec![kv("a", "1", 2, 2, 1)])]);
@@ -86,10 +87,11 @@ fn a_watch_with_what_it_did_not_ask_for() {
 
 #[test]
 fn a_watch_with_a_wrong_event() {
-    let rules = broken(|history| told(history)[0] = events(25, vec![kv("a", "9", 2, 2, 1)]));
+    let rules =
+        broken(|history| responses_of(history)[0] = events(25, vec![kv("a", "9", 2, 2, 1)]));
     assert_eq!(rules, [Rule::WatchEvent]);
     let rules = broken(|history| {
-        let Message::Events(events) = &mut told(history)[3].message else {
+        let Message::Events(events) = &mut responses_of(history)[3].message else {
             panic!("events")
         };
         events[0].previous = Some(kv("b", "1", 3, 3, 1));

@@ -65,7 +65,7 @@ impl ContentEncoding {
 }
 
 /// Returns whether the client accepts gzip. Of its weight only 0 counts, which refuses.
-pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
+fn accepts_gzip(headers: &HeaderMap) -> bool {
     let mut codings = headers
         .get_all(ACCEPT_ENCODING)
         .iter()

@@ -30,6 +30,7 @@ use crate::storage::error::too_busy;
 use crate::write::body::RequestBody;
 use crate::write::delete_options::DeleteOptions;
 use crate::write::handler::ObjectPath;
+use crate::write::options::is_dry_run;
 use crate::write::ttl_lease::EventLease;
 
 /// The default, and the longest, time limit of a request, its response included.
@@ -149,8 +150,7 @@ impl KubeService {
         };
         let watches = route.watch || options.as_ref().is_ok_and(|options| options.watch);
         let labels = route.labels(&head.method, watches);
-        let dry_run = query.contains("dryRun=All");
-        let request = handler.metrics.requests.track(labels, dry_run);
+        let request = handler.metrics.requests.track(labels, is_dry_run(query));
         let media_type = negotiate(accept_header(&head.headers), route.resource);
         let encoding = media_type
             .as_ref()

@@ -1,7 +1,7 @@
 //! Compacts storage as an apiserver does: at each interval, one of the servers that share it
 //! compacts it to its revision of one interval ago.
 //!
-//! They agree through one key, `compact_rev_key`. Each tries to write it, on condition that it
+//! They agree through one key, [`COMPACT_REV_KEY`]. Each tries to write it, on condition that it
 //! still is what it was one interval ago: the one that succeeds compacts, the others remember the
 //! new state. An apiserver's condition is the key's version, here it is the key's revision. Both
 //! change with every write and only then, so the two can share a storage.

@@ -54,7 +54,7 @@ pub struct StreamSupport {
 }
 
 impl StreamSupport {
-    /// `enabled` is the feature gate `EtcdRangeStream`.
+    /// Returns a reader of lists; `enabled` is the feature gate `EtcdRangeStream`.
     pub fn new(enabled: bool) -> Self {
         Self {
             enabled,

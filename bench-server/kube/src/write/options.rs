@@ -3,6 +3,9 @@
 use http::Method;
 use kube_api::status::{Cause, Status};
 
+/// The only value of `dryRun`.
+const ALL_STAGES: &str = "All";
+
 /// What to do with fields that the kind does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum FieldValidation {
@@ -74,9 +77,18 @@ impl WriteOptions {
     }
 }
 
+/// Returns whether a query asks for a dry run, whatever else is right or wrong in it.
+pub(crate) fn is_dry_run(query: &str) -> bool {
+    let mut stages = form_urlencoded::parse(query.as_bytes())
+        .filter(|(name, _)| name == "dryRun")
+        .map(|(_, stage)| stage)
+        .peekable();
+    stages.peek().is_some() && stages.all(|stage| stage == ALL_STAGES)
+}
+
 /// Returns what is wrong with the values of `dryRun`, of which `All` is the only one.
 pub(super) fn unsupported_stages(stages: &[String]) -> Option<Cause> {
-    let known = stages.iter().all(|stage| stage == "All");
+    let known = stages.iter().all(|stage| stage == ALL_STAGES);
     (!known).then(|| unsupported("dryRun", &format!("[{}]", quoted(stages)), "\"All\""))
 }
 
@@ -96,6 +108,24 @@ fn quoted(texts: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_dry_run_is_a_parameter_and_not_a_part_of_one() {
+        for (query, expected) in [
+            ("dryRun=All", true),
+            ("fieldManager=a&dryRun=All&dryRun=All", true),
+            ("dry%52un=%41ll", true),
+            ("dryRun=All&fieldValidation=bogus", true),
+            ("", false),
+            ("dryRun=", false),
+            ("dryRun=Allow", false),
+            ("dryRun=All&dryRun=x", false),
+            ("notdryRun=All", false),
+            ("labelSelector=dryRun=All", false),
+        ] {
+            assert_eq!(is_dry_run(query), expected, "{query}");
+        }
+    }
 
     #[test]
     fn queries_of_real_clients_are_read() {

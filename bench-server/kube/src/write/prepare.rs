@@ -402,7 +402,7 @@ impl IncomingObject {
 ///
 /// # Errors
 /// 409 if it is not.
-pub(crate) fn expect_uid(about: ObjectName<'_>, given: &str, stored: &str) -> Result<(), Status> {
+fn expect_uid(about: ObjectName<'_>, given: &str, stored: &str) -> Result<(), Status> {
     if given.is_empty() || given == stored {
         return Ok(());
     }

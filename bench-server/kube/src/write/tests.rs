@@ -131,6 +131,35 @@ async fn a_deletion_that_is_asked_for_wrongly_deletes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn only_what_the_query_asks_for_is_counted_as_a_dry_run() {
+    let etcd = FakeEtcd::default();
+    put(&etcd, "a", "one", "Running");
+    let tier = ready(&etcd, &[]).await;
+    let counted = async |dry_run: &str| {
+        let body = get(&tier.service, "/metrics").await.body;
+        let text = String::from_utf8(body).expect("text");
+        let deletions = text.lines().filter(|line| {
+            line.starts_with("apiserver_request_total{")
+                && line.contains(r#"verb="DELETE""#)
+                && line.contains(&format!(r#"dry_run="{dry_run}""#))
+        });
+        deletions.count()
+    };
+    for (query, all, none) in [
+        ("one?dryRun=%41ll", 1, 0),
+        ("one?fieldManager=dryRun=All", 1, 1),
+    ] {
+        let found = delete(&tier.service, &format!("{PODS}/{query}"), "").await;
+        assert_eq!(found, StatusCode::OK, "{query}");
+        assert_eq!(
+            (counted("All").await, counted("").await),
+            (all, none),
+            "{query}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deletion_that_cascades_tells_whether_the_object_waits() {
     let tier = ready(&FakeEtcd::default(), &[]).await;
     let object = r#"{"metadata":{"name":"x","finalizers":["example.com/wait"]}}"#;

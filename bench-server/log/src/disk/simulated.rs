@@ -82,7 +82,7 @@ impl Chance {
 }
 
 impl SimulatedDisk {
-    /// An empty directory whose chances are those of `seed`.
+    /// Returns an empty directory whose chances are those of `seed`.
     pub fn new(seed: u64) -> Self {
         let disk = Self::default();
         disk.state().chance = Chance(seed);
@@ -94,7 +94,7 @@ impl SimulatedDisk {
         self.shared.state.lock().expect("no test panics in here")
     }
 
-    /// From now on writes may be short.
+    /// Makes writes from now on fall short at times.
     pub fn write_short(&self) {
         self.state().short_writes = true;
     }
@@ -116,7 +116,7 @@ impl SimulatedDisk {
         self.state().bytes_left = Some(bytes);
     }
 
-    /// Changing calls that were made.
+    /// Returns the number of changing calls that were made.
     pub fn calls(&self) -> u64 {
         self.state().calls
     }

@@ -12,6 +12,9 @@ use etcd_api::proto::etcdserverpb::{
 use crate::range::RangePlan;
 
 /// Checks a put for contradictory fields.
+///
+/// # Errors
+/// [`Refusal::EmptyKey`], [`Refusal::ValueProvided`] or [`Refusal::LeaseProvided`].
 pub fn put(request: &PutRequest) -> Result<(), Refusal> {
     if request.key.is_empty() {
         Err(Refusal::EmptyKey)
@@ -25,6 +28,9 @@ pub fn put(request: &PutRequest) -> Result<(), Refusal> {
 }
 
 /// Checks that a delete has a key.
+///
+/// # Errors
+/// [`Refusal::EmptyKey`].
 pub fn delete_range(request: &DeleteRangeRequest) -> Result<(), Refusal> {
     match request.key.is_empty() {
         true => Err(Refusal::EmptyKey),
@@ -34,6 +40,11 @@ pub fn delete_range(request: &DeleteRangeRequest) -> Result<(), Refusal> {
 
 /// Checks the size of a transaction, its operations, and that no key is written twice. Checks both
 /// branches, independent of the compares.
+///
+/// # Errors
+/// [`Refusal::TooManyOps`], [`Refusal::EmptyKey`], [`Refusal::DuplicateKey`],
+/// [`Refusal::KeyNotFound`] for an operation without a request; for a range those of
+/// [`RangePlan::of`].
 pub fn txn(request: &TxnRequest, max_ops: usize) -> Result<(), Refusal> {
     well_formed(request, max_ops)?;
     writes_of(&request.success)?;

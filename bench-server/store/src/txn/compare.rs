@@ -7,7 +7,7 @@ use etcd_api::proto::etcdserverpb::compare::{CompareResult, CompareTarget, Targe
 use etcd_api::proto::etcdserverpb::request_op::Request;
 use etcd_api::proto::etcdserverpb::{Compare, RequestOp, TxnRequest};
 
-use crate::write_txn::Draft;
+use crate::write_txn::WriteTxn;
 use crate::{Fields, Value};
 
 /// The branch of a transaction to run, and those of its nested transactions, in order.
@@ -19,13 +19,16 @@ pub(super) struct Path {
 impl Path {
     /// Evaluates the compares of the transaction and of nested ones that run, on the state before
     /// it.
-    pub(super) fn choose(request: &TxnRequest, draft: &mut Draft<'_>) -> Self {
-        let succeeded = request.compare.iter().all(|compare| holds(compare, draft));
+    pub(super) fn choose(request: &TxnRequest, write_txn: &mut WriteTxn<'_>) -> Self {
+        let succeeded = request
+            .compare
+            .iter()
+            .all(|compare| holds(compare, write_txn));
         let nested = branch(request, succeeded).iter().filter_map(|op| {
             let Some(Request::RequestTxn(nested)) = &op.request else {
                 return None;
             };
-            Some(Self::choose(nested, draft))
+            Some(Self::choose(nested, write_txn))
         });
         Self {
             nested: nested.collect(),
@@ -44,16 +47,16 @@ pub(super) fn branch(request: &TxnRequest, succeeded: bool) -> &[RequestOp] {
 
 /// Returns whether every key of the compare's interval satisfies it. An empty interval is compared
 /// as one key with numbers of 0; comparing its value is always false.
-fn holds(compare: &Compare, draft: &mut Draft<'_>) -> bool {
+fn holds(compare: &Compare, write_txn: &mut WriteTxn<'_>) -> bool {
     let missing =
         || compare.target != CompareTarget::Value as i32 && one(compare, &Fields::default());
     match KeyRange::new(&compare.key, &compare.range_end) {
-        KeyRange::One(key) => match draft.get(key) {
+        KeyRange::One(key) => match write_txn.get(key) {
             Some(record) => one(compare, &record.fields()),
             None => missing(),
         },
         range => {
-            let mut cursor = draft.tree().cursor(range);
+            let mut cursor = write_txn.tree().cursor(range);
             if cursor.remaining() == 0 {
                 return missing();
             }

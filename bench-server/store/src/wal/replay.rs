@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use bytes::Bytes;
-use commit_log::Part;
+use commit_log::Replayed;
 use etcd_api::proto::etcdserverpb::AlarmType;
 use etcd_api::proto::mvccpb::KeyValue;
 
@@ -35,10 +35,10 @@ struct Snapshot {
 
 impl Replay {
     /// Takes the next record; the reason why it cannot follow.
-    pub(super) fn take(&mut self, part: Part) -> Result<(), String> {
+    pub(super) fn take(&mut self, part: Replayed) -> Result<(), String> {
         match part {
-            Part::Snapshot(payload) => self.take_snapshot(&payload),
-            Part::Record(payload) => {
+            Replayed::Snapshot(payload) => self.take_snapshot(&payload),
+            Replayed::Record(payload) => {
                 self.end_snapshot();
                 match payload.first() {
                     Some(&WRITE) => self.write(&payload),

@@ -91,7 +91,7 @@ impl Waiting {
         ready.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// Nothing will be published any more, for the first reason that is given.
+    /// Ends publishing, for the first reason that is given.
     pub(super) fn fail(&self, reason: String) {
         let mut state = self.state.lock();
         state.failure.get_or_insert(reason);
@@ -100,7 +100,7 @@ impl Waiting {
         all.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// Ready once so many entries are published.
+    /// Waits until so many entries are published.
     ///
     /// # Errors
     /// [`Refusal::Stopped`] when they will never be.
@@ -110,7 +110,7 @@ impl Waiting {
             .map_err(|_| Refusal::Stopped)
     }
 
-    /// Ready once nothing will be published any more: why.
+    /// Waits until nothing will be published any more; returns why.
     pub(super) async fn failed(&self) -> String {
         let never = std::future::poll_fn(|context| self.poll(u64::MAX, context)).await;
         never.err().unwrap_or_default()

@@ -14,7 +14,7 @@ use nix::unistd::{Pid, getppid};
 use workloads::CpuList;
 
 /// The hidden command's name.
-pub const COMMAND: &str = "guard";
+pub const COMMAND: &str = "exec-child";
 
 /// Returns the arguments with which `own_program` becomes `program`, on these CPUs.
 #[must_use]
@@ -29,7 +29,7 @@ pub fn arguments(cpus: Option<&CpuList>, program: &Path, args: &[OsString]) -> V
 
 /// Becomes `program`, which dies when the process `parent` does. Returns only what went wrong.
 #[must_use]
-pub fn become_guarded(parent: i32, program: &OsStr, args: &[OsString]) -> io::Error {
+pub fn exec_as_child_of(parent: i32, program: &OsStr, args: &[OsString]) -> io::Error {
     #[cfg(target_os = "linux")]
     if let Err(error) = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL) {
         return error.into();

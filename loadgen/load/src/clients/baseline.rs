@@ -25,7 +25,7 @@ const READ_BYTES: usize = 256 << 10;
 
 /// How the bytes come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Over {
+pub enum BaselineTransport {
     /// As the body of a response, over the HTTP of the case's lists.
     Http,
     /// Over a plain socket.
@@ -34,7 +34,7 @@ pub enum Over {
 
 /// How the case's lists connect.
 #[derive(Debug, Clone)]
-pub enum Like {
+pub enum HttpSettings {
     /// As clients of an etcd tier: HTTP/2 with these settings.
     Etcd(Box<ClientConfig>),
     /// As clients of a Kubernetes tier.
@@ -50,7 +50,7 @@ pub struct Taken {
     pub cpu: Duration,
 }
 
-type Asked = (Over, oneshot::Sender<Result<Taken, ListError>>);
+type Asked = (BaselineTransport, oneshot::Sender<Result<Taken, ListError>>);
 
 /// A connected client, in a thread of its own until it is dropped.
 #[derive(Debug)]
@@ -65,13 +65,13 @@ impl BaselineClient {
     pub async fn connect(
         url: &str,
         socket: SocketAddr,
-        like: Like,
+        http_settings: HttpSettings,
         bytes: u64,
     ) -> Result<Self, ListError> {
         let (asks, mut asked) = mpsc::unbounded_channel::<Asked>();
         let url = url.to_owned();
         let connect = async move || {
-            let http = Http::connect(&url, like).await?;
+            let http = Http::connect(&url, http_settings).await?;
             let socket = TcpStream::connect(socket)
                 .await
                 .map_err(ListError::BaselineSocket)?;
@@ -83,8 +83,8 @@ impl BaselineClient {
             })
         };
         let work = async move |mut connected: Connected| {
-            while let Some((over, taken)) = asked.recv().await {
-                taken.send(connected.take(over).await).ok();
+            while let Some((transport, taken)) = asked.recv().await {
+                taken.send(connected.take(transport).await).ok();
             }
         };
         thread::connected(THREAD, ListError::Thread, connect, work).await?;
@@ -95,9 +95,9 @@ impl BaselineClient {
     ///
     /// # Errors
     /// [`ListError`] when the connection breaks, or brings another number of bytes.
-    pub async fn take(&self, over: Over) -> Result<Taken, ListError> {
+    pub async fn take(&self, transport: BaselineTransport) -> Result<Taken, ListError> {
         let (taken, answer) = oneshot::channel();
-        self.0.send((over, taken)).ok();
+        self.0.send((transport, taken)).ok();
         let ended = |_| Err(ThreadError::ended(THREAD).into());
         answer.await.unwrap_or_else(ended)
     }
@@ -109,16 +109,16 @@ enum Http {
 }
 
 impl Http {
-    async fn connect(url: &str, like: Like) -> Result<Self, ListError> {
-        match like {
-            Like::Etcd(config) => {
+    async fn connect(url: &str, http_settings: HttpSettings) -> Result<Self, ListError> {
+        match http_settings {
+            HttpSettings::Etcd(config) => {
                 let config = ClientConfig {
                     http2: config.http2,
                     ..ClientConfig::new(url)?
                 };
                 Ok(Self::Etcd(RawConnection::connect(&config, None).await?))
             }
-            Like::Kube(options) => {
+            HttpSettings::Kube(options) => {
                 let url = url.trim_end_matches('/');
                 let mut connection = Connection::new(url, KubeAccess::default(), options)?;
                 connection.open().await?;
@@ -136,12 +136,12 @@ struct Connected {
 }
 
 impl Connected {
-    async fn take(&mut self, over: Over) -> Result<Taken, ListError> {
+    async fn take(&mut self, transport: BaselineTransport) -> Result<Taken, ListError> {
         let (begun, cpu) = (Instant::now(), thread_cpu());
         let received = async {
-            match over {
-                Over::Http => self.over_http().await,
-                Over::Socket => self.over_socket().await,
+            match transport {
+                BaselineTransport::Http => self.over_http().await,
+                BaselineTransport::Socket => self.over_socket().await,
             }
         };
         let received = timeout(WITHIN, received).await;

@@ -120,7 +120,7 @@ impl ClientProgram {
         &self.about
     }
 
-    /// Its process number.
+    /// Returns its process number.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.pid()

@@ -34,7 +34,7 @@ impl ThreadError {
     }
 }
 
-/// Starts a thread that connects, says so, and then works. Answers when it has connected.
+/// Starts a thread that connects, says so, and then works. Returns when it has connected.
 ///
 /// # Errors
 /// That of `connect`, or what `broken` makes of a thread that could not begin.

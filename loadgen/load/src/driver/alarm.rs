@@ -28,7 +28,7 @@ pub(super) trait Timer: Sized {
     /// The system's.
     fn set(&mut self, wait: Duration) -> io::Result<()>;
 
-    /// Ready once when it has expired.
+    /// Polls until it has expired.
     ///
     /// # Errors
     /// The system's.

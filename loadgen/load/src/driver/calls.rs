@@ -75,7 +75,7 @@ impl Callers {
         Ok(Self { waiting, runs })
     }
 
-    /// The same for keep-alives that share the stream of their connection.
+    /// Connects for keep-alives that share the stream of their connection.
     ///
     /// # Errors
     /// The first connection's error.
@@ -106,7 +106,7 @@ impl Callers {
         Ok(Self { waiting, runs })
     }
 
-    /// The same to a Kubernetes API.
+    /// Connects to a Kubernetes API.
     ///
     /// # Errors
     /// The first connection's error.
@@ -144,7 +144,7 @@ impl Callers {
         self.run_counted(pace, duration, stop, Arc::default()).await
     }
 
-    /// The same, counted in `live` while it goes on.
+    /// Runs as [`Self::run`] does, and counts in `live` while it goes on.
     pub async fn run_counted(
         &self,
         pace: Pace,

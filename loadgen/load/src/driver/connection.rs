@@ -123,8 +123,8 @@ pub(super) struct Driver<'a, R> {
 }
 
 impl<'a, R: RequestApi> Driver<'a, R> {
-    /// A share that has sent nothing. When its first request is due stands in `next_due` from now
-    /// on: a clock that starts after this sleeps no longer than until then.
+    /// Returns a share that has sent nothing. When its first request is due stands in `next_due`
+    /// from now on: a clock that starts after this sleeps no longer than until then.
     pub(super) fn new(
         calls: &'a R,
         run: &'a Run,
@@ -176,7 +176,7 @@ impl<'a, R: RequestApi> Driver<'a, R> {
         self.tally
     }
 
-    /// Ready when all is over, or the connection has ended: what was outstanding on it has been
+    /// Polls until all is over, or the connection has ended: what was outstanding on it has been
     /// counted as failed then.
     fn poll(
         &mut self,
@@ -380,7 +380,7 @@ impl<'a, R: RequestApi> Driver<'a, R> {
         })
     }
 
-    /// True when nothing more is to be sent.
+    /// Returns whether nothing more is to be sent.
     fn is_over(&self) -> bool {
         let out_of_time = match &self.source {
             Source::Closed { .. } => self.begun.elapsed() >= self.until,

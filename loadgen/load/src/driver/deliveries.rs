@@ -444,7 +444,7 @@ mod tests {
         finished_with(seen, &[], written, beside).await
     }
 
-    /// The same, where the watcher listed again: at the second revision of each pair, having
+    /// Finishes where the watcher listed again: at the second revision of each pair, having
     /// everything up to the first.
     async fn finished_with(
         seen: &[i64],

@@ -83,7 +83,7 @@ pub async fn run(
     run_with::<Alarm, _>(clients.count(), ask, starts, duration, stop, live).await
 }
 
-/// The same with so many clients, each of which lists when it is asked; `T` wakes the schedule.
+/// Runs with so many clients, each of which lists when it is asked; `T` wakes the schedule.
 async fn run_with<T: Timer, F: Future<Output = Done>>(
     clients: usize,
     ask: impl Fn(usize) -> F,

@@ -49,7 +49,7 @@ impl NextDue {
         }
     }
 
-    /// Has the sender check its schedule again.
+    /// Makes the sender check its schedule again.
     pub(super) fn wake(&self) {
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
@@ -83,8 +83,8 @@ pub(super) struct Clock<T> {
 }
 
 impl<T: Timer> Clock<T> {
-    /// A clock for connections, whose due times are counted from `begun`. The longest stall is kept
-    /// in `stall`.
+    /// Returns a clock for connections, whose due times are counted from `begun`. The longest stall
+    /// is kept in `stall`.
     ///
     /// # Errors
     /// The system's, when no timer can be had. Must be called within a runtime.
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_lane_is_woken_when_it_is_due_and_not_before() {
+    async fn a_connection_is_woken_when_it_is_due_and_not_before() {
         let due = Duration::from_millis(30);
         let (polls, ended) = until_due(Waiting::Sleep, due).await;
         assert!(ended >= due, "woken after {ended:?}");
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_lane_that_is_overdue_is_woken_at_once() {
+    async fn a_connection_that_is_overdue_is_woken_at_once() {
         let (polls, _) = until_due(Waiting::Sleep, Duration::ZERO).await;
         assert_eq!(polls, 1);
     }

@@ -86,7 +86,7 @@ impl Tally {
         self.kinds.entry(kind).or_default()
     }
 
-    /// Of a run that could not begin, or whose thread is gone.
+    /// Returns the tally of a run that could not begin, or whose thread is gone.
     pub(super) fn broken(text: String) -> Self {
         let mut tally = Self::default();
         tally.failed(1, text);

@@ -95,7 +95,7 @@ impl Followers {
         Ok(())
     }
 
-    /// Every worker begins anew, all at once. Answers when all have the state.
+    /// Makes every worker begin anew, all at once; returns when all have the state.
     ///
     /// # Errors
     /// The first worker's that failed.
@@ -110,15 +110,15 @@ impl Followers {
         all(pending).await
     }
 
-    /// One worker loses its connection and resumes over another one.
+    /// Makes one worker lose its connection and resume over another one.
     pub fn reconnect(&self, worker: usize) {
         if let Some(orders) = self.orders.get(worker) {
             orders.send(Order::Reconnect).ok();
         }
     }
 
-    /// Every worker stops reading. Answers up to which revision each has seen everything: a later
-    /// one is ahead of all.
+    /// Makes every worker stop reading; returns up to which revision each has seen everything: a
+    /// later one is ahead of all.
     ///
     /// # Errors
     /// The first worker's that failed.
@@ -132,8 +132,8 @@ impl Followers {
         all(pending).await
     }
 
-    /// Every worker takes its new shard over, all at once, and goes on from there. Answers when all
-    /// have theirs.
+    /// Makes every worker take its new shard over, all at once, and go on from there; returns when
+    /// all have theirs.
     ///
     /// # Errors
     /// The first worker's that failed, or that did not see the revision in time.
@@ -147,7 +147,7 @@ impl Followers {
         all(pending).await
     }
 
-    /// Each worker stops once it has seen everything up to its revision. Answers what each saw
+    /// Makes each worker stop once it has seen everything up to its revision; returns what each saw
     /// since it had the state.
     ///
     /// # Errors

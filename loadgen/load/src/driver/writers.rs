@@ -1,8 +1,8 @@
 //! Writers that change objects, delete them and create them again at a steady rate, and keep a
 //! ledger of what they did: what everybody who watches must have seen.
 //!
-//! They write to etcd, as other apiservers do, or patch through the API. Several lanes write at the
-//! same time, each its own objects, one write after the other.
+//! They write to etcd, as other apiservers do, or patch through the API. Several writers write at
+//! the same time, each its own objects, one write after the other.
 
 mod ledger;
 
@@ -34,8 +34,8 @@ use crate::record::LatencyHistogram;
 use crate::shards::inventory::{Entry, NoObject};
 use crate::shards::{Inventory, Plan};
 
-/// Writes at the same time.
-const LANES: u64 = 8;
+/// Writers that write at the same time.
+const WRITERS: u64 = 8;
 
 /// What is written, and where.
 #[derive(Debug, Clone)]
@@ -79,8 +79,8 @@ pub enum WriteError {
     Ended,
 }
 
-/// What a lane writes with.
-enum Pen {
+/// What a writer writes with.
+enum WriterClient {
     Etcd(Box<Client>),
     Api(Box<Patcher>),
 }
@@ -97,14 +97,14 @@ impl Writing {
     ) -> Result<Ledger, WriteError> {
         let (writing, stop) = (self.clone(), stop.clone());
         let body = async move |answer: oneshot::Sender<_>| {
-            answer.send(writing.lanes(duration, &stop).await).ok();
+            answer.send(writing.write_all(duration, &stop).await).ok();
         };
         let ledger = thread::start("writers", WriteError::Start, body)?;
         ledger.await.unwrap_or(Err(WriteError::Ended))
     }
 
-    /// One more write for each worker, to one of its objects: who has seen it has seen everything
-    /// before it. Answers its revision; 0 for workers without objects.
+    /// Writes once more for each worker, to one of its objects: who has seen it has seen everything
+    /// before it. Returns its revision; 0 for workers without objects.
     ///
     /// # Errors
     /// The first write's that failed.
@@ -114,7 +114,7 @@ impl Writing {
         inventory: &Inventory,
         plan: &Plan,
     ) -> Result<Vec<i64>, WriteError> {
-        let mut pen = self.pen().await?;
+        let mut client = self.connect().await?;
         let mut revisions = Vec::new();
         for object in ledger.one_of_each(inventory, plan) {
             let Some((object, mut version)) = object else {
@@ -127,23 +127,24 @@ impl Writing {
                 version,
                 effect: Effect::Changed,
             };
-            let done = self.write(&mut pen, write, Instant::now()).await?;
+            let done = self.write(&mut client, write, Instant::now()).await?;
             revisions.push(done.revision);
             ledger.writes.push(done);
         }
         Ok(revisions)
     }
 
-    async fn lanes(
+    async fn write_all(
         &self,
         duration: Duration,
         stop: &CancellationToken,
     ) -> Result<Ledger, WriteError> {
-        let lanes = LANES.min(self.data.len());
-        let pens = try_join_all((0..lanes).map(|_| self.pen())).await?;
+        let writers = WRITERS.min(self.data.len());
+        let clients = try_join_all((0..writers).map(|_| self.connect())).await?;
         let begun = Instant::now();
-        let each = (0..lanes).zip(pens);
-        let each = each.map(|(lane, pen)| self.lane(pen, lane, lanes, begun, duration, stop));
+        let each = (0..writers).zip(clients);
+        let each = each
+            .map(|(writer, client)| self.write_as(client, writer, writers, begun, duration, stop));
         let mut ledger = Ledger::default();
         for (writes, lag) in try_join_all(each).await? {
             ledger.writes.extend(writes);
@@ -153,19 +154,19 @@ impl Writing {
         Ok(ledger)
     }
 
-    async fn lane(
+    async fn write_as(
         &self,
-        mut pen: Pen,
-        lane: u64,
-        lanes: u64,
+        mut client: WriterClient,
+        writer: u64,
+        writers: u64,
         begun: Instant,
         duration: Duration,
         stop: &CancellationToken,
     ) -> Result<(Vec<Acknowledged>, LatencyHistogram), WriteError> {
         let seed = self.data.spec().seed;
         let profile = Profile::Poisson(self.per_second);
-        let arrivals = Arrivals::new(&profile, seed, 0, lane, lanes);
-        let writes = WriterSequence::new(seed, self.data.len(), lane, lanes, self.writes);
+        let arrivals = Arrivals::new(&profile, seed, 0, writer, writers);
+        let writes = WriterSequence::new(seed, self.data.len(), writer, writers, self.writes);
         let (mut done, mut lag) = (Vec::new(), LatencyHistogram::default());
         for (due, write) in arrivals.zip(writes) {
             if due >= duration || stop.is_cancelled() {
@@ -176,28 +177,28 @@ impl Writing {
             sleep_until(due.into()).await;
             lag.record(due.elapsed());
             let its_begin = if is_late { due } else { Instant::now() };
-            done.push(self.write(&mut pen, write, its_begin).await?);
+            done.push(self.write(&mut client, write, its_begin).await?);
         }
         Ok((done, lag))
     }
 
-    async fn pen(&self) -> Result<Pen, WriteError> {
+    async fn connect(&self) -> Result<WriterClient, WriteError> {
         Ok(match &self.api {
-            Some((case, reach)) => Pen::Api(Patcher::connect(case, reach).await?.into()),
-            None => Pen::Etcd(Client::connect(self.etcd.clone()).await?.into()),
+            Some((case, reach)) => WriterClient::Api(Patcher::connect(case, reach).await?.into()),
+            None => WriterClient::Etcd(Client::connect(self.etcd.clone()).await?.into()),
         })
     }
 
     /// Writes; the time of it begins at `begun`.
     async fn write(
         &self,
-        pen: &mut Pen,
+        client: &mut WriterClient,
         write: Write,
         begun: Instant,
     ) -> Result<Acknowledged, WriteError> {
-        match pen {
-            Pen::Etcd(client) => self.put(client, write, begun).await,
-            Pen::Api(patcher) => self.patch(patcher, write, begun).await,
+        match client {
+            WriterClient::Etcd(client) => self.put(client, write, begun).await,
+            WriterClient::Api(patcher) => self.patch(patcher, write, begun).await,
         }
     }
 

@@ -188,13 +188,18 @@ impl RequestApi for KeepAlives {
         Poll::Ready(Err(status.into()))
     }
 
-    fn check(&self, _: Planned, lane: u64, answer: KeptAlive) -> Result<Checked, CallError> {
+    fn check(
+        &self,
+        _: Planned,
+        connection_number: u64,
+        answer: KeptAlive,
+    ) -> Result<Checked, CallError> {
         let response = answer.response?;
         match response.ttl > 0 {
             true => Ok(Checked::default()),
             false => Err(CallError::Refused {
                 request: SmallRequest::LeaseKeepAlive,
-                key: format!("{}{lane}/", self.own_root),
+                key: format!("{}{connection_number}/", self.own_root),
                 found: 0,
             }),
         }

@@ -145,7 +145,7 @@ impl KubeCalls {
         }
     }
 
-    /// The same requests, with what they write kept.
+    /// Returns these requests, which keep what they write.
     #[must_use]
     pub fn keeping_writes(self) -> Self {
         Self {
@@ -159,25 +159,25 @@ impl KubeCalls {
         &self.like[number as usize % self.like.len()]
     }
 
-    /// Returns the name of key `number` of connection number `lane`.
-    fn own_name(&self, lane: u64, number: u64) -> String {
-        format!("{}-{lane}-{number}", self.tag)
+    /// Returns the name of key `number` of this connection.
+    fn own_name(&self, connection_number: u64, number: u64) -> String {
+        format!("{}-{connection_number}-{number}", self.tag)
     }
 
-    /// Returns what key `number` of connection number `lane` holds, in letters; empty where nothing
+    /// Returns what key `number` of this connection holds, in letters; empty where nothing
     /// is said.
-    fn own_value(&self, lane: u64, number: u64) -> String {
+    fn own_value(&self, connection_number: u64, number: u64) -> String {
         let Some(values) = &self.values else {
             return String::new();
         };
-        let bytes = values.value((lane << 40) + number);
+        let bytes = values.value((connection_number << 40) + number);
         // Of so many bytes the letters are at least as many, and no more are taken.
         let mut letters = STANDARD.encode(&bytes);
         letters.truncate(bytes.len());
         letters
     }
 
-    fn call(&self, planned: Planned, lane: u64) -> Call {
+    fn call(&self, planned: Planned, connection_number: u64) -> Call {
         match planned {
             Planned::Own(OwnKey {
                 request: SmallRequest::Delete,
@@ -185,12 +185,15 @@ impl KubeCalls {
                 ..
             }) => {
                 let collection = &self.like(number).collection;
-                let path = format!("{collection}/{}", self.own_name(lane, number));
+                let path = format!("{collection}/{}", self.own_name(connection_number, number));
                 Call::simple(Method::DELETE, path, text::delete_options(), 0)
             }
             Planned::Own(OwnKey { number, .. }) => {
                 let like = self.like(number);
-                let body = like.text(&self.own_name(lane, number), &self.own_value(lane, number));
+                let body = like.text(
+                    &self.own_name(connection_number, number),
+                    &self.own_value(connection_number, number),
+                );
                 Call::simple(Method::POST, like.collection.clone(), body, 0)
             }
             Planned::Object { request, object, n } => {
@@ -253,8 +256,13 @@ impl KubeCalls {
     }
 
     /// Checks the response to a creation or a deletion.
-    fn check_own(&self, key: OwnKey, lane: u64, reply: &Reply) -> Result<Checked, CallError> {
-        let name = self.own_name(lane, key.number);
+    fn check_own(
+        &self,
+        key: OwnKey,
+        connection_number: u64,
+        reply: &Reply,
+    ) -> Result<Checked, CallError> {
+        let name = self.own_name(connection_number, key.number);
         if key.request != SmallRequest::Delete {
             let read = self.read(key.request, &name, reply, StatusCode::CREATED)?;
             return Ok(Checked {
@@ -336,10 +344,10 @@ impl RequestApi for KubeCalls {
         &self,
         connection: &mut KubeChannel,
         planned: Planned,
-        lane: u64,
+        connection_number: u64,
         token: u64,
     ) -> Result<(), KubeError> {
-        connection.send(self.call(planned, lane), token)
+        connection.send(self.call(planned, connection_number), token)
     }
 
     fn poll_answers(
@@ -353,12 +361,12 @@ impl RequestApi for KubeCalls {
     fn check(
         &self,
         planned: Planned,
-        lane: u64,
+        connection_number: u64,
         mut answer: KubeAnswer,
     ) -> Result<Checked, CallError> {
         let reply = answer.take_reply()?;
         match planned {
-            Planned::Own(key) => self.check_own(key, lane, &reply),
+            Planned::Own(key) => self.check_own(key, connection_number, &reply),
             Planned::Object { request, object, n } => {
                 self.check_object((request, &self.objects[object], n), &answer, &reply)
             }

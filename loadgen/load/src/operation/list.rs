@@ -1,12 +1,9 @@
 //! The strategies: each one way to list everything, behind one small trait that one driver runs.
 //!
-//! To add one that is described by its requests alone: a file and a line in
-//! `workloads/src/strategy/plain`, and nothing here. One that needs more: its variant of
-//! [`workloads::Strategy`] (`OTHER_NAMES`, `Display`, `FromStr`, `runs_on`, `driver`), a file here
-//! with a [`Lister`], and a line in [`ListCase::connect`], which does not compile without one.
-//! Cases with options, thresholds and loads beside a case then work for it as for every other. What
-//! is no list of everything, or needs another rhythm than rounds, is a [`workloads::Driver`] of its
-//! own with a driver in `run/case/` of `loadgen`.
+//! `CONTRIBUTING.md` says what a new one needs, under "A strategy": of those that are more than
+//! their requests, a file here with a [`Lister`] and a line in [`ListCase::connect_etcd`] or
+//! [`ListCase::connect_kube`]. Options, thresholds and loads beside a case then work for it as for
+//! every other.
 
 pub mod attempts;
 mod chunk;
@@ -29,13 +26,13 @@ use self::whole::Whole;
 pub use crate::clients::thread::ThreadError;
 use crate::endpoint::Reach;
 pub use error::{ListError, MOST_RESTARTS};
-pub use kube::asks::{Asks, Part};
+pub use kube::asks::{Asks, ShardRequest};
 pub use kube::stored_bytes::{Restore, Stored};
 pub use list_case::ListCase;
 pub use lister::{ClientCost, Lister};
 
 impl ListCase {
-    /// A client for this case, connected.
+    /// Connects a client for this case.
     ///
     /// # Errors
     /// [`ListError`] when the server cannot be reached, or the strategy lists nothing on this tier.

@@ -66,7 +66,7 @@ impl OwnKeys {
         }
     }
 
-    /// A key was created at this revision, or a lease granted.
+    /// Notes that a key was created at this revision, or a lease granted.
     pub(crate) fn made(&mut self, key: OwnKey, revision: i64) {
         match key.request {
             SmallRequest::LeaseGrant => self.leases.acknowledged(key.number, revision),
@@ -85,7 +85,7 @@ struct Made {
 }
 
 impl Made {
-    /// One more; returns its number.
+    /// Adds one; returns its number.
     fn add(&mut self) -> u64 {
         self.revisions.push_back(0);
         self.oldest + self.revisions.len() as u64 - 1

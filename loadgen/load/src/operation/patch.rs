@@ -27,7 +27,7 @@ pub struct Patcher {
 }
 
 impl Patcher {
-    /// For the case's objects, connected.
+    /// Connects a client for the case's objects.
     ///
     /// # Errors
     /// [`ListError`] when the server cannot be reached.
@@ -37,7 +37,7 @@ impl Patcher {
         Ok(Self { kube, restore })
     }
 
-    /// Sets the annotation of `namespace/name`. Answers the hash of the object's key and what it is
+    /// Sets the annotation of `namespace/name`. Returns the hash of the object's key and what it is
     /// then.
     ///
     /// # Errors

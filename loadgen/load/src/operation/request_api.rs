@@ -1,4 +1,5 @@
-//! What a lane needs of an API that small requests go to, so that one driver measures all of them.
+//! What a connection needs of an API that small requests go to, so that one driver measures all of
+//! them.
 
 use std::fmt;
 use std::task::{Context, Poll};
@@ -31,7 +32,7 @@ pub(crate) trait RequestApi {
     /// Returns operation `n`; a connection's own keys are `own`.
     fn operation(&self, n: u64, own: &mut OwnKeys) -> Planned;
 
-    /// Queues a request under `token`; keys of its own are those of connection number `lane`.
+    /// Queues a request under `token`; keys of its own are those of this connection.
     ///
     /// # Errors
     /// When the connection has ended.
@@ -39,7 +40,7 @@ pub(crate) trait RequestApi {
         &self,
         connection: &mut Self::Connection,
         planned: Planned,
-        lane: u64,
+        connection_number: u64,
         token: u64,
     ) -> Result<(), Self::Error>;
 
@@ -58,7 +59,7 @@ pub(crate) trait RequestApi {
     fn check(
         &self,
         planned: Planned,
-        lane: u64,
+        connection_number: u64,
         answer: Self::Answer<'_>,
     ) -> Result<Checked, CallError>;
 
@@ -120,10 +121,10 @@ impl RequestApi for Calls {
         &self,
         connection: &mut PipelinedConnection,
         planned: Planned,
-        lane: u64,
+        connection_number: u64,
         token: u64,
     ) -> Result<(), EtcdError> {
-        self.send(connection, planned, lane, token)
+        self.send(connection, planned, connection_number, token)
     }
 
     fn poll_answers(
@@ -137,10 +138,10 @@ impl RequestApi for Calls {
     fn check(
         &self,
         planned: Planned,
-        lane: u64,
+        connection_number: u64,
         answer: Completion<'_>,
     ) -> Result<Checked, CallError> {
-        self.check(planned, lane, answer)
+        self.check(planned, connection_number, answer)
     }
 
     async fn reconnect(connection: &mut PipelinedConnection) -> Result<(), EtcdError> {

@@ -53,7 +53,7 @@ pub struct About<'a> {
 }
 
 impl<'a> About<'a> {
-    /// Objects of a data set below `root`, each with the same probability.
+    /// Returns requests for the objects of a data set below `root`, each with the same probability.
     #[must_use]
     pub fn new(data: &'a DataSet, root: &'a str) -> Self {
         Self {
@@ -196,7 +196,7 @@ impl Calls {
         }
     }
 
-    /// The same requests, with what they write kept.
+    /// Returns these requests, which keep what they write.
     #[must_use]
     pub fn keeping_writes(self) -> Self {
         Self {
@@ -210,7 +210,7 @@ impl Calls {
         self.keeps_writes
     }
 
-    /// From which operations and arrivals follow.
+    /// Returns the seed from which operations and arrivals follow.
     #[must_use]
     pub fn seed(&self) -> u64 {
         self.seed
@@ -235,7 +235,7 @@ impl Calls {
         }
     }
 
-    /// Queues a request under `token`; keys of its own are those of connection number `lane`.
+    /// Queues a request under `token`; keys of its own are those of this connection.
     ///
     /// # Errors
     /// When the connection has ended.
@@ -243,7 +243,7 @@ impl Calls {
         &self,
         connection: &mut PipelinedConnection,
         planned: Planned,
-        lane: u64,
+        connection_number: u64,
         token: u64,
     ) -> Result<(), EtcdError> {
         let (request, object) = match planned {
@@ -251,8 +251,8 @@ impl Calls {
                 request, object, ..
             } => (request, &self.objects[object]),
             Planned::Own(key) => {
-                let value = || self.created_value(lane, key.number);
-                let root = self.own_root(lane);
+                let value = || self.created_value(connection_number, key.number);
+                let root = self.own_root(connection_number);
                 if let Some(leases) = &self.leases
                     && key.request == SmallRequest::LeaseGrant
                 {
@@ -289,15 +289,15 @@ impl Calls {
         }
     }
 
-    /// Returns what the keys and leases of connection number `lane` begin with.
-    fn own_root(&self, lane: u64) -> String {
-        format!("{}{lane}/", self.own_root)
+    /// Returns what the keys and leases of this connection begin with.
+    fn own_root(&self, connection_number: u64) -> String {
+        format!("{}{connection_number}/", self.own_root)
     }
 
-    /// Returns what key `number` of connection number `lane` is created with.
-    fn created_value(&self, lane: u64, number: u64) -> Bytes {
+    /// Returns what key `number` of this connection is created with.
+    fn created_value(&self, connection_number: u64, number: u64) -> Bytes {
         if let Some(values) = &self.values {
-            return values.value((lane << 40) + number);
+            return values.value((connection_number << 40) + number);
         }
         let like = &self.objects[number as usize % self.objects.len()];
         like.put.value.clone()
@@ -311,7 +311,7 @@ impl Calls {
     pub(crate) fn check(
         &self,
         planned: Planned,
-        lane: u64,
+        connection_number: u64,
         done: Completion<'_>,
     ) -> Result<Checked, CallError> {
         let message = match done.response {
@@ -323,7 +323,7 @@ impl Calls {
                 request, object, ..
             } => (request, object),
             Planned::Own(key) => {
-                let root = self.own_root(lane);
+                let root = self.own_root(connection_number);
                 let checked = own_requests::check(key, &root, message)?;
                 if let Some(leases) = &self.leases
                     && key.request == SmallRequest::LeaseRevoke

@@ -41,7 +41,7 @@ pub struct Deliveries {
 }
 
 impl Deliveries {
-    /// Room for so many writes, of which the first few are warm-up: awaited, but not timed.
+    /// Makes room for so many writes, of which the first few are warm-up: awaited, but not timed.
     #[must_use]
     pub fn new(warm_up: u32, counted: u32) -> Arc<Self> {
         let writes = warm_up + counted;
@@ -55,7 +55,7 @@ impl Deliveries {
         })
     }
 
-    /// Notes that write `number` is sent now; answers the value that carries its number.
+    /// Notes that write `number` is sent now; returns the value that carries its number.
     #[must_use]
     pub fn send(&self, number: u32, value_bytes: usize) -> Bytes {
         let mut value = vec![0; value_bytes.max(NUMBER_BYTES)];
@@ -89,7 +89,7 @@ impl Deliveries {
         self.progress.notify_one();
     }
 
-    /// Events that have come in all.
+    /// Returns how many events have come in all.
     #[must_use]
     pub fn received(&self) -> u64 {
         self.received.load(Ordering::Acquire)
@@ -157,7 +157,7 @@ impl Watchers {
         }
     }
 
-    /// Closes the streams; answers how long after its write each event came.
+    /// Closes the streams; returns how long after its write each event came.
     ///
     /// # Errors
     /// When a stream had ended before.

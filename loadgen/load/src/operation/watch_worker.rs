@@ -39,7 +39,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// What is held of an object, and its [`key_hash`].
+    /// Returns what is held of an object, and its [`key_hash`].
     pub(super) fn of(stored: &Stored<'_>) -> Result<(u64, Self), Wrong> {
         let Some(key) = stored.key.strip_prefix(ROOT.as_bytes()) else {
             return Err(Wrong::ForeignKey(stored.key.escape_ascii().to_string()));
@@ -121,7 +121,7 @@ struct End {
 }
 
 impl Follower {
-    /// A worker of this case, connected; it watches nothing yet.
+    /// Connects a worker of this case; it watches nothing yet.
     ///
     /// # Errors
     /// [`ListError`] when the server cannot be reached.
@@ -205,7 +205,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Everything up to this revision has come.
+    /// Returns the revision up to which everything has come.
     #[must_use]
     pub fn revision(&self) -> i64 {
         self.revision
@@ -217,7 +217,7 @@ impl Follower {
         &self.held
     }
 
-    /// Bytes received for the state.
+    /// Returns the number of bytes received for the state.
     #[must_use]
     pub fn state_bytes(&self) -> u64 {
         self.state_bytes

@@ -53,7 +53,7 @@ impl LatencyHistogram {
         self.clamped += other.clamped;
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     #[must_use]
     pub fn n(&self) -> u64 {
         self.histogram_ns.len()

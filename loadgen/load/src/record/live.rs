@@ -94,7 +94,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// What came after `before`, an earlier moment of the same load.
+    /// Returns what came after `before`, an earlier moment of the same load.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let pairs = self.counts.iter().zip(&before.counts);
@@ -106,25 +106,25 @@ impl Counts {
         }
     }
 
-    /// Requests that were answered rightly.
+    /// Returns the number of requests that were answered rightly.
     #[must_use]
     pub fn ended(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Requests that were not.
+    /// Returns the number of requests that were not.
     #[must_use]
     pub fn errors(&self) -> u64 {
         self.errors
     }
 
-    /// Events that reached watchers.
+    /// Returns the number of events that reached watchers.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// All latencies together, in seconds.
+    /// Returns the sum of all latencies, in seconds.
     #[must_use]
     pub fn sum_s(&self) -> f64 {
         self.sum_ns as f64 / 1e9

@@ -16,14 +16,14 @@ const CHUNK_BYTES: usize = 16 << 10;
 
 /// A limit that several directions may share: so many bytes a second, one after the other.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct RateLimit {
     bytes_per_s: u64,
     /// When all that was taken so far is through.
     free_at: Mutex<Option<Instant>>,
 }
 
-impl Pace {
-    /// A limit that nothing has been taken of.
+impl RateLimit {
+    /// Returns a limit that nothing has been taken of.
     pub(super) fn new(bytes_per_s: u64) -> Self {
         Self {
             bytes_per_s: bytes_per_s.max(1),
@@ -46,7 +46,7 @@ pub(super) struct Way {
     /// How long a byte is on its way.
     pub(super) delay: Duration,
     /// What limits it, in this order.
-    pub(super) paces: Vec<Arc<Pace>>,
+    pub(super) limits: Vec<Arc<RateLimit>>,
     /// Bytes that may wait.
     pub(super) buffer_bytes: usize,
 }
@@ -55,9 +55,9 @@ impl Way {
     /// Returns when bytes that have come now are to be passed on.
     fn due(&self, bytes: usize) -> Instant {
         let paced = self
-            .paces
+            .limits
             .iter()
-            .fold(Instant::now(), |at, pace| pace.take(bytes, at));
+            .fold(Instant::now(), |at, limit| limit.take(bytes, at));
         paced + self.delay
     }
 }
@@ -115,10 +115,10 @@ mod tests {
     use tokio::io::{DuplexStream, duplex, split};
 
     fn way(delay_ms: u64, rates: &[u64], buffer_bytes: usize) -> Way {
-        let paces = rates.iter().map(|rate| Arc::new(Pace::new(*rate)));
+        let limits = rates.iter().map(|rate| Arc::new(RateLimit::new(*rate)));
         Way {
             delay: Duration::from_millis(delay_ms),
-            paces: paces.collect(),
+            limits: limits.collect(),
             buffer_bytes,
         }
     }
@@ -170,9 +170,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn directions_that_share_a_rate_take_turns() {
-        let pace = Arc::new(Pace::new(100_000));
+        let limit = Arc::new(RateLimit::new(100_000));
         let now = Instant::now();
-        let through = |at| (pace.take(50_000, at) - now).as_secs_f64();
+        let through = |at| (limit.take(50_000, at) - now).as_secs_f64();
         assert!((through(now) - 0.5).abs() < 1e-6);
         assert!((through(now) - 1.0).abs() < 1e-6);
         // What was not used is gone.

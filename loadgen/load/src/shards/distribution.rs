@@ -11,7 +11,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Of these objects' hashes by this field. O(n log n).
+    /// Returns the distribution of these objects' hashes by this field. O(n log n).
     #[must_use]
     pub fn new(key: ShardKey, hashes: impl IntoIterator<Item = u64>) -> Self {
         let mut hashes: Vec<u64> = hashes.into_iter().collect();
@@ -33,19 +33,19 @@ impl Distribution {
         self.key
     }
 
-    /// Each hash with its number of objects, in ascending order.
+    /// Returns each hash with its number of objects, in ascending order.
     #[must_use]
     pub fn entries(&self) -> &[(u64, u64)] {
         &self.entries
     }
 
-    /// Objects.
+    /// Returns the number of objects.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Objects of the hash that most have; 0 where there are none.
+    /// Returns the number of objects of the hash that most have; 0 where there are none.
     #[must_use]
     pub fn heaviest(&self) -> u64 {
         self.entries

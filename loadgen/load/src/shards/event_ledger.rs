@@ -146,7 +146,7 @@ pub fn events(
     (counts, latency, outcome)
 }
 
-/// Merges what workers hold: no object twice, and all of them together what is there. Answers the
+/// Merges what workers hold: no object twice, and all of them together what is there. Returns the
 /// sum of the objects' hashes, each times its revision, as in [`crate::verify::Expected`].
 ///
 /// # Errors

@@ -37,7 +37,7 @@ pub struct Inventory {
 }
 
 impl Entry {
-    /// Of a stored object; `key` is relative to the registry's prefix.
+    /// Returns what is kept of a stored object; `key` is relative to the registry's prefix.
     ///
     /// # Errors
     /// [`NoObject`] when the value is no Kubernetes object.
@@ -75,13 +75,13 @@ impl Inventory {
         Ok(Self { key: by, entries })
     }
 
-    /// Of objects that were inspected elsewhere.
+    /// Returns the inventory of objects that were inspected elsewhere.
     #[must_use]
     pub fn of(key: ShardKey, entries: Vec<Entry>) -> Self {
         Self { key, entries }
     }
 
-    /// By number.
+    /// Returns the entries by number.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries

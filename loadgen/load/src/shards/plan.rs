@@ -33,7 +33,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Equal ranges.
+    /// Returns a plan of equal ranges.
     #[must_use]
     pub fn equal(key: ShardKey, workers: NonZeroU32) -> Self {
         Self {
@@ -41,7 +41,7 @@ impl Plan {
         }
     }
 
-    /// Shards of about equally many objects.
+    /// Returns a plan of shards of about equally many objects.
     ///
     /// No load is above the mean and the heaviest hash together; loads are within [`GOOD_SKEW`]
     /// where no hash has more than the difference. O(n log n) for one range a worker.
@@ -63,9 +63,9 @@ impl Plan {
         if better { dealt } else { plan }
     }
 
-    /// The plan in which the n-th hash of the distribution belongs to worker `owners[n]`. Hashes
-    /// that nobody has go with the one before them; a worker without any gets a piece of the widest
-    /// stretch of those.
+    /// Returns the plan in which the n-th hash of the distribution belongs to worker `owners[n]`.
+    /// Hashes that nobody has go with the one before them; a worker without any gets a piece of the
+    /// widest stretch of those.
     pub(super) fn of(owners: &[usize], distribution: &Distribution, workers: usize) -> Self {
         let entries = distribution.entries();
         let first = owners.first().copied().unwrap_or(0);
@@ -118,7 +118,7 @@ impl Plan {
         owner.expect("shards of a plan hold every hash")
     }
 
-    /// Objects of each worker.
+    /// Returns the number of objects of each worker.
     #[must_use]
     pub fn loads(&self, distribution: &Distribution) -> Vec<u64> {
         let mut loads = vec![0; self.shards.len()];

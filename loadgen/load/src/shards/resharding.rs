@@ -27,9 +27,9 @@ impl Plan {
         gains.collect()
     }
 
-    /// A plan for one worker more, in which objects only move to the new worker: each of the others
-    /// gives up what it has above the new mean. About one in N + 1 objects moves, and the new
-    /// worker's selector names up to N ranges.
+    /// Returns a plan for one worker more, in which objects only move to the new worker: each of
+    /// the others gives up what it has above the new mean. About one in N + 1 objects moves, and
+    /// the new worker's selector names up to N ranges.
     #[must_use]
     pub fn grown(&self, distribution: &Distribution) -> Self {
         let workers = self.shards().len();

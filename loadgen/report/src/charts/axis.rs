@@ -23,7 +23,7 @@ pub(crate) struct Axis {
 const DECADES_FROM: f64 = 30.0;
 
 impl Axis {
-    /// An axis for these values, in their base unit. `None` when there is nothing to show.
+    /// Returns an axis for these values, in their base unit. `None` when there is nothing to show.
     pub(crate) fn of(
         values: impl IntoIterator<Item = f64>,
         unit: impl Fn(f64) -> Unit,
@@ -62,8 +62,8 @@ impl Axis {
         }
     }
 
-    /// A logarithmic axis from a round value below the smallest to one above the largest, both in
-    /// the axis' unit.
+    /// Returns a logarithmic axis from a round value below the smallest to one above the largest,
+    /// both in the axis' unit.
     pub(crate) fn logarithmic(unit: Unit, smallest: f64, largest: f64) -> Self {
         let (low, high) = (one_two_five_below(smallest), one_two_five_above(largest));
         let decades = (high / low).log10();
@@ -105,7 +105,7 @@ impl Axis {
         }
     }
 
-    /// The same axis, ending at a value in the base unit instead of at the next tick.
+    /// Returns the same axis, ending at a value in the base unit instead of at the next tick.
     pub(crate) fn ending_at(mut self, value: f64) -> Self {
         self.high = value / self.unit.size;
         self.ticks.retain(|&tick| tick <= self.high);

@@ -42,7 +42,7 @@ impl Ruler {
         length * self.0 as i32
     }
 
-    /// The same, where plotters wants it unsigned.
+    /// Returns the same length where plotters wants it unsigned.
     pub(super) fn upx(self, length: u32) -> u32 {
         length * self.0
     }
@@ -188,7 +188,7 @@ pub(super) fn write_lines<DB: DrawingBackend>(
 
 /// Returns what a line of text takes, in user units, with some room for browsers whose font is
 /// wider than ours.
-pub(super) fn text_width<DB: DrawingBackend>(
+fn text_width<DB: DrawingBackend>(
     area: &Area<DB>,
     text: &str,
     lettering: Lettering,

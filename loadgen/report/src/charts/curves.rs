@@ -45,7 +45,7 @@ pub(crate) struct CurvePanel {
 }
 
 impl CurvesFigure {
-    /// Width and height in user units.
+    /// Returns width and height in user units.
     pub(super) fn size(&self) -> (u32, u32) {
         frame::size(PANELS.height_of(self.panels.len()) + MARGIN)
     }

@@ -6,7 +6,7 @@ mod thresholds;
 
 use super::axis::Axis;
 use super::panels::{Panel, PanelGroup, PanelsFigure};
-use super::rows::{FigureRow, Group, Mark, RowsFigure, Shape};
+use super::rows::{FigureRow, Group, Mark, MarkShape, RowsFigure};
 use super::timeline::Timeline;
 use crate::case_text;
 use crate::quantity::{Quantity, Unit, step_of};
@@ -97,7 +97,7 @@ impl<'a> Subject<'a> {
         subtitle: &str,
         measure: &'static str,
         unit: fn(f64) -> Unit,
-        legend: Vec<(Shape, &'static str)>,
+        legend: Vec<(MarkShape, &'static str)>,
         row: impl Fn(&Case, FigureRow) -> FigureRow,
     ) -> Option<RowsFigure> {
         let groups = self.groups(row);
@@ -130,15 +130,15 @@ impl<'a> Subject<'a> {
     /// Quantiles of the time of a whole list, per strategy.
     pub(super) fn latency(&self) -> Option<RowsFigure> {
         let mut legend = vec![
-            (Shape::Disc, "median"),
-            (Shape::Span, "minimum to maximum"),
-            (Shape::Stroke, "p90"),
-            (Shape::Cross, "p99"),
-            (Shape::Ring, "median without checking"),
+            (MarkShape::Disc, "median"),
+            (MarkShape::Span, "minimum to maximum"),
+            (MarkShape::Stroke, "p90"),
+            (MarkShape::Cross, "p99"),
+            (MarkShape::Ring, "median without checking"),
         ];
         let mut latencies = self.cases().filter_map(|case| case.latency_ms.as_ref());
         if latencies.any(is_one_or_two) {
-            legend.push((Shape::Square, "each, of one or two"));
+            legend.push((MarkShape::Square, "each, of one or two"));
         }
         self.rows(
             self.of_lists("Time of one whole list", "Time of one request"),
@@ -152,22 +152,23 @@ impl<'a> Subject<'a> {
                 };
                 row.marks.extend(span(latency));
                 row.marks
-                    .extend(latency.p90.map(|ms| Mark::at(Shape::Stroke, ms)));
+                    .extend(latency.p90.map(|ms| Mark::at(MarkShape::Stroke, ms)));
                 row.marks
-                    .extend(latency.p99.map(|ms| Mark::at(Shape::Cross, ms)));
+                    .extend(latency.p99.map(|ms| Mark::at(MarkShape::Cross, ms)));
                 row.marks.extend(
                     case.null_sink_ms
                         .as_ref()
                         .and_then(|q| q.p50)
-                        .map(|ms| Mark::at(Shape::Ring, ms)),
+                        .map(|ms| Mark::at(MarkShape::Ring, ms)),
                 );
                 row.marks
-                    .extend(latency.p50.map(|ms| Mark::at(Shape::Disc, ms)));
+                    .extend(latency.p50.map(|ms| Mark::at(MarkShape::Disc, ms)));
                 let mut number = latency.p50;
                 row.number_detail = format!("n = {}", Quantity::Count(latency.n));
                 if is_one_or_two(latency) {
                     let each = [latency.min, latency.max].into_iter().flatten();
-                    row.marks.extend(each.map(|ms| Mark::at(Shape::Square, ms)));
+                    row.marks
+                        .extend(each.map(|ms| Mark::at(MarkShape::Square, ms)));
                     number = latency.max;
                     if latency.n == 2 {
                         row.number_detail = "the longer of 2".to_owned();
@@ -185,9 +186,9 @@ impl<'a> Subject<'a> {
             return None;
         }
         let legend = vec![
-            (Shape::Disc, "first chunk, median"),
-            (Shape::Cross, "first chunk, p99"),
-            (Shape::Ring, "whole list, median"),
+            (MarkShape::Disc, "first chunk, median"),
+            (MarkShape::Cross, "first chunk, p99"),
+            (MarkShape::Ring, "whole list, median"),
         ];
         self.rows(
             "First chunk against the whole list",
@@ -205,16 +206,17 @@ impl<'a> Subject<'a> {
                     .reduce(f64::min);
                 row.marks
                     .extend(from.zip(whole).map(|(from, to)| Mark::span(from, to)));
-                row.marks.extend(whole.map(|ms| Mark::at(Shape::Ring, ms)));
+                row.marks
+                    .extend(whole.map(|ms| Mark::at(MarkShape::Ring, ms)));
                 row.marks.extend(
                     first
                         .and_then(|q| q.p99)
-                        .map(|ms| Mark::at(Shape::Cross, ms)),
+                        .map(|ms| Mark::at(MarkShape::Cross, ms)),
                 );
                 row.marks.extend(
                     first
                         .and_then(|q| q.p50)
-                        .map(|ms| Mark::at(Shape::Disc, ms)),
+                        .map(|ms| Mark::at(MarkShape::Disc, ms)),
                 );
                 match first {
                     Some(first) => {
@@ -243,9 +245,9 @@ impl<'a> Subject<'a> {
             "peak above idle",
             Unit::of_size,
             vec![
-                (Shape::Bar, "private memory above idle"),
-                (Shape::Cross, "pages of mapped files"),
-                (Shape::Ring, "bytes of one list"),
+                (MarkShape::Bar, "private memory above idle"),
+                (MarkShape::Cross, "pages of mapped files"),
+                (MarkShape::Ring, "bytes of one list"),
             ],
             |case, mut row| {
                 let Some(server) = &case.server else {
@@ -253,15 +255,15 @@ impl<'a> Subject<'a> {
                 };
                 if case.bytes > 0 {
                     row.marks
-                        .push(Mark::at(Shape::Ring, case.bytes as f64).as_reference());
+                        .push(Mark::at(MarkShape::Ring, case.bytes as f64).as_reference());
                 }
                 // What its counter cannot tell is drawn where that begins to.
                 let least = server.rss_resolution.map_or(0.0, step_of);
                 let above = (server.peak_above_idle as f64).max(least);
-                row.marks.push(Mark::at(Shape::Bar, above));
+                row.marks.push(Mark::at(MarkShape::Bar, above));
                 let mapped = server.mapped_above_idle();
                 row.marks
-                    .extend(mapped.map(|bytes| Mark::at(Shape::Cross, bytes as f64)));
+                    .extend(mapped.map(|bytes| Mark::at(MarkShape::Cross, bytes as f64)));
                 let private = Quantity::bytes_within(server.peak_above_idle, server.rss_resolution);
                 row.number = private.to_string();
                 let ratio = case_text::per_listed_byte(case);
@@ -275,14 +277,14 @@ impl<'a> Subject<'a> {
         )
     }
 
-    /// CPU of server and generator for one list.
+    /// Returns the chart of the CPU of server and generator for one list.
     pub(super) fn cpu(&self) -> Option<RowsFigure> {
         self.rows(
             self.of_lists("CPU time for one list", "CPU time for one request"),
             "lower is better; user and system time over the measured phase",
             self.of_lists("CPU time per list", "CPU time per request"),
             Unit::of_time,
-            vec![(Shape::Bar, "server"), (Shape::Ring, "generator")],
+            vec![(MarkShape::Bar, "server"), (MarkShape::Ring, "generator")],
             |case, mut row| {
                 let server = case
                     .server
@@ -293,9 +295,9 @@ impl<'a> Subject<'a> {
                     .as_ref()
                     .and_then(|client| client.cpu_s_per_request);
                 row.marks
-                    .extend(server.map(|s| Mark::at(Shape::Bar, s * 1e3)));
+                    .extend(server.map(|s| Mark::at(MarkShape::Bar, s * 1e3)));
                 row.marks
-                    .extend(client.map(|s| Mark::at(Shape::Ring, s * 1e3).as_reference()));
+                    .extend(client.map(|s| Mark::at(MarkShape::Ring, s * 1e3).as_reference()));
                 row.number = server.map_or_else(String::new, |s| Quantity::seconds(s).to_string());
                 let client = client.map(|s| format!("generator {}", Quantity::seconds(s)));
                 let rate = case.requests_per_s.map(Quantity::PerSecond);

@@ -13,7 +13,7 @@ pub(super) const HEAD_HEIGHT: i32 = 86;
 /// The middle of the legend's line.
 pub(super) const LEGEND_AT: i32 = 70;
 
-/// Width and height, in user units, of a figure with this much below its head.
+/// Returns width and height, in user units, of a figure with this much below its head.
 pub(super) fn size(below_head: i32) -> (u32, u32) {
     (WIDTH as u32, (HEAD_HEIGHT + below_head) as u32)
 }
@@ -91,7 +91,7 @@ pub(super) struct AxisLabels {
 }
 
 /// Draws a panel's axes, the one below with its name and the one at the left with its unit, and
-/// answers the surface between them.
+/// returns the surface between them.
 pub(super) fn draw_axes<DB: DrawingBackend>(
     area: &Area<DB>,
     ruler: Ruler,

@@ -63,7 +63,7 @@ pub(super) struct Panel {
 }
 
 impl PanelsFigure {
-    /// Width and height in user units.
+    /// Returns width and height in user units.
     pub(super) fn size(&self) -> (u32, u32) {
         let groups: i32 = self
             .groups

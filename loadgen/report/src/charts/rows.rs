@@ -29,7 +29,7 @@ pub(crate) struct RowsFigure {
     pub(crate) measure: &'static str,
     pub(crate) axis: Axis,
     /// What each kind of mark means, in the order of the legend.
-    pub(crate) legend: Vec<(Shape, &'static str)>,
+    pub(crate) legend: Vec<(MarkShape, &'static str)>,
     pub(crate) groups: Vec<Group>,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct FigureRow {
 /// Something on a row, at values in the axis' base unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Mark {
-    pub(crate) shape: Shape,
+    pub(crate) shape: MarkShape,
     pub(crate) from: f64,
     pub(crate) to: f64,
     /// Something to compare with, which has no part in the target's colour.
@@ -81,7 +81,7 @@ struct Place {
 
 /// How a mark looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum MarkShape {
     /// From the axis' foot to a value. On a logarithmic axis, which has no foot, only its end is
     /// drawn.
     Bar,
@@ -100,7 +100,7 @@ pub(crate) enum Shape {
 }
 
 impl Mark {
-    pub(crate) fn at(shape: Shape, value: f64) -> Self {
+    pub(crate) fn at(shape: MarkShape, value: f64) -> Self {
         Self {
             shape,
             from: value,
@@ -111,7 +111,7 @@ impl Mark {
 
     pub(crate) fn span(from: f64, to: f64) -> Self {
         Self {
-            shape: Shape::Span,
+            shape: MarkShape::Span,
             from,
             to,
             is_reference: false,
@@ -127,7 +127,7 @@ impl Mark {
 }
 
 impl RowsFigure {
-    /// Width and height in user units.
+    /// Returns width and height in user units.
     pub(super) fn size(&self) -> (u32, u32) {
         frame::size(self.rows_height() + AXIS_HEIGHT)
     }
@@ -160,8 +160,8 @@ impl RowsFigure {
         write_legend(area, ruler, start, 24, entries, |shape, x| {
             // What spans is shown by its length, what is at a value in the middle of it.
             let (from, to) = match shape {
-                Shape::Bar if !self.axis.logarithmic => (x, x + 24),
-                Shape::Span => (x, x + 24),
+                MarkShape::Bar if !self.axis.logarithmic => (x, x + 24),
+                MarkShape::Span => (x, x + 24),
                 _ => (x + 12, x + 12),
             };
             let place = Place {
@@ -215,7 +215,7 @@ impl RowsFigure {
                 };
                 let foot = chart.backend_coord(&(self.axis.low, 0.0)).0;
                 let ((from, y), (to, _)) = (on_surface(mark.from), on_surface(mark.to));
-                let from = if mark.shape == Shape::Bar && !self.axis.logarithmic {
+                let from = if mark.shape == MarkShape::Bar && !self.axis.logarithmic {
                     foot
                 } else {
                     from
@@ -231,7 +231,7 @@ impl RowsFigure {
         &self,
         area: &Area<DB>,
         ruler: Ruler,
-        shape: Shape,
+        shape: MarkShape,
         place: Place,
         colour: RGBColor,
     ) -> Result<(), DrawError> {
@@ -244,24 +244,24 @@ impl RowsFigure {
         };
         let outline = colour.stroke_width(ruler.upx(2));
         match shape {
-            Shape::Bar if self.axis.logarithmic => {
+            MarkShape::Bar if self.axis.logarithmic => {
                 area.draw(&Circle::new((to, y), ruler.px(6), colour.filled()))
             }
-            Shape::Bar => area.draw(&block(7, colour.filled())),
-            Shape::Span => area.draw(&block(2, colour.mix(0.35).filled())),
-            Shape::Disc => area.draw(&Circle::new((to, y), ruler.px(5), colour.filled())),
-            Shape::Ring => {
+            MarkShape::Bar => area.draw(&block(7, colour.filled())),
+            MarkShape::Span => area.draw(&block(2, colour.mix(0.35).filled())),
+            MarkShape::Disc => area.draw(&Circle::new((to, y), ruler.px(5), colour.filled())),
+            MarkShape::Ring => {
                 // Not hollow: what lies beneath would show through and look like a disc.
                 area.draw(&Circle::new((to, y), ruler.px(5), WHITE.filled()))
                     .map_err(failed)?;
                 area.draw(&Circle::new((to, y), ruler.px(5), outline))
             }
-            Shape::Stroke => area.draw(&PathElement::new(
+            MarkShape::Stroke => area.draw(&PathElement::new(
                 [(to, y - ruler.px(7)), (to, y + ruler.px(7))],
                 outline,
             )),
-            Shape::Cross => area.draw(&Cross::new((to, y), ruler.px(5), outline)),
-            Shape::Square => {
+            MarkShape::Cross => area.draw(&Cross::new((to, y), ruler.px(5), outline)),
+            MarkShape::Square => {
                 let half = ruler.px(4);
                 let corners = [(to - half, y - half), (to + half, y + half)];
                 area.draw(&Rectangle::new(corners, colour.filled()))

@@ -1,13 +1,15 @@
 //! Whether results are the parts of one run, each there once and whole.
 
-use super::{MergeError, Part};
+use super::{GeneratorResult, MergeError};
 use crate::result::{Outcome, Report};
 
 /// Returns the parts in the order of their generators.
 ///
 /// # Errors
 /// [`MergeError`] with the first that does not fit.
-pub(super) fn in_order(mut parts: Vec<Part>) -> Result<Vec<Part>, MergeError> {
+pub(super) fn in_order(
+    mut parts: Vec<GeneratorResult>,
+) -> Result<Vec<GeneratorResult>, MergeError> {
     for part in &parts {
         is_whole(part)?;
     }
@@ -41,14 +43,14 @@ pub(super) fn in_order(mut parts: Vec<Part>) -> Result<Vec<Part>, MergeError> {
     Err(MergeError::Missing { missing, count })
 }
 
-pub(super) fn index(part: &Part) -> u32 {
+pub(super) fn index(part: &GeneratorResult) -> u32 {
     let shard = part.result.report.shard.as_ref();
     shard.map_or(0, |shard| shard.index)
 }
 
-/// Whether a result is of one generator, whose share of the load was measured to its end.
-fn is_whole(part: &Part) -> Result<(), MergeError> {
-    let Part { name, result } = part;
+/// Checks that a result is of one generator, whose share of the load was measured to its end.
+fn is_whole(part: &GeneratorResult) -> Result<(), MergeError> {
+    let GeneratorResult { name, result } = part;
     let report = &result.report;
     let Some(shard) = &report.shard else {
         return Err(MergeError::NoShard(name.clone()));
@@ -77,8 +79,8 @@ fn is_whole(part: &Part) -> Result<(), MergeError> {
     }
 }
 
-/// Whether two results are of one run.
-fn agree(one: &Part, other: &Part) -> Result<(), MergeError> {
+/// Checks that two results are of one run.
+fn agree(one: &GeneratorResult, other: &GeneratorResult) -> Result<(), MergeError> {
     let (ours, theirs) = (&one.result.report, &other.result.report);
     let differ = |what, ours: String, theirs: String| {
         Err(MergeError::Differ {

@@ -3,7 +3,7 @@
 use std::ops::Add;
 
 use super::histograms::Histograms;
-use super::{Part, agreement};
+use super::{GeneratorResult, agreement};
 use crate::result::{
     Case, ClientFigures, Load, LoadKind, MachineLoad, Outcome, Quantiles, Report, Round,
     ServerFigures, WatcherSpread, WatcherTimes,
@@ -17,7 +17,7 @@ const SLOWEST: usize = 10;
 const LATE_MS: f64 = 100.0;
 
 /// Adds up the only case of each part, in the order of their generators.
-pub(super) fn case(parts: &[Part], times: &Histograms) -> Case {
+pub(super) fn case(parts: &[GeneratorResult], times: &Histograms) -> Case {
     let cases: Vec<&Case> = parts
         .iter()
         .flat_map(|part| &part.result.report.cases)
@@ -159,7 +159,7 @@ fn is_small_on_a_schedule(load: &Load) -> bool {
 }
 
 /// Returns the worst end that a part has, and whose it is.
-fn outcome(parts: &[Part]) -> Outcome {
+fn outcome(parts: &[GeneratorResult]) -> Outcome {
     let ends = || {
         parts.iter().filter_map(|part| {
             let report = &part.result.report;
@@ -263,8 +263,8 @@ fn client(cases: &[&Case], requests: u64, lag_ms: Option<Quantiles>) -> Option<C
 }
 
 /// Returns what could not be read: of the servers by the first, of each generator by itself.
-fn missing(parts: &[Part]) -> Vec<String> {
-    let of_part = |part: &Part| {
+fn missing(parts: &[GeneratorResult]) -> Vec<String> {
+    let of_part = |part: &GeneratorResult| {
         let generator = agreement::index(part);
         let case = part.result.report.cases.first();
         let missing = case.map(|case| case.missing_figures.clone());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{MergeError, Part};
+use super::{GeneratorResult, MergeError};
 use crate::latency::Latencies;
 use crate::result::histogram_log::TaggedHistogram;
 use crate::result::{Case, Quantiles};
@@ -17,7 +17,7 @@ impl Histograms {
     /// # Errors
     /// [`MergeError::Times`] where a part has other numbers of times than its report,
     /// [`MergeError::Histogram`] where they cannot be added.
-    pub(super) fn added(parts: &[Part]) -> Result<Self, MergeError> {
+    pub(super) fn added(parts: &[GeneratorResult]) -> Result<Self, MergeError> {
         let mut all: Vec<TaggedHistogram> = Vec::new();
         for part in parts {
             check(part)?;
@@ -56,7 +56,7 @@ impl Histograms {
         Some(times.quantiles_of_ms(groups.unwrap_or(times.n())))
     }
 
-    /// All of them, as those of the case of this name.
+    /// Returns all of them, as those of the case of this name.
     pub(super) fn tagged(self, case: &str) -> Vec<TaggedHistogram> {
         let all = self.0.into_iter();
         all.map(|one| TaggedHistogram {
@@ -67,8 +67,8 @@ impl Histograms {
     }
 }
 
-/// Whether a part has every time that its report counts: a log that was cut off ends well.
-fn check(part: &Part) -> Result<(), MergeError> {
+/// Checks that a part has every time that its report counts: a log that was cut off ends well.
+fn check(part: &GeneratorResult) -> Result<(), MergeError> {
     let mut found: BTreeMap<&str, u64> = BTreeMap::new();
     for one in &part.result.histograms {
         *found.entry(&one.measure).or_default() += one.histogram.n();

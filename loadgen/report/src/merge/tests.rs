@@ -49,7 +49,7 @@ fn quantiles(values: &[u64]) -> Option<Quantiles> {
 
 /// Returns what generator `index` of `count` measured: gets and puts that took so many
 /// microseconds, in turn, and a list that took a second.
-fn part(index: u32, count: u32, values: &[u64]) -> Part {
+fn part(index: u32, count: u32, values: &[u64]) -> GeneratorResult {
     let mut result = SavedResult {
         report: fixture::report(&[]),
         histograms: Vec::new(),
@@ -161,14 +161,14 @@ fn part(index: u32, count: u32, values: &[u64]) -> Part {
         fingerprint: Some("xxh3:0000000000000001/300".to_owned()),
     }];
     report.cases = vec![case];
-    Part {
+    GeneratorResult {
         name: format!("shard-{index}"),
         result,
     }
 }
 
 /// As many generators, each with its own requests; what all of them took.
-fn parts(count: u32) -> (Vec<Part>, Vec<u64>) {
+fn parts(count: u32) -> (Vec<GeneratorResult>, Vec<u64>) {
     let own = |index: u32| -> Vec<u64> {
         let from = u64::from(index);
         (0..200 + from)
@@ -180,7 +180,7 @@ fn parts(count: u32) -> (Vec<Part>, Vec<u64>) {
     (parts.collect(), all)
 }
 
-fn merged(parts: Vec<Part>) -> SavedResult {
+fn merged(parts: Vec<GeneratorResult>) -> SavedResult {
     merge(parts, vec!["loadgen".to_owned(), "merge".to_owned()]).expect("parts of one run")
 }
 
@@ -252,7 +252,7 @@ fn eight_parts_are_what_one_generator_would_have_had() {
 
 #[test]
 fn one_bad_part_spoils_the_whole() {
-    let spoiled = |spoil: &dyn Fn(&mut Part)| {
+    let spoiled = |spoil: &dyn Fn(&mut GeneratorResult)| {
         let (mut parts, _) = parts(3);
         spoil(&mut parts[1]);
         let case = merged(parts).report.cases.remove(0);
@@ -285,7 +285,7 @@ fn one_bad_part_spoils_the_whole() {
 }
 
 /// What is wrong with the second of three parts, or with all of them, and what is said of it.
-type Bad = (&'static str, fn(&mut Vec<Part>), &'static str);
+type Bad = (&'static str, fn(&mut Vec<GeneratorResult>), &'static str);
 
 const BAD: [Bad; 19] = [
     ("none", Vec::clear, "no results to merge"),
@@ -302,7 +302,7 @@ const BAD: [Bad; 19] = [
     (
         "one twice",
         |parts| {
-            parts[2] = Part {
+            parts[2] = GeneratorResult {
                 name: "again".to_owned(),
                 ..parts[1].clone()
             }
@@ -398,7 +398,7 @@ const BAD: [Bad; 19] = [
     ),
 ];
 
-fn shard(parts: &mut [Part]) -> &mut RunShard {
+fn shard(parts: &mut [GeneratorResult]) -> &mut RunShard {
     parts[1].result.report.shard.as_mut().expect("one")
 }
 
@@ -423,14 +423,14 @@ proptest! {
             let own = values.iter().skip(index as usize).step_by(count as usize);
             own.copied().collect()
         };
-        let parts: Vec<Part> = (0..count).map(|index| part(index, count, &own(index))).collect();
+        let parts: Vec<GeneratorResult> = (0..count).map(|index| part(index, count, &own(index))).collect();
         let merged = merge(parts, Vec::new());
         let merged = merged.map_err(|error| TestCaseError::fail(error.to_string()))?;
         prop_assert_eq!(&merged.report.cases[0].latency_ms, &quantiles(&values));
         let whole = of_us(&values);
         let log = &merged.histograms;
         let added = log.iter().find(|one| one.measure == "latency");
-        let added = added.map(|one| one.histogram.counted_ms().collect::<Vec<_>>());
-        prop_assert_eq!(added, Some(whole.counted_ms().collect::<Vec<_>>()));
+        let added = added.map(|one| one.histogram.histogram_ns());
+        prop_assert_eq!(added, Some(whole.histogram_ns()));
     }
 }

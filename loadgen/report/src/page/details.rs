@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::case_text::{Row, TITLES};
+use crate::case_text::{CaseRow, TITLES};
 use crate::quantity::Quantity;
 use crate::result::{Case, DataSet, Outcome, Report};
 
@@ -16,7 +16,7 @@ pub(super) struct Details<'a> {
     name: &'a str,
     about: String,
     titles: [&'static str; TITLES.len()],
-    rows: Vec<Row>,
+    rows: Vec<CaseRow>,
     verified: Vec<[String; 6]>,
     counters: Vec<(String, String)>,
 }
@@ -41,7 +41,7 @@ impl<'a> Details<'a> {
             name: &data_set.name,
             about: about(data_set),
             titles: TITLES,
-            rows: cases().map(Row::of).collect(),
+            rows: cases().map(CaseRow::of).collect(),
             verified: cases()
                 .filter_map(|case| verified(case, data_set))
                 .collect(),

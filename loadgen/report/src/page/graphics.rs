@@ -16,7 +16,7 @@ mod workers;
 
 use serde::Serialize;
 
-use crate::charts::rows::{RowsFigure, Shape};
+use crate::charts::rows::{MarkShape, RowsFigure};
 use crate::charts::{Chart, Figure};
 use crate::result::{DataSet, SavedResult};
 
@@ -68,17 +68,30 @@ pub(super) fn topics(
         pairs,
         charts,
     };
-    let mut rates: Vec<TopicFigure> = rate::against_latency(&of).into_iter().collect();
-    rates.extend(rate::searches(&of));
+    let mut topics = all_topics(&of);
+    topics.retain(|topic| !topic.figures.is_empty());
+    for topic in &mut topics {
+        // Of one chart the topic's title says it all.
+        if let [figure] = topic.figures.as_mut_slice() {
+            figure.title.clear();
+        }
+    }
+    topics
+}
+
+/// Returns every topic of the page, with the figures that there are for it.
+fn all_topics(of: &Material<'_>) -> Vec<Topic> {
+    let mut rates: Vec<TopicFigure> = rate::against_latency(of).into_iter().collect();
+    rates.extend(rate::searches(of));
     rates.extend(of.charts("open-loop"));
-    let mut workers = workers::figures(&of);
+    let mut workers = workers::figures(of);
     workers.retain(|figure| !figure.body.is_empty());
-    let topics = [
+    vec![
         Topic {
             id: "ratios",
             title: "Ratios",
             about: "Each target over the first one, on a logarithmic axis: left of 1 it needs less, right of 1 more.",
-            figures: ratios::figures(&of),
+            figures: ratios::figures(of),
         },
         Topic {
             id: "time",
@@ -108,19 +121,19 @@ pub(super) fn topics(
             id: "spectrum",
             title: "Quantiles",
             about: "Every quantile that the sample carries, of cases with at least a hundred requests: a line that stays low to the right is one without a tail.",
-            figures: spectrum::figures(&of),
+            figures: spectrum::figures(of),
         },
         Topic {
             id: "over-time",
             title: "Memory and CPU over time",
             about: "From the beginning of the measured phase. Above: private memory of the server, its dashed line what it held at rest. Below: the cores that it used. Ticks at the foot: where a round of lists, or a load, ends.",
-            figures: over_time::figures(&of),
+            figures: over_time::figures(of),
         },
         Topic {
             id: "size",
             title: "Cost against size",
             about: "The same work on more and more objects of one size; their number is on a logarithmic axis.",
-            figures: size::figures(&of),
+            figures: size::figures(of),
         },
         Topic {
             id: "rate",
@@ -134,16 +147,7 @@ pub(super) fn topics(
             about: "The same objects between more and more workers.",
             figures: workers,
         },
-    ];
-    let mut topics: Vec<Topic> = topics.into();
-    topics.retain(|topic| !topic.figures.is_empty());
-    for topic in &mut topics {
-        // Of one chart the topic's title says it all.
-        if let [figure] = topic.figures.as_mut_slice() {
-            figure.title.clear();
-        }
-    }
-    topics
+    ]
 }
 
 /// Returns the chart of thresholds of each data set, as HTML with its legend.
@@ -227,13 +231,13 @@ fn lanes_of(chart: &Chart, rows: &RowsFigure, cases: &SideBySide<'_>) -> (String
     }
     let entries = rows.legend.iter().map(|(shape, meaning)| {
         let (name, mark) = match shape {
-            Shape::Bar if !rows.axis.logarithmic => ("bar", "fill"),
-            Shape::Bar | Shape::Disc => ("disc0", "fill"),
-            Shape::Span => ("span", "span"),
-            Shape::Ring => ("ring", "ring"),
-            Shape::Stroke => ("stroke", "line"),
-            Shape::Cross => ("cross", "line"),
-            Shape::Square => ("square", "fill"),
+            MarkShape::Bar if !rows.axis.logarithmic => ("bar", "fill"),
+            MarkShape::Bar | MarkShape::Disc => ("disc0", "fill"),
+            MarkShape::Span => ("span", "span"),
+            MarkShape::Ring => ("ring", "ring"),
+            MarkShape::Stroke => ("stroke", "line"),
+            MarkShape::Cross => ("cross", "line"),
+            MarkShape::Square => ("square", "fill"),
         };
         entry(name, mark, class, meaning)
     });

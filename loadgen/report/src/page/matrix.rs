@@ -262,7 +262,7 @@ fn flag(case: &Case) -> &'static str {
     }
 }
 
-/// Two values with a dash between, the unit once where they share it: `450 … 610 ms`.
+/// Returns two values with a dash between, the unit once where they share it: `450 … 610 ms`.
 pub(super) fn between(least: Quantity, most: Quantity) -> String {
     let (least, most) = (least.to_string(), most.to_string());
     let unit = |text: &str| text.rsplit_once(' ').map(|(_, unit)| unit.to_owned());
@@ -350,7 +350,7 @@ mod tests {
         let at = 2 * column.expect("the column is there for cores alone");
         let cell = &table.sections[0].lines[0].cells[at + 1];
         assert_eq!((&*cell.value, &*cell.ratio), ("0.43 cores", ""));
-        let row = case_text::Row::of(&report.cases[1]);
+        let row = case_text::CaseRow::of(&report.cases[1]);
         assert!(row.cells.contains(&cell.value), "{row:?}");
         report.cases[1].loads.clear();
         let table = matrix(&report);

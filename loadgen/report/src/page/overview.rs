@@ -242,7 +242,7 @@ fn warm_up(cases: &[Case]) -> Option<Fact> {
     })
 }
 
-/// On how many starts of the servers the figures rest.
+/// Returns on how many starts of the servers the figures rest.
 fn starts(cases: &[Case]) -> Option<Fact> {
     let counted = cases.iter().filter(|case| case.counts());
     let starts = counted.map(|case| case.starts.len().max(1));

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::at_rest_table;
-use crate::case_text::{Row, TITLES};
+use crate::case_text::{CaseRow, TITLES};
 use crate::history::History;
 use crate::load_table::{self, LoadRow};
 use crate::machine;
@@ -37,13 +37,13 @@ pub(super) struct Readme<'a> {
 struct Section<'a> {
     name: &'a str,
     about: String,
-    rows: Vec<Row>,
+    rows: Vec<CaseRow>,
     /// Loads that ran together.
     load_titles: [&'static str; load_table::TITLES.len()],
     loads: Vec<LoadRow>,
     /// What servers held at rest.
     rest_titles: [&'static str; at_rest_table::TITLES.len()],
-    rests: Vec<at_rest_table::Row>,
+    rests: Vec<at_rest_table::AtRestRow>,
     /// Where the servers' CPU time went.
     profiles: Vec<ProfileLine>,
     /// Below the table.
@@ -88,7 +88,7 @@ impl<'a> Section<'a> {
         Self {
             name: &data_set.name,
             about: details::about(data_set),
-            rows: cases().map(Row::of).collect(),
+            rows: cases().map(CaseRow::of).collect(),
             load_titles: load_table::TITLES,
             loads: load_table::rows(cases()),
             rest_titles: at_rest_table::TITLES,

@@ -86,7 +86,7 @@ pub struct Spread {
 }
 
 impl Baseline {
-    /// What rounds come to; `None` without any.
+    /// Returns what rounds come to; `None` without any.
     #[must_use]
     pub fn of(body_bytes: u64, rounds: Vec<BaselineRound>) -> Option<Self> {
         let each = |of: fn(&BaselineRound) -> f64| Spread::of(rounds.iter().map(of));
@@ -120,7 +120,7 @@ impl Baseline {
 }
 
 impl Spread {
-    /// Of these values; `None` when there is none, or one is no number.
+    /// Returns the spread of these values; `None` when there is none, or one is no number.
     #[must_use]
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();

@@ -193,7 +193,8 @@ pub struct Case {
 }
 
 impl Case {
-    /// A case that has not been measured: every figure absent. The driver fills in what it learns.
+    /// Returns a case that has not been measured: every figure absent. The driver fills in what it
+    /// learns.
     #[must_use]
     pub fn new(data_set: &str, target: &str, tier: Tier, strategy: &str, outcome: Outcome) -> Self {
         Self {
@@ -263,14 +264,14 @@ impl Case {
                 .is_some_and(|ratio| ratio.p50 > CLIENT_LIMIT);
     }
 
-    /// True when the case has numbers that may be ranked against others. Those of a profiled case
-    /// include the profiler's cost, which differs from target to target.
+    /// Returns whether the case has numbers that may be ranked against others. Those of a profiled
+    /// case include the profiler's cost, which differs from target to target.
     #[must_use]
     pub fn counts(&self) -> bool {
         self.valid && self.outcome == Outcome::Measured && !self.is_profiled()
     }
 
-    /// True when a profiler ran while the case was measured.
+    /// Returns whether a profiler ran while the case was measured.
     #[must_use]
     pub fn is_profiled(&self) -> bool {
         self.profiles.iter().any(CpuProfile::has_run)

@@ -74,8 +74,8 @@ impl Environment {
         format!("{} ({commit})", self.version)
     }
 
-    /// One line on what all targets of the run shared: network and CPUs. `None` for results that do
-    /// not say it.
+    /// Returns one line on what all targets of the run shared: network and CPUs. `None` for results
+    /// that do not say it.
     #[must_use]
     pub fn shared_line(&self) -> Option<String> {
         let control = self.congestion_control.as_ref()?;
@@ -119,7 +119,7 @@ pub struct ServerSetup {
 }
 
 impl ServerSetup {
-    /// Its flags without the ports and folders of this very start.
+    /// Returns its flags without the ports and folders of this very start.
     #[must_use]
     pub fn lasting_flags(&self) -> Vec<String> {
         let flags = self.flags.iter();

@@ -38,7 +38,7 @@ pub struct Series {
 pub struct SeriesError(#[from] csv::Error);
 
 #[derive(Serialize, Deserialize)]
-struct Row {
+struct SeriesRecord {
     case: String,
     process: String,
     elapsed_s: f64,
@@ -65,7 +65,7 @@ pub fn write_series(to: impl Write, all: &[Series]) -> Result<(), SeriesError> {
             allocated,
         } in &series.samples
         {
-            csv.serialize(Row {
+            csv.serialize(SeriesRecord {
                 case: series.case.clone(),
                 process: series.process.clone(),
                 elapsed_s,
@@ -89,7 +89,7 @@ pub fn write_series(to: impl Write, all: &[Series]) -> Result<(), SeriesError> {
 pub fn read_series(from: impl Read) -> Result<Vec<Series>, SeriesError> {
     let mut all: Vec<Series> = Vec::new();
     for row in csv::Reader::from_reader(from).deserialize() {
-        let Row {
+        let SeriesRecord {
             case,
             process,
             elapsed_s,

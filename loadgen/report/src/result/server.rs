@@ -163,8 +163,9 @@ pub struct TierFigures {
 }
 
 impl TierFigures {
-    /// By how much a peak is above idle: the larger of private growth and allocated growth, so that
-    /// memory which was freed after seeding, stayed resident and is used again does not hide.
+    /// Returns by how much a peak is above idle: the larger of private growth and allocated growth,
+    /// so that memory which was freed after seeding, stayed resident and is used again does not
+    /// hide.
     #[must_use]
     pub fn above_idle(&self, anon: u64, allocated: Option<u64>) -> u64 {
         let private = anon.saturating_sub(self.rss_anon_idle);
@@ -175,16 +176,16 @@ impl TierFigures {
 }
 
 impl ServerFigures {
-    /// By how much pages of mapped files (etcd's database) grew, which lists read in and the kernel
-    /// can drop. They are no part of `peak_above_idle`. `None` where they are hardly worth a word
-    /// beside it: a program's own pages are.
+    /// Returns by how much pages of mapped files (etcd's database) grew, which lists read in and
+    /// the kernel can drop. They are no part of `peak_above_idle`. `None` where they are hardly
+    /// worth a word beside it: a program's own pages are.
     #[must_use]
     pub fn mapped_above_idle(&self) -> Option<u64> {
         let grown = self.rss_file_peak?.saturating_sub(self.rss_file_idle?);
         (grown > (self.peak_above_idle / 20).max(4 << 20)).then_some(grown)
     }
 
-    /// By how much the memory of sockets grew.
+    /// Returns by how much the memory of sockets grew.
     #[must_use]
     pub fn sockets_above_idle(&self) -> Option<u64> {
         Some(self.socket_peak?.saturating_sub(self.socket_idle?))

@@ -116,7 +116,7 @@ pub(super) struct Own {
 }
 
 impl Own {
-    /// Names it; asks nobody.
+    /// Returns a namespace with a name of its own; sends nothing.
     pub(super) fn new(endpoint: &KubeEndpoint, run_id: &str) -> Self {
         Self {
             api: Api {

@@ -43,7 +43,7 @@ impl List {
         })
     }
 
-    /// Items as they came.
+    /// Returns the items as they came.
     pub(super) fn objects(&self) -> &[Value] {
         self.json["items"].as_array().map_or(&[], Vec::as_slice)
     }

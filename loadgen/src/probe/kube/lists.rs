@@ -185,7 +185,7 @@ async fn remaining_selector(probe: &mut Probe) -> Checked {
     Ok(found(holds, list.shown()))
 }
 
-/// All pages, and the list at the resourceVersion of the first.
+/// Returns all pages, and the list at the resourceVersion of the first.
 async fn pages(probe: &mut Probe) -> Result<(Vec<List>, List), Trouble> {
     let limit = probe.collection.base.items.len().div_ceil(PAGES_WANTED);
     let mut pages = vec![probe.list(&format!("limit={limit}")).await?];

@@ -23,9 +23,28 @@ pub(super) async fn try_all(probe: &mut Probe) -> Result<(), KubeError> {
     let page = probe.list("limit=2").await;
     let token = page.ok().and_then(|page| page.token);
     let token = in_query(token.as_deref().unwrap_or_default());
+    for (rule, query, code, reason) in refused(n, &token) {
+        let checked = refusal(probe, &query, code, reason).await;
+        probe.note(rule, checked)?;
+    }
+    let checked = not_found(probe).await;
+    probe.note(&ERROR_NOT_FOUND, checked)?;
+    let checked = accept(probe).await;
+    probe.note(&ERROR_ACCEPT, checked)?;
+    let checked = future(probe).await;
+    probe.note(&ERROR_FUTURE, checked)?;
+    Ok(())
+}
+
+/// A rule, the query that breaks it, and the code and reason that refuse it.
+type Refused = (&'static Rule, String, u16, &'static str);
+
+/// Returns the queries that are refused; `n` is the collection's revision, and `token` continues a
+/// list of it.
+fn refused(n: u64, token: &str) -> [Refused; 13] {
     let labels = in_query("a in");
     let fields = in_query("spec.none=any");
-    let refused: [(&'static Rule, String, u16, &str); 13] = [
+    [
         (
             &ERROR_MATCH,
             "resourceVersionMatch=NotOlderThan".to_owned(),
@@ -101,18 +120,7 @@ pub(super) async fn try_all(probe: &mut Probe) -> Result<(), KubeError> {
             422,
             "Invalid",
         ),
-    ];
-    for (rule, query, code, reason) in refused {
-        let checked = refusal(probe, &query, code, reason).await;
-        probe.note(rule, checked)?;
-    }
-    let checked = not_found(probe).await;
-    probe.note(&ERROR_NOT_FOUND, checked)?;
-    let checked = accept(probe).await;
-    probe.note(&ERROR_ACCEPT, checked)?;
-    let checked = future(probe).await;
-    probe.note(&ERROR_FUTURE, checked)?;
-    Ok(())
+    ]
 }
 
 /// Returns whether a query is refused by this code and reason. One that is not may begin a watch,

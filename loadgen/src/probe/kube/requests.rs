@@ -62,7 +62,7 @@ pub(super) struct Watched {
 }
 
 impl Requests {
-    /// For the API at `url`; connects with the first request.
+    /// Returns a client of the API at `url`; connects with the first request.
     ///
     /// # Errors
     /// [`KubeError`] when the URL or the credentials cannot be used.
@@ -170,7 +170,7 @@ impl Requests {
 }
 
 impl Response {
-    /// The same, unless it says nothing about what was asked for.
+    /// Returns the response unless it says nothing about what was asked for.
     fn admitted(self) -> Result<Self, Trouble> {
         match self.code {
             401 | 403 => Err(Trouble::NotTried(format!(
@@ -203,7 +203,7 @@ impl Response {
         version_of(&self.json)
     }
 
-    /// The same as long as it is a success.
+    /// Returns the response if it is a success.
     ///
     /// # Errors
     /// [`Trouble::Broken`] with what came instead.
@@ -232,7 +232,7 @@ impl Response {
 }
 
 impl Watched {
-    /// The events, where the watch was not refused.
+    /// Returns the events, where the watch was not refused.
     ///
     /// # Errors
     /// [`Trouble::Broken`] with the refusal.
@@ -243,7 +243,7 @@ impl Watched {
         }
     }
 
-    /// Events of this type.
+    /// Returns the events of this type.
     pub(super) fn of_type<'w>(&'w self, kind: &'w str) -> impl Iterator<Item = &'w Value> {
         let events = self.events.iter();
         events.filter(move |event| event["type"] == kind)
@@ -256,7 +256,7 @@ pub(super) fn version_of(object: &Value) -> u64 {
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// `namespace/name`, or the name where there is no namespace.
+/// Returns `namespace/name`, or the name where there is no namespace.
 pub(super) fn key_of(object: &Value) -> String {
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
     match text("namespace") {

@@ -101,8 +101,9 @@ pub(in crate::run) fn measures_something(
     )))
 }
 
-/// True when a case writes more than the objects of its data set and the keys and leases of its
-/// loads, which are deleted from an endpoint that is not ours, or takes away the history of others.
+/// Returns whether a case writes more than the objects of its data set and the keys and leases of
+/// its loads, which are deleted from an endpoint that is not ours, or takes away the history of
+/// others.
 fn writes_what_stays(scenario: &Scenario, case: &CaseSpec) -> bool {
     let mut writers = scenario
         .background

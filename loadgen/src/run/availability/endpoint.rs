@@ -15,7 +15,7 @@ use crate::servers::running::Running;
 use crate::timeouts::ANSWERS_WITHIN;
 
 impl CaseRun<'_> {
-    /// What can be said before anything is started.
+    /// Checks what can be said before anything is started.
     pub(in crate::run) fn check_possible(&self) -> Result<(), Early> {
         let loaded = self.data().map(|data| data.spec().kind);
         match never(
@@ -34,7 +34,7 @@ impl CaseRun<'_> {
         }
     }
 
-    /// Whether the case may be run on a server that holds other people's data.
+    /// Checks that the case may be run on a server that holds other people's data.
     pub(in crate::run) fn check_allowed(&self) -> Result<(), Early> {
         let refuse = |care: &Precautions| care.refuse(self.scenario, self.tier, self.spec);
         match self.care.and_then(refuse) {
@@ -43,8 +43,8 @@ impl CaseRun<'_> {
         }
     }
 
-    /// Whether this machine holds the case. What the target cannot do at all is found out before,
-    /// so that a case is N/A for the reason that more memory would not change.
+    /// Checks that this machine holds the case. What the target cannot do at all is found out
+    /// before, so that a case is N/A for the reason that more memory would not change.
     pub(in crate::run) fn check_fits(&self) -> Result<(), Early> {
         let Source::Fresh(data) = &self.source else {
             return Ok(());
@@ -62,7 +62,7 @@ impl CaseRun<'_> {
         }
     }
 
-    /// Whether the target knows the call, before anything is written to it for nothing.
+    /// Checks that the target knows the call, before anything is written to it for nothing.
     pub(in crate::run) async fn probe(
         &self,
         case: &ListCase,

@@ -23,7 +23,7 @@ pub(in crate::run) struct Needs {
 }
 
 impl Needs {
-    /// Of a case on servers that we start.
+    /// Returns the needs of a case on servers that we start.
     pub(in crate::run) fn of(
         target: &TargetSpec,
         tier: Tier,

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use load::clients::baseline::{BaselineClient, Like, Over};
+use load::clients::baseline::{BaselineClient, BaselineTransport, HttpSettings};
 use load::driver::closed::{Clients, Job};
 use load::operation::list::ListCase;
 use measure::{Process, free_memory_bytes};
@@ -67,8 +67,8 @@ impl CaseRun<'_> {
         bytes: u64,
     ) -> Result<Vec<BaselineRound>, Early> {
         let like = match (self.tier, self.reach(running).etcd) {
-            (Tier::Etcd, Some(config)) => Like::Etcd(Box::new(config)),
-            _ => Like::Kube(case.asks.options),
+            (Tier::Etcd, Some(config)) => HttpSettings::Etcd(Box::new(config)),
+            _ => HttpSettings::Kube(case.asks.options),
         };
         let process = Process::new(server.pid())?;
         let baseline = BaselineClient::connect(&server.url, server.socket, like, bytes);
@@ -80,7 +80,7 @@ impl CaseRun<'_> {
         );
         let phase = self.progress.phase(&title, ROUNDS.into(), Counted::Lists);
         // The first use of new connections and windows is not measured.
-        for over in [Over::Http, Over::Socket] {
+        for over in [BaselineTransport::Http, BaselineTransport::Socket] {
             self.unless_stopped(baseline.take(over)).await??;
         }
         let list = async || {
@@ -106,12 +106,12 @@ impl CaseRun<'_> {
             let (list, body, socket) = if list_first {
                 (
                     list().await?,
-                    take(Over::Http).await?,
-                    take(Over::Socket).await?,
+                    take(BaselineTransport::Http).await?,
+                    take(BaselineTransport::Socket).await?,
                 )
             } else {
-                let socket = take(Over::Socket).await?;
-                let body = take(Over::Http).await?;
+                let socket = take(BaselineTransport::Socket).await?;
+                let body = take(BaselineTransport::Http).await?;
                 (list().await?, body, socket)
             };
             rounds.push(BaselineRound {

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use load::operation::list::Part;
+use load::operation::list::ShardRequest;
 use load::operation::watch_worker::Held;
 use load::operation::watch_worker::reshard_handover::{Change, Taken};
 use load::shards::Plan;
@@ -53,7 +53,7 @@ impl Live<'_> {
         let seen = self.followers.pause().await?;
         let revision = seen.into_iter().max().unwrap_or_default();
         let by_server = self.run.strategy().server_shards();
-        let part = |shard| Part { shard, by_server };
+        let part = |shard| ShardRequest { shard, by_server };
         let had = plan.loads(distribution).into_iter().map(|load| load > 0);
         let changes = next.shards().iter().zip(plan.gains(&next));
         let changes = changes.zip(had.chain([false]));

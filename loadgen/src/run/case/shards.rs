@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use load::driver::closed::{Clients, Job, Verifier};
 use load::endpoint::Reach;
-use load::operation::list::{ListCase, ListError, Part};
+use load::operation::list::{ListCase, ListError, ShardRequest};
 use load::shards::{Distribution, Inventory, Plan};
 use report::result::{ShardFigures, Sharding};
 use workloads::scenario::ShardPlan;
@@ -69,7 +69,7 @@ impl CaseRun<'_> {
         let by_server = self.strategy().server_shards();
         let cases = plan.shards().iter().map(|shard| {
             let mut case = case.clone();
-            case.asks.part = Some(Part {
+            case.asks.part = Some(ShardRequest {
                 shard: shard.clone(),
                 by_server,
             });

@@ -144,7 +144,7 @@ impl Endpoint {
         }
     }
 
-    /// Resident size, of the largest member, where it is told.
+    /// Returns the resident size of the largest member, where it is told.
     pub(super) fn resident(&self) -> Option<u64> {
         self.vitals.as_ref().map(Vitals::resident)
     }

@@ -55,7 +55,7 @@ pub(in crate::run) enum Listed {
 }
 
 impl Listed {
-    /// A data set that we wrote below `root`.
+    /// Returns the source of a data set that we wrote below `root`.
     pub(in crate::run) fn ours(data: &DataSet, root: &str) -> Self {
         Self::Ours {
             root: root.to_owned(),
@@ -67,7 +67,7 @@ impl Listed {
         }
     }
 
-    /// What is there: below a prefix, or what a scenario's data set of that name would be.
+    /// Returns what is there: below a prefix, or what a scenario's data set of that name would be.
     pub(in crate::run) fn there(
         plan: &Plan,
         target: &Target,
@@ -148,8 +148,8 @@ impl Surveyed {
         surveyed.map_err(|error| unusable(target, error))
     }
 
-    /// Cases from the cheapest to the most expensive, each with what it costs and, where it is
-    /// refused, why.
+    /// Returns the cases from the cheapest to the most expensive, each with what it costs and,
+    /// where it is refused, why.
     pub(in crate::run) fn in_order<'s>(
         &self,
         scenario: &'s Scenario,
@@ -273,7 +273,7 @@ impl Precautions {
         surveyed.watch(target, progress, stop).await
     }
 
-    /// Cases from the cheapest to the most expensive.
+    /// Returns the cases from the cheapest to the most expensive.
     pub(in crate::run) fn in_order<'s>(&self, scenario: &'s Scenario) -> Vec<(Tier, &'s CaseSpec)> {
         let cases = scenario.cases.all();
         let mut cases: Vec<_> = cases.collect();
@@ -286,7 +286,7 @@ impl Precautions {
         &self.stop
     }
 
-    /// Between two lists that are cancelled after their first object.
+    /// Returns the pause between two lists that are cancelled after their first object.
     pub(in crate::run) fn short_pause(&self) -> Duration {
         self.allowed.pause.min(Duration::from_secs(1))
     }

@@ -87,7 +87,7 @@ fn one_case<'a>(
     }
 }
 
-/// Whether the case can be made by several generators.
+/// Checks that the case can be made by several generators.
 fn shared(
     together: Together,
     scenario: &Scenario,
@@ -136,7 +136,7 @@ fn shared(
     }
 }
 
-/// Whether generators can share the case on a Kubernetes API.
+/// Checks that generators can share the case on a Kubernetes API.
 fn of_kubernetes(case: &CaseSpec, target: &Target, args: &RunArgs) -> Result<(), Failure> {
     let refused = |why: String| Err(Failure::usage(anyhow!(why)));
     if !args.seed_data {

@@ -138,7 +138,7 @@ async fn ask_once(point: &MeetingPoint, generator: u32, number: u32) -> Result<T
     loop {
         let value = point.get(&answer).await?;
         let took = begun.elapsed();
-        if let Some(told) = value.and_then(|value| told(&value, number)) {
+        if let Some(told) = value.and_then(|value| time_in_note(&value, number)) {
             return Ok(Try { asked, told, took });
         }
         // The point may be somebody's API, which others ask at the same time.
@@ -147,7 +147,7 @@ async fn ask_once(point: &MeetingPoint, generator: u32, number: u32) -> Result<T
 }
 
 /// Returns the time that was told for the try of this number; `None` where it was for another.
-fn told(value: &[u8], number: u32) -> Option<SystemTime> {
+fn time_in_note(value: &[u8], number: u32) -> Option<SystemTime> {
     let (told_for, nanos) = std::str::from_utf8(value).ok()?.split_once(' ')?;
     let is_for_it = told_for.parse() == Ok(number);
     let nanos = nanos.parse().ok().filter(|_| is_for_it)?;
@@ -191,10 +191,10 @@ mod tests {
 
     #[test]
     fn only_the_answer_to_a_try_counts() {
-        assert_eq!(told(b"3 5000000", 3), Some(at(5)));
-        assert_eq!(told(b"2 5000000", 3), None);
+        assert_eq!(time_in_note(b"3 5000000", 3), Some(at(5)));
+        assert_eq!(time_in_note(b"2 5000000", 3), None);
         for text in ["", "3", "3 ", "3 x", "x 5", "3 -5"] {
-            assert_eq!(told(text.as_bytes(), 3), None, "{text}");
+            assert_eq!(time_in_note(text.as_bytes(), 3), None, "{text}");
         }
     }
 }

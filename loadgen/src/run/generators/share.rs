@@ -60,7 +60,7 @@ impl Written {
 }
 
 impl Run<'_> {
-    /// One generator's share of a load.
+    /// Returns one generator's share of a load.
     pub(in crate::run) async fn share(
         &mut self,
         target: &Target,

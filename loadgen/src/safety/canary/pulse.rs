@@ -23,7 +23,8 @@ pub(super) struct Pulse {
 }
 
 impl Pulse {
-    /// After these times, taken while nothing was asked of the server; at least one.
+    /// Returns a pulse after these times, taken while nothing was asked of the server; at least
+    /// one.
     pub(super) fn new(baseline: &mut [Duration]) -> Self {
         Self {
             baseline: median(baseline),

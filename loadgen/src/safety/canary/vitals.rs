@@ -97,7 +97,7 @@ impl Vitals {
         Ok(Self { endpoints, etcd })
     }
 
-    /// Resident size at the last look, of the largest, in bytes.
+    /// Returns the resident size of the largest at the last sample, bytes.
     #[must_use]
     pub fn resident(&self) -> u64 {
         let sizes = self.endpoints.iter().map(|one| &one.memory.resident);
@@ -110,7 +110,7 @@ impl Vitals {
         endpoints.map(|one| one.memory.clone()).collect()
     }
 
-    /// The baseline begins.
+    /// Begins the baseline.
     pub(super) async fn begin(&mut self) {
         for one in &mut self.endpoints {
             if let Ok(page) = one.page.read().await {
@@ -119,7 +119,7 @@ impl Vitals {
         }
     }
 
-    /// It ends.
+    /// Ends the baseline.
     pub(super) async fn end_of_baseline(&mut self) -> Result<(), String> {
         self.look().await?;
         for one in &mut self.endpoints {

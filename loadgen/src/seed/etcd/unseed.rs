@@ -52,7 +52,7 @@ impl From<EtcdError> for NotUnseeded {
 
 /// Deletes the objects of these slices, key by key: nothing else that may be below `root` by now.
 /// Then looks whether they are gone, and deletes what is not once more: a put without an answer may
-/// be done after its delete. Answers how many were there.
+/// be done after its delete. Returns how many were there.
 ///
 /// # Errors
 /// The first error, or transaction without an answer within 30 s; [`NotUnseeded::Left`] when keys
@@ -105,8 +105,8 @@ struct Ours<'a> {
 }
 
 impl Ours<'_> {
-    /// Those of these slices that are there. Asks about each only when anything is below the root:
-    /// others may write there too.
+    /// Returns those of these slices that are there. Asks about each only when anything is below
+    /// the root: others may write there too.
     async fn left(&self, slices: &[Range<u64>]) -> Result<Vec<Bytes>, EtcdError> {
         let mut left = Vec::new();
         if in_time(count(&self.client, self.root.as_bytes())).await? > 0 {

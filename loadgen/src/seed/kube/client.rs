@@ -18,7 +18,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// A single answer is given up after this: an apiserver gives a request 60 s.
 const ANSWER_WITHIN: Duration = Duration::from_secs(75);
-/// Answers are one object each; those of whole collections are thrown away as they come.
+/// Responses are one object each; those of whole collections are thrown away as they come.
 const LARGEST_BODY: usize = 16 << 20;
 
 /// `application/json`.
@@ -43,7 +43,7 @@ pub(crate) struct Reply {
 }
 
 impl Client {
-    /// For the API at `url`; connects when it first sends.
+    /// Returns a client of the API at `url`; connects when it first sends.
     pub(super) fn new(url: &str, access: &KubeAccess) -> Result<Self, KubeError> {
         let connection = Connection::new(url, access.clone(), Options::default())?;
         Ok(Self { connection })
@@ -99,7 +99,7 @@ impl Client {
         unreachable!("the last attempt returns")
     }
 
-    /// The same, where anything but these statuses is an error.
+    /// Sends a request as [`Self::send`] does, where anything but these statuses is an error.
     ///
     /// # Errors
     /// [`KubeError::Refused`] with what the server says; [`Self::send`]'s.
@@ -158,7 +158,7 @@ impl Client {
 }
 
 impl Reply {
-    /// As an error.
+    /// Returns the response as an error.
     pub(crate) fn refused(&self, method: &Method, path: &str) -> KubeError {
         error_from_response(method.clone(), path, self.status, &self.body)
     }

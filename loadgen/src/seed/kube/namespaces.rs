@@ -99,8 +99,8 @@ fn listed(names: &[String]) -> String {
 }
 
 impl Namespaces {
-    /// Names for `number` namespaces of a run's `nth` data set; `run` is like no other run's. Asks
-    /// nobody.
+    /// Returns names for `number` namespaces of a run's `nth` data set; `run` is like no other
+    /// run's. Sends nothing.
     #[must_use]
     pub fn new(run: &str, nth: usize, number: u64) -> Self {
         let begin = format!("loadgen-{run}-{nth}-");
@@ -120,7 +120,7 @@ impl Namespaces {
         &self.begin
     }
 
-    /// All of them, in the order of their keys.
+    /// Returns all of them, in the order of their keys.
     #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names
@@ -134,7 +134,7 @@ impl Namespaces {
         }
     }
 
-    /// Name of the `i`th.
+    /// Returns the name of the `i`th.
     pub(super) fn name(&self, i: u64) -> &str {
         let i = usize::try_from(i).unwrap_or(usize::MAX);
         self.names.get(i).map_or("", String::as_str)

@@ -27,7 +27,7 @@ const NOT_SENT: [&str; 7] = [
 /// Likewise of a pod's spec: its node, and what admission computes and compares.
 const NOT_SENT_OF_SPEC: [&str; 4] = ["nodeName", "priority", "preemptionPolicy", "serviceAccount"];
 
-/// Kind and message of what a data set holds.
+/// Returns kind and message of what a data set holds.
 pub(super) fn kind(data: &DataSet) -> (&'static str, &'static Message) {
     match data.spec().kind {
         Kind::Pods => ("Pod", &POD),
@@ -35,7 +35,8 @@ pub(super) fn kind(data: &DataSet) -> (&'static str, &'static Message) {
     }
 }
 
-/// Object `i` as it is sent to `namespace`, in JSON and without its kind. About 100 µs for a pod.
+/// Returns object `i` as it is sent to `namespace`, in JSON and without its kind. About 100 µs for
+/// a pod.
 ///
 /// # Errors
 /// As [`body`].
@@ -54,7 +55,7 @@ pub(super) fn json_object(
     Ok(object)
 }
 
-/// Object `i` as it is sent to `namespace`, in protobuf. About 100 µs for a pod.
+/// Returns object `i` as it is sent to `namespace`, in protobuf. About 100 µs for a pod.
 ///
 /// # Errors
 /// What is wrong with an object that the schema does not fit, which none of a data set is.

@@ -4,8 +4,14 @@ use super::{CaseSpec, check_rate};
 use crate::strategy::{Driver, Strategy, Tier};
 
 impl CaseSpec {
-    /// Checks that the options fit the strategy.
+    /// Checks that the options fit the strategy, and their values.
     pub(super) fn check(&self, tier: Tier) -> Result<(), String> {
+        self.check_fields(tier)?;
+        self.check_values()
+    }
+
+    /// Checks that the strategy takes the options that are given.
+    fn check_fields(&self, tier: Tier) -> Result<(), String> {
         let driver = self.strategy.driver();
         let kube = tier == Tier::Kube;
         // A separate program connects as its library does.
@@ -81,6 +87,10 @@ impl CaseSpec {
                 ));
             }
         }
+        Ok(())
+    }
+
+    fn check_values(&self) -> Result<(), String> {
         // The values of SETTINGS_MAX_FRAME_SIZE that HTTP/2 allows.
         if let Some(frame) = self.frame.filter(|f| !(16_384..1 << 24).contains(&f.0)) {
             return Err(format!(

@@ -20,7 +20,7 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// Something has come.
+    /// Notes that something has come.
     pub(super) fn reset(&mut self) {
         self.next = Duration::ZERO;
     }

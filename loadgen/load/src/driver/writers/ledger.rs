@@ -19,9 +19,9 @@ pub struct Acknowledged {
     pub write: Write,
     /// Its revision.
     pub revision: i64,
-    /// When its time begins: when it was due, where the lane was still busy with the write before
-    /// it, so that a slow answer counts for all that wait behind it; else when the lane woke, since
-    /// a late timer is the generator's own.
+    /// When its time begins: when it was due, where the writer was still busy with the write
+    /// before it, so that a slow answer counts for all that wait behind it; else when the writer
+    /// woke, since a late timer is the generator's own.
     pub begun: Instant,
     /// Until it was acknowledged.
     pub took: Duration,
@@ -43,7 +43,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Returns what watchers must see; `owner` answers the worker that had an object of this hash
+    /// Returns what watchers must see; `owner` returns the worker that had an object of this hash
     /// at a revision.
     #[must_use]
     pub fn expected(&self, owner: impl Fn(i64, u64) -> usize) -> Vec<Written> {

@@ -33,8 +33,8 @@ pub(super) struct Prototype {
 }
 
 impl Prototype {
-    /// An object like this one, labelled with the load's tag. With a value of its own, a ConfigMap
-    /// has no other data.
+    /// Returns an object like this one, labelled with the load's tag. With a value of its own, a
+    /// ConfigMap has no other data.
     pub(super) fn new(
         mut object: Map<String, Value>,
         resource: &str,
@@ -91,7 +91,7 @@ pub(super) fn changed(text: &[u8], n: u64) -> Option<Bytes> {
     in_place(text, n).or_else(|| parsed(text, n))
 }
 
-/// The same where the text has one value of ours as this program would write it.
+/// Returns that text where `text` has one value of ours as this program would write it.
 fn in_place(text: &[u8], n: u64) -> Option<Bytes> {
     let mut found = memchr::memmem::find_iter(text, CHANGE_VALUE);
     let (Some(at), None) = (found.next(), found.next()) else {
@@ -107,7 +107,7 @@ fn in_place(text: &[u8], n: u64) -> Option<Bytes> {
     Some(changed.into())
 }
 
-/// The same by parsing.
+/// Returns that text by parsing.
 fn parsed(text: &[u8], n: u64) -> Option<Bytes> {
     let mut object: Map<String, Value> = serde_json::from_slice(text).ok()?;
     let annotations = entry(entry(&mut object, "metadata"), "annotations");

@@ -39,7 +39,7 @@ use super::list_case::ListCase;
 use super::lister::Lister;
 use crate::endpoint::Reach;
 
-/// A client of the Kubernetes API whose lists come like this, by requests with this query.
+/// Connects a client of the Kubernetes API whose lists come like this, by requests with this query.
 pub(super) async fn connect(
     case: &ListCase,
     reach: &Reach,

@@ -25,7 +25,7 @@ pub struct ListCase {
 }
 
 impl ListCase {
-    /// The case by our own client that asks for the same.
+    /// Returns the case by our own client that asks for the same.
     #[must_use]
     pub fn by_our_client(&self) -> Self {
         let client = self.strategy.go_client();

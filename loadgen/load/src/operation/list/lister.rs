@@ -53,7 +53,7 @@ pub trait Lister: Send {
         None
     }
 
-    /// What must be done before each list and is no part of its time.
+    /// Does what must be done before each list and is no part of its time.
     async fn before(&mut self) -> Result<(), ListError> {
         Ok(())
     }
@@ -80,11 +80,11 @@ pub trait Lister: Send {
         true
     }
 
-    /// Lists from now on are of exactly this revision, where [`Self::revision`] answers.
+    /// Makes lists from now on be of exactly this revision, where [`Self::revision`] returns one.
     fn pin(&mut self, _revision: i64) {}
 
-    /// One whole list, every object shown to `check`. `on_first_object` is called once, when the
-    /// first object is there.
+    /// Lists everything once, and shows every object to `check`. `on_first_object` is called once,
+    /// when the first object is there.
     async fn list(
         &mut self,
         check: &mut Check,

@@ -81,7 +81,7 @@ impl Paged {
     }
 }
 
-/// Checks a page against what the page before left, and answers how much it leaves.
+/// Checks a page against what the page before left, and returns how much it leaves.
 fn check_page(page: &ListSummary, before: Option<u64>) -> Result<u64, Wrong> {
     let here = match before {
         Some(expected) => {

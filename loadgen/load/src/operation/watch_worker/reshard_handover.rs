@@ -13,7 +13,7 @@ use measure::heap;
 
 use super::{End, Follower, Held};
 use crate::operation::list::kube::stored_bytes::{Sink, Stored};
-use crate::operation::list::{ListError, Part};
+use crate::operation::list::{ListError, ShardRequest};
 use crate::verify::{Wrong, not_a_list};
 
 /// What a worker has from a revision on.
@@ -24,9 +24,9 @@ pub struct Change {
     /// Whether the worker may have missed something up to there: one that had nothing has not.
     pub waits: bool,
     /// Its shard from then on.
-    pub part: Part,
+    pub part: ShardRequest,
     /// What of that is new to it.
-    pub gains: Option<Part>,
+    pub gains: Option<ShardRequest>,
 }
 
 /// A worker that has taken its new shard over.

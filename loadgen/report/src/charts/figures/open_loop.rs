@@ -2,17 +2,18 @@
 //! would have seen.
 
 use super::Subject;
-use crate::charts::rows::{Mark, RowsFigure, Shape};
+use crate::charts::rows::{Mark, MarkShape, RowsFigure};
 use crate::quantity::{Quantity, Unit};
 
 impl Subject<'_> {
-    /// Corrected and uncorrected latency of rows in an open loop, and how late the generator was.
+    /// Returns the chart of the corrected and uncorrected latency of rows in an open loop, and how
+    /// late the generator was.
     pub(in crate::charts) fn open_loop(&self) -> Option<RowsFigure> {
         let legend = vec![
-            (Shape::Disc, "median"),
-            (Shape::Cross, "p99"),
-            (Shape::Ring, "p99 from sending"),
-            (Shape::Stroke, "p99 of sending late"),
+            (MarkShape::Disc, "median"),
+            (MarkShape::Cross, "p99"),
+            (MarkShape::Ring, "p99 from sending"),
+            (MarkShape::Stroke, "p99 of sending late"),
         ];
         let mut figure = self.rows(
             "Latency in open loop",
@@ -35,10 +36,10 @@ impl Subject<'_> {
                 row.marks
                     .extend(span.map(|(from, to)| Mark::span(from, to)));
                 let marks = [
-                    (Shape::Stroke, late, true),
-                    (Shape::Ring, uncorrected, true),
-                    (Shape::Cross, latency.p99, false),
-                    (Shape::Disc, latency.p50, false),
+                    (MarkShape::Stroke, late, true),
+                    (MarkShape::Ring, uncorrected, true),
+                    (MarkShape::Cross, latency.p99, false),
+                    (MarkShape::Disc, latency.p50, false),
                 ];
                 for (shape, value, is_reference) in marks {
                     let mark = value.map(|ms| Mark::at(shape, ms));

@@ -83,7 +83,7 @@ const OF_WATCHES: [Measure; 6] = [
 ];
 
 impl Subject<'_> {
-    /// Lists of N workers.
+    /// Returns the charts of lists by N workers.
     pub(in crate::charts) fn shards(&self) -> Option<CurvesFigure> {
         self.curves("A whole list by N workers", &OF_LISTS, |shards| {
             shards.events.is_none()

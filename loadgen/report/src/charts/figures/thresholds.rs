@@ -2,7 +2,7 @@
 
 use super::Subject;
 use crate::charts::axis::Axis;
-use crate::charts::rows::{FigureRow, Group, Mark, RowsFigure, Shape};
+use crate::charts::rows::{FigureRow, Group, Mark, MarkShape, RowsFigure};
 use crate::quantity::Unit;
 use crate::result::Threshold;
 use crate::threshold_table::{figure_text, limit_text};
@@ -14,7 +14,7 @@ const PART: Unit = Unit {
 };
 
 impl Subject<'_> {
-    /// Each threshold's value as a part of its limit.
+    /// Returns the chart of each threshold's value as a part of its limit.
     pub(in crate::charts) fn bars(&self) -> Option<RowsFigure> {
         let thresholds = &self.result.report.thresholds;
         let thresholds: Vec<&Threshold> = thresholds
@@ -35,10 +35,10 @@ impl Subject<'_> {
             measure: "figure",
             axis: Axis::of(values, |_| PART)?,
             legend: vec![
-                (Shape::Disc, "figure over its limit"),
-                (Shape::Stroke, "the limit"),
+                (MarkShape::Disc, "figure over its limit"),
+                (MarkShape::Stroke, "the limit"),
                 (
-                    Shape::Ring,
+                    MarkShape::Ring,
                     "first other target's figure over the same limit",
                 ),
             ],
@@ -59,18 +59,18 @@ fn row(at: usize, threshold: &Threshold) -> FigureRow {
             value / threshold.limit
         }
     };
-    let mut marks = vec![Mark::at(Shape::Stroke, 1.0).as_reference()];
+    let mut marks = vec![Mark::at(MarkShape::Stroke, 1.0).as_reference()];
     // Another target's ratio to its own basis is not known here.
     let other = threshold
         .others
         .first()
         .filter(|_| threshold.basis.is_none());
     let other = other.and_then(|other| other.figure);
-    marks.extend(other.map(|figure| Mark::at(Shape::Ring, part(figure)).as_reference()));
+    marks.extend(other.map(|figure| Mark::at(MarkShape::Ring, part(figure)).as_reference()));
     marks.extend(
         threshold
             .value
-            .map(|value| Mark::at(Shape::Disc, part(value))),
+            .map(|value| Mark::at(MarkShape::Disc, part(value))),
     );
     let row = threshold
         .row

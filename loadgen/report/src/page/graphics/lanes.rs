@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 
 use crate::charts::axis::Axis;
-use crate::charts::rows::{FigureRow, Mark, RowsFigure, Shape};
+use crate::charts::rows::{FigureRow, Mark, MarkShape, RowsFigure};
 use crate::page::markup::{escaped, tied};
 use crate::page::side_by_side::SideBySide;
 
@@ -190,20 +190,22 @@ impl Lanes<'_> {
             )
         };
         match mark.shape {
-            Shape::Bar if !self.axis.logarithmic => write!(
+            MarkShape::Bar if !self.axis.logarithmic => write!(
                 html,
                 r#"<rect y="50%" width="{to:.1}%" height="12" rx="1" class="fill bar{reference}"/>"#
             ),
-            Shape::Bar | Shape::Disc => place(html, &format!("disc{}", target % SHAPES), "fill"),
-            Shape::Span => write!(
+            MarkShape::Bar | MarkShape::Disc => {
+                place(html, &format!("disc{}", target % SHAPES), "fill")
+            }
+            MarkShape::Span => write!(
                 html,
                 r#"<rect x="{from:.1}%" y="50%" width="{:.1}%" height="4" class="span range"/>"#,
                 (to - from).max(0.3)
             ),
-            Shape::Ring => place(html, "ring", "ring"),
-            Shape::Stroke => place(html, "stroke", "line"),
-            Shape::Cross => place(html, "cross", "line"),
-            Shape::Square => place(html, "square", "fill"),
+            MarkShape::Ring => place(html, "ring", "ring"),
+            MarkShape::Stroke => place(html, "stroke", "line"),
+            MarkShape::Cross => place(html, "cross", "line"),
+            MarkShape::Square => place(html, "square", "fill"),
         }
     }
 
@@ -302,7 +304,7 @@ mod tests {
             work: format!("etcd/{work}"),
             name: work.to_owned(),
             detail: format!("of {ms}"),
-            marks: vec![Mark::at(Shape::Disc, ms)],
+            marks: vec![Mark::at(MarkShape::Disc, ms)],
             number: format!("{ms} ms"),
             counts: true,
             ..FigureRow::default()

@@ -1,7 +1,7 @@
 //! Ratios of targets to the first one as dots on a logarithmic axis.
 
 use crate::charts::axis::Axis;
-use crate::charts::rows::{Mark, Shape};
+use crate::charts::rows::{Mark, MarkShape};
 use crate::compare::{Metric, Verdict};
 use crate::page::matrix::ratio;
 use crate::page::pairs::Pair;
@@ -97,7 +97,7 @@ fn figure(of: &Material<'_>, metric: Metric, title: &str, id: &str) -> Option<To
 fn lane(target: usize, who: &str, pair: &Pair) -> Lane {
     let mut marks = Vec::new();
     marks.extend(pair.ends.map(|[least, most]| Mark::span(least, most)));
-    marks.push(Mark::at(Shape::Disc, pair.ratio));
+    marks.push(Mark::at(MarkShape::Disc, pair.ratio));
     let sure = pair
         .verdict
         .filter(|it| !matches!(it, Verdict::CannotTell(_)));

@@ -24,7 +24,7 @@ pub struct Asks {
     /// Whether loads make objects outside of the data set: those are received and not checked.
     pub ignores_made: bool,
     /// Only objects of this part.
-    pub part: Option<Part>,
+    pub part: Option<ShardRequest>,
     /// Nodes that lists ask for in turn, where the selector has one.
     pub nodes: Arc<[String]>,
     next_node: Arc<AtomicUsize>,
@@ -32,7 +32,7 @@ pub struct Asks {
 }
 
 impl Asks {
-    /// For this encoding, spoken like this.
+    /// Returns what to ask for with this encoding, spoken like this.
     #[must_use]
     pub fn new(media: Media, options: Options) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl Asks {
 
 /// One worker's part of the objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct ShardRequest {
     /// Which objects.
     pub shard: ShardSelector,
     /// Whether the server is asked for these only; else it is asked for all, and the rest is thrown
@@ -59,7 +59,7 @@ pub struct Part {
     pub by_server: bool,
 }
 
-impl Part {
+impl ShardRequest {
     /// Returns what the server is asked for.
     pub(super) fn asked(&self) -> Option<String> {
         self.by_server.then(|| self.shard.to_string())

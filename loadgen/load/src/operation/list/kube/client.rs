@@ -8,7 +8,7 @@ use workloads::strategy::{PlainList, Strategy, Tier};
 use super::super::error::ListError;
 use super::super::list_case::ListCase;
 use super::super::lister::Lister;
-use super::asks::{Asks, Part};
+use super::asks::{Asks, ShardRequest};
 use crate::endpoint::Reach;
 use crate::verify::{Check, Listed};
 
@@ -44,7 +44,7 @@ pub(in crate::operation) struct Kube {
 }
 
 impl Kube {
-    /// A connected client, with no query yet.
+    /// Connects a client, with no query yet.
     pub(in crate::operation) async fn connect(
         case: &ListCase,
         reach: &Reach,
@@ -64,7 +64,7 @@ impl Kube {
             node: None,
             revision: None,
             is_pinned: false,
-            shard: asks.part.as_ref().and_then(Part::asked),
+            shard: asks.part.as_ref().and_then(ShardRequest::asked),
             asks,
         })
     }

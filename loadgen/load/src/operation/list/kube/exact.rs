@@ -19,13 +19,13 @@ impl Kube {
         Ok(page.revision)
     }
 
-    /// Lists from now on are of exactly this revision.
+    /// Makes lists from now on be of exactly this revision.
     pub(super) fn ask_exactly(&mut self, revision: i64) {
         self.query = exactly(revision);
         self.revision = Some(revision);
     }
 
-    /// Lists the state of exactly this revision, showing its objects to `sink`. Answers the bytes
+    /// Lists the state of exactly this revision, showing its objects to `sink`. Returns the bytes
     /// received.
     pub(in crate::operation) async fn list_exactly(
         &mut self,

@@ -77,7 +77,7 @@ impl JsonValidator {
         }
     }
 
-    /// Items of the page so far; without a check no more than one is counted.
+    /// Returns the number of items of the page so far; without a check no more than one is counted.
     pub(super) fn items(&self) -> u64 {
         self.page.items
     }

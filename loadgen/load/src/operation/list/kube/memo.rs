@@ -185,7 +185,7 @@ impl Memo {
         self.0.parsed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Items that had to be parsed.
+    /// Returns the number of items that had to be parsed.
     #[cfg(test)]
     pub(super) fn parsed(&self) -> u64 {
         self.0.parsed.load(Ordering::Relaxed)
@@ -204,7 +204,7 @@ impl Known {
     }
 }
 
-/// By what an item's text is known.
+/// Returns the hash by which an item's text is known.
 pub(super) fn text_hash(text: &[u8]) -> u64 {
     XxHash3_64::oneshot(text)
 }

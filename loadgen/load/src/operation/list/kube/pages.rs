@@ -23,8 +23,8 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Whether it says that it holds the requested shard: a server that does not know
-    /// of shards sends everything.
+    /// Checks that it says that it holds the requested shard: a server that does not know of shards
+    /// sends everything.
     pub(super) fn check_shard(&self, asked: Option<&str>) -> Result<(), ListError> {
         match (asked, self.shard.as_deref()) {
             (Some(_), None) => Err(ListError::NotSharded),
@@ -38,7 +38,7 @@ impl Page {
         }
     }
 
-    /// Whether it is of the revision that was asked for.
+    /// Checks that it is of the revision that was asked for.
     pub(super) fn check_revision(&self, asked: Option<i64>) -> Result<(), Wrong> {
         let found = self.revision;
         match asked {

@@ -53,7 +53,7 @@ impl ProtobufValidator {
         }
     }
 
-    /// Items of the page so far.
+    /// Returns the number of items of the page so far.
     pub(super) fn items(&self) -> u64 {
         self.page.items
     }

@@ -6,13 +6,13 @@ use workloads::scenario::Media;
 use workloads::strategy::Strategy;
 
 use super::super::error::ListError;
-use super::asks::Part;
+use super::asks::ShardRequest;
 use super::client::Kube;
 use super::response::Response;
 
 impl Kube {
     /// Asks for another part from now on.
-    pub(crate) fn take_part(&mut self, part: Part) {
+    pub(crate) fn take_part(&mut self, part: ShardRequest) {
         self.shard = part.asked();
         self.asks.part = Some(part);
     }

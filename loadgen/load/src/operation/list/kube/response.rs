@@ -10,7 +10,7 @@ use measure::heap;
 pub(crate) struct Response(pub(super) Body);
 
 impl Response {
-    /// Bytes received so far, as they came.
+    /// Returns the number of bytes received so far, as they came.
     pub(super) fn wire_bytes(&self) -> u64 {
         self.0.wire_bytes()
     }

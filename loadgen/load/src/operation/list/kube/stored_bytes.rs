@@ -62,8 +62,8 @@ pub struct Stored<'r> {
 }
 
 impl Stored<'_> {
-    /// Hash of the field that shards are cut by. Made when asked for, since a list that is only
-    /// checked needs none.
+    /// Returns the hash of the field that shards are cut by. Made when asked for, since a list that
+    /// is only checked needs none.
     #[must_use]
     pub fn shard_hash(&self) -> u64 {
         fnv1a_64(self.shard_field)
@@ -87,7 +87,7 @@ impl Sink for Check {
 }
 
 impl Restore {
-    /// For lists of `resource`, stored below `root`.
+    /// Returns a reader for lists of `resource`, stored below `root`.
     pub(super) fn new(root: &str, resource: &ApiResource, memo: Memo) -> Self {
         let name = &resource.name;
         let (directory, message) = match (name.group(), name.resource()) {
@@ -115,7 +115,7 @@ impl Restore {
         }
     }
 
-    /// For objects of `resource` that come one by one, and not in a list.
+    /// Returns a reader for objects of `resource` that come one by one, and not in a list.
     #[must_use]
     pub fn one_by_one(resource: &ApiResource) -> Self {
         Self::new(ROOT, resource, Memo::default())
@@ -139,13 +139,13 @@ impl Restore {
         self
     }
 
-    /// Does not show the objects that loads make outside of the data set.
+    /// Leaves out the objects that loads make outside of the data set.
     pub(in crate::operation) fn ignoring_made(mut self, ignores: bool) -> Self {
         self.ignores_made = ignores;
         self
     }
 
-    /// Objects are cut into shards by this field.
+    /// Returns a reader for objects that are cut into shards by this field.
     pub(in crate::operation) fn hashing(mut self, shard_key: ShardKey) -> Self {
         self.shard_key = shard_key;
         self
@@ -282,7 +282,7 @@ impl Restore {
         name.is_some_and(|name| name.starts_with(MADE.as_bytes()))
     }
 
-    /// Whether the key is above the one before; it is the one before from now on.
+    /// Checks that the key is above the one before; it is the one before from now on.
     pub(super) fn next_in_order(&mut self) -> Result<(), Wrong> {
         if self.key <= self.last_key {
             return Err(Wrong::Order {

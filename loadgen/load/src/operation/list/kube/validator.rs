@@ -66,7 +66,7 @@ impl Kube {
         EventValidator::new(*media, self.restore_of_lists(memo.clone()))
     }
 
-    /// The same of lists and states that are in no parts.
+    /// Returns the reader of lists and states that are in no parts.
     fn restore_of_lists(&self, memo: Memo) -> Restore {
         let restore = Restore::new(ROOT, &self.resource, memo);
         let restore = restore.ignoring_made(self.asks.ignores_made);

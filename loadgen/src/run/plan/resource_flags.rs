@@ -17,7 +17,7 @@ use crate::servers::target_spec::TargetSpec;
 
 /// What the command line says about it.
 #[derive(Debug, Default)]
-pub(super) struct There {
+pub(super) struct ResourceFlags {
     /// The resource as it was named.
     name: Option<ResourceName>,
     /// The only namespace.
@@ -26,7 +26,7 @@ pub(super) struct There {
     resource: Option<ApiResource>,
 }
 
-impl There {
+impl ResourceFlags {
     /// Reads the command line.
     ///
     /// # Errors
@@ -78,10 +78,10 @@ impl Plan {
     /// [`Failure`] with exit code 2 where a target has no such resource, or another one than the
     /// target before.
     pub async fn discover(&mut self) -> Result<(), Failure> {
-        let Some(name) = &self.there.name else {
+        let Some(name) = &self.resource_flags.name else {
             return Ok(());
         };
-        let namespace = self.there.namespace.as_deref();
+        let namespace = self.resource_flags.namespace.as_deref();
         let mut found: Option<(&Target, ApiResource)> = None;
         for target in &self.targets {
             let asked = async {
@@ -109,7 +109,7 @@ impl Plan {
             ));
             self.scenarios.iter_mut().for_each(Scenario::ask_for_json);
         }
-        self.there.resource = Some(resource);
+        self.resource_flags.resource = Some(resource);
         Ok(())
     }
 
@@ -124,17 +124,20 @@ impl Plan {
                 _ => ApiResource::core("pods", "Pod"),
             }
         };
-        let resource = self.there.resource.clone();
+        let resource = self.resource_flags.resource.clone();
         Collection {
             resource: resource.unwrap_or_else(of_data_set),
-            namespace: self.there.namespace.clone(),
+            namespace: self.resource_flags.namespace.clone(),
         }
     }
 
     /// Returns what results call a collection: what the command line names, or else the data set
     /// that it stands for.
     pub(in crate::run) fn name_of(&self, collection: &Collection, data_set: &str) -> String {
-        match (&self.there.resource, &self.there.namespace) {
+        match (
+            &self.resource_flags.resource,
+            &self.resource_flags.namespace,
+        ) {
             (None, None) => data_set.to_owned(),
             _ => collection.to_string(),
         }
