@@ -282,8 +282,8 @@ fn wrong_lists_of_custom_resources_are_found() {
     }
 }
 
-/// Protobuf and watches only where every column can have them, whichever comes first: columns differ
-/// in the server alone.
+/// Protobuf and watches only where every column can have them, whichever comes first: columns
+/// differ in the server alone.
 #[test]
 fn a_column_without_protobuf_makes_all_columns_json() {
     let (fake, tier) = (FakeApi::start(Fault::None), tier());
