@@ -11,7 +11,7 @@ use bench_server::etcd::Node;
 use bench_server::etcd::frames::ResponseBody;
 use bench_server::etcd::kv::{self, Method};
 use bench_server::flags::Flags;
-use bench_server::wire::grpc::PREFIX_BYTES;
+use bench_server::wire::grpc::{Encoding, PREFIX_BYTES};
 use bytes::{Buf, BufMut, Bytes};
 use clap::Parser;
 use etcd_api::client::list_validator::{ListRpc, ListSummary, ListValidator, Object};
@@ -74,7 +74,7 @@ fn with_list(method: Method, keys: u64, value_bytes: usize) -> Call {
 
 /// Returns the body that answers a call. Nothing here waits for anything.
 fn answer(node: &Node, method: Method, body: Full<Bytes>) -> ResponseBody {
-    let answered = kv::serve(node, method, body).now_or_never();
+    let answered = kv::serve(node, method, Encoding::Identity, body).now_or_never();
     answered.expect("nothing to wait for").into_body()
 }
 

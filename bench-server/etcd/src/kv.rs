@@ -9,7 +9,7 @@ use etcd_api::proto::etcdserverpb::{
 use http::Response;
 use store::check;
 use tonic::Status;
-use wire::grpc;
+use wire::grpc::{self, Encoding};
 
 use super::frames::ResponseBody;
 use super::long_work::on_blocking_thread;
@@ -48,24 +48,35 @@ impl Method {
     }
 }
 
-/// Serves one KV call.
-pub async fn serve<B>(node: &Node, method: Method, body: B) -> Response<ResponseBody>
+/// Serves one KV call, whose message may be compressed.
+pub async fn serve<B>(
+    node: &Node,
+    method: Method,
+    encoding: Encoding,
+    body: B,
+) -> Response<ResponseBody>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    match handle(node, method, body).await {
+    match handle(node, method, encoding, body).await {
         Ok(body) => grpc::response(body),
         Err(status) => grpc::error_response(&status),
     }
 }
 
-async fn handle<B>(node: &Node, method: Method, body: B) -> Result<ResponseBody, Status>
+async fn handle<B>(
+    node: &Node,
+    method: Method,
+    encoding: Encoding,
+    body: B,
+) -> Result<ResponseBody, Status>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let bytes = grpc::read_message(body, node.max_request_bytes + GRPC_OVERHEAD_BYTES).await?;
+    let limit_bytes = node.max_request_bytes + GRPC_OVERHEAD_BYTES;
+    let bytes = grpc::read_message(body, encoding, limit_bytes).await?;
     let request_bytes = bytes.len();
     let store = &node.store;
     match method {

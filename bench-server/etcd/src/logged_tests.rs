@@ -19,6 +19,7 @@ use http_body_util::Full;
 use prost::Message;
 use store::{Config, Fsync, LogOptions, Store};
 use tonic::Request;
+use wire::grpc::Encoding;
 
 use crate::Node;
 use crate::flags::Flags;
@@ -65,7 +66,8 @@ async fn call(node: &Node, method: Method, request: &impl Message) {
     let message = request.encode_to_vec();
     let length = u32::try_from(message.len()).expect("a short message");
     let framed = [&[0][..], &length.to_be_bytes(), &message].concat();
-    kv::serve(node, method, Full::new(bytes::Bytes::from(framed))).await;
+    let body = Full::new(bytes::Bytes::from(framed));
+    kv::serve(node, method, Encoding::Identity, body).await;
 }
 
 fn put(key: &str) -> PutRequest {

@@ -15,6 +15,7 @@ use listen::{
 };
 use memory::metrics;
 use store::LogError;
+use tonic::codec::CompressionEncoding;
 use tonic::service::Routes;
 
 use super::auth::AuthService;
@@ -155,7 +156,9 @@ fn routes(node: &Arc<Node>) -> Routes {
     let most = node.max_request_bytes + GRPC_OVERHEAD_BYTES;
     macro_rules! limited {
         ($server:ident, $service:expr) => {
-            $server::new($service).max_decoding_message_size(most)
+            $server::new($service)
+                .max_decoding_message_size(most)
+                .accept_compressed(CompressionEncoding::Gzip)
         };
     }
     Routes::default()

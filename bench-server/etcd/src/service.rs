@@ -14,7 +14,7 @@ use tonic::service::Routes;
 use tonic::{Code, Status};
 use tower::Service;
 use wire::first_byte_metric::FirstByteMetric;
-use wire::grpc::{self, error_response};
+use wire::grpc::{self, Encoding, error_response};
 
 use super::call_checks::{self, UntilDeadline};
 use super::frames::{Frame, ResponseBody};
@@ -178,14 +178,18 @@ impl Handler for EtcdService {
                 Err(rejection) => return *rejection,
             };
             let call = async {
-                match dispatch(node, &request) {
-                    Ok(Call::Kv(method)) => {
-                        let mut response = kv::serve(node, method, request.into_body()).await;
+                // In this order, as grpc-go has it.
+                let call = dispatch(node, &request)
+                    .and_then(|call| Ok((call, Encoding::of(request.headers())?)));
+                match call {
+                    Ok((Call::Kv(method), encoding)) => {
+                        let body = request.into_body();
+                        let mut response = kv::serve(node, method, encoding, body).await;
                         let timed = || first_writes.start_timer(began);
                         response.body_mut().time_first_write(timed);
                         response
                     }
-                    Ok(Call::Routed) => routed(routes.clone(), request, deadline).await,
+                    Ok((Call::Routed, _)) => routed(routes.clone(), request, deadline).await,
                     Err(status) => error_response(&status),
                 }
             };

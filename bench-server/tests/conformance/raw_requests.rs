@@ -1,10 +1,13 @@
 //! Requests that no client library sends: gRPC by another method, with another content type or
 //! a malformed deadline; and the headers of plain HTTP.
 
+use std::io::Write;
 use std::time::Duration;
 
 use bytes::Bytes;
 use etcd_api::proto::etcdserverpb::WatchRequest;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -17,7 +20,8 @@ use crate::request::{delete, put, range};
 
 cases![on ONE_ENCODING;
     only_post_with_a_grpc_content_type_is_a_call, a_query_is_part_of_the_method,
-    malformed_timeouts, the_deadline_ends_a_call, payload_formats, http_headers,
+    malformed_timeouts, the_deadline_ends_a_call, payload_formats, compressed_messages,
+    http_headers,
 ];
 
 const RANGE: &str = "/etcdserverpb.KV/Range";
@@ -203,6 +207,72 @@ async fn payload_formats(t: Target) {
             (StatusCode::OK, Code::Internal, text)
         );
     }
+}
+
+/// Clients of grpc-go may compress what they send (`grpc.UseCompressor(gzip.Name)`).
+async fn compressed_messages(t: Target) {
+    t.set("k", "v").await;
+    let gzipped = |message: &dyn Fn() -> Vec<u8>| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(&message()).expect("memory");
+        let message = encoder.finish().expect("memory");
+        let length = (message.len() as u32).to_be_bytes();
+        Bytes::from([&[1][..], &length, &message].concat())
+    };
+    let range_of_k = || range("k", "").encode_to_vec();
+    let large_put = || put("k", vec![0; 3 << 20]).encode_to_vec();
+    for (path, encoding, body, code, text) in [
+        (RANGE, "gzip", gzipped(&range_of_k), Code::Ok, ""),
+        (LEASES, "gzip", gzipped(&Vec::new), Code::Ok, ""),
+        // Uncompressed although compression is announced.
+        (RANGE, "gzip", framed(0, &range("k", "")), Code::Ok, ""),
+        (LEASES, "gzip", framed(0, &()), Code::Ok, ""),
+        (
+            "/etcdserverpb.KV/Put",
+            "gzip",
+            gzipped(&large_put),
+            Code::ResourceExhausted,
+            "grpc: received message after decompression larger than max 2097152",
+        ),
+        (
+            RANGE,
+            "identity",
+            gzipped(&range_of_k),
+            Code::Internal,
+            "grpc: compressed flag set with identity or empty encoding",
+        ),
+        (
+            RANGE,
+            "snappy",
+            framed(0, &range("k", "")),
+            Code::Unimplemented,
+            "grpc: Decompressor is not installed for grpc-encoding \"snappy\"",
+        ),
+        (
+            LEASES,
+            "snappy",
+            framed(0, &()),
+            Code::Unimplemented,
+            "grpc: Decompressor is not installed for grpc-encoding \"snappy\"",
+        ),
+    ] {
+        let request = call("POST", path, GRPC, &[("grpc-encoding", encoding)], body);
+        assert_eq!(
+            outcome(&t, request).await,
+            (StatusCode::OK, code, text.to_owned()),
+            "{path}, {encoding}"
+        );
+    }
+    // A compressed flag where no encoding is said.
+    let request = call("POST", RANGE, GRPC, &[], gzipped(&range_of_k));
+    let (_, code, text) = outcome(&t, request).await;
+    assert_eq!(
+        (code, text.as_str()),
+        (
+            Code::Internal,
+            "grpc: compressed flag set with identity or empty encoding"
+        )
+    );
 }
 
 /// Sends one request by HTTP/1.1.

@@ -1,10 +1,13 @@
 //! gRPC framing for the measured calls: message prefix, request decoding, responses.
 //!
-//! Follows the gRPC over HTTP/2 protocol description; texts of size errors are grpc-go's, which
-//! etcd's clients match.
+//! Follows the gRPC over HTTP/2 protocol description; texts of errors of sizes and encodings are
+//! grpc-go's, which etcd's clients match.
+
+use std::io::Read;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use http::{HeaderValue, Response, header};
+use flate2::read::MultiGzDecoder;
+use http::{HeaderMap, HeaderValue, Response, header};
 use http_body_util::BodyExt;
 use prost::Message;
 use tonic::{Code, Status};
@@ -15,6 +18,10 @@ use super::trailers::trailers;
 
 /// Bytes of the prefix of every message: a compression flag and a big-endian length.
 pub const PREFIX_BYTES: usize = 5;
+
+/// The compression flags of the prefix.
+const UNCOMPRESSED: u8 = 0;
+const COMPRESSED: u8 = 1;
 
 /// Largest message that etcd's server sends (Go's MaxInt32), bytes.
 pub const MAX_SEND_BYTES: u64 = i32::MAX as u64;
@@ -34,12 +41,66 @@ pub fn message_prefix(len: u64) -> Result<[u8; PREFIX_BYTES], Status> {
     Ok(prefix)
 }
 
-/// Reads the single message of a unary (or server-streaming) request.
+/// How the compressed messages of a request are compressed: its `grpc-encoding`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// None of them is.
+    Identity,
+    /// By gzip, as clients of grpc-go can ask for.
+    Gzip,
+}
+
+impl Encoding {
+    /// Returns the encoding that the headers of a request name.
+    ///
+    /// # Errors
+    /// `Unimplemented` for any other than gzip, whether or not a message is compressed.
+    pub fn of(headers: &HeaderMap) -> Result<Self, Status> {
+        let name = headers.get("grpc-encoding").map(HeaderValue::as_bytes);
+        match name.unwrap_or_default() {
+            b"" | b"identity" => Ok(Self::Identity),
+            b"gzip" => Ok(Self::Gzip),
+            other => Err(Status::unimplemented(format!(
+                "grpc: Decompressor is not installed for grpc-encoding {:?}",
+                String::from_utf8_lossy(other)
+            ))),
+        }
+    }
+
+    /// Returns a message as it was before it was compressed. Stops at `limit_bytes`, however much
+    /// would follow.
+    fn decompress(self, message: &[u8], limit_bytes: usize) -> Result<Bytes, Status> {
+        if self == Self::Identity {
+            let text = "grpc: compressed flag set with identity or empty encoding";
+            return Err(Status::internal(text));
+        }
+        let mut out = Vec::new();
+        MultiGzDecoder::new(message)
+            .take(limit_bytes as u64 + 1)
+            .read_to_end(&mut out)
+            .map_err(|e| {
+                Status::internal(format!("grpc: failed to decompress the message: {e}"))
+            })?;
+        match out.len() > limit_bytes {
+            true => Err(Status::resource_exhausted(format!(
+                "grpc: received message after decompression larger than max {limit_bytes}"
+            ))),
+            false => Ok(out.into()),
+        }
+    }
+}
+
+/// Reads the single message of a unary (or server-streaming) request, and decompresses it if it is
+/// compressed.
 ///
 /// # Errors
-/// `ResourceExhausted` above `limit_bytes` with grpc-go's text, as soon as the prefix is read;
-/// `Unimplemented` for a compressed message, `Internal` for a malformed one.
-pub async fn read_message<B>(mut body: B, limit_bytes: usize) -> Result<Bytes, Status>
+/// `ResourceExhausted` above `limit_bytes` with grpc-go's text, as soon as the prefix is read, or
+/// when that much was decompressed; `Internal` for a malformed message.
+pub async fn read_message<B>(
+    mut body: B,
+    encoding: Encoding,
+    limit_bytes: usize,
+) -> Result<Bytes, Status>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -75,7 +136,12 @@ where
             held - PREFIX_BYTES
         )));
     }
-    Ok(whole.into_bytes().slice(PREFIX_BYTES..))
+    let is_compressed = whole.bytes()[0] == COMPRESSED;
+    let message = whole.into_bytes().slice(PREFIX_BYTES..);
+    match is_compressed {
+        true => encoding.decompress(&message, limit_bytes),
+        false => Ok(message),
+    }
 }
 
 /// Returns the length of the message at the start of `bytes`; `None` before the prefix is complete.
@@ -84,11 +150,7 @@ fn message_bytes(bytes: &[u8], limit_bytes: usize) -> Result<Option<usize>, Stat
         return Ok(None);
     };
     match prefix[0] {
-        0 => {}
-        1 => {
-            let text = "compressed requests are not accepted";
-            return Err(Status::unimplemented(text));
-        }
+        UNCOMPRESSED | COMPRESSED => {}
         format => {
             let text = format!("grpc: received unexpected payload format {format}");
             return Err(Status::internal(text));
@@ -216,15 +278,19 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_is_read_whole_and_malformed_framing_is_an_error() {
-        let ok = read_message(framed(0, 3, b"abc"), 10).await.unwrap();
-        assert_eq!(&ok[..], b"abc");
+        let ok = read_message(framed(0, 3, b"abc"), Encoding::Identity, 10).await;
+        assert_eq!(&ok.unwrap()[..], b"abc");
         for (body, code, text) in [
             (
                 framed(0, 4, b"abc"),
                 Code::Internal,
                 "prefix says 4 bytes, body holds 3",
             ),
-            (framed(1, 3, b"abc"), Code::Unimplemented, "compressed"),
+            (
+                framed(1, 3, b"abc"),
+                Code::Internal,
+                "compressed flag set with identity or empty encoding",
+            ),
             (framed(2, 3, b"abc"), Code::Internal, "payload format 2"),
             (
                 framed(0, 11, &[0; 11]),
@@ -247,7 +313,8 @@ mod tests {
                 "request of 0 bytes",
             ),
         ] {
-            let status = read_message(body, 10).await.unwrap_err();
+            let status = read_message(body, Encoding::Identity, 10).await;
+            let status = status.unwrap_err();
             assert_eq!(status.code(), code);
             assert!(status.message().contains(text), "{}", status.message());
         }
@@ -271,7 +338,8 @@ mod tests {
                 .map(|data| Ok::<_, Status>(http_body::Frame::data(data)))
         });
         let body = http_body_util::StreamBody::new(futures::stream::iter(body));
-        let status = read_message(body, 2_097_152).await.unwrap_err();
+        let status = read_message(body, Encoding::Identity, 2_097_152).await;
+        let status = status.unwrap_err();
         assert_eq!(
             (status.code(), status.message()),
             (
@@ -288,7 +356,73 @@ mod tests {
         let frames =
             frames.map(|data| Ok::<_, Status>(http_body::Frame::data(Bytes::from_static(data))));
         let body = http_body_util::StreamBody::new(futures::stream::iter(frames));
-        assert_eq!(&read_message(body, 10).await.unwrap()[..], b"abcdef");
+        let joined = read_message(body, Encoding::Identity, 10).await.unwrap();
+        assert_eq!(&joined[..], b"abcdef");
+    }
+
+    fn gzip(message: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        std::io::Write::write_all(&mut encoder, message).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_compressed_message_is_decompressed_up_to_the_limit() {
+        let read = async |message: &[u8], limit_bytes| {
+            let body = framed(1, message.len() as u32, message);
+            read_message(body, Encoding::Gzip, limit_bytes).await
+        };
+        // Of a hundred bytes, and a megabyte in about a thousand.
+        let small = gzip(&[7; 100]);
+        assert_eq!(read(&small, 100).await.unwrap(), [7; 100][..]);
+        let bomb = gzip(&[0; 1 << 20]);
+        for (message, limit_bytes, code, text) in [
+            (
+                &bomb[..],
+                4000,
+                Code::ResourceExhausted,
+                "grpc: received message after decompression larger than max 4000",
+            ),
+            (
+                &small[..small.len() - 9],
+                100,
+                Code::Internal,
+                "grpc: failed to decompress the message: ",
+            ),
+            (
+                b"no gzip",
+                100,
+                Code::Internal,
+                "grpc: failed to decompress the message: ",
+            ),
+        ] {
+            let status = read(message, limit_bytes).await.unwrap_err();
+            assert_eq!(status.code(), code);
+            assert!(status.message().starts_with(text), "{}", status.message());
+        }
+        // A message may be sent as it is all the same.
+        let body = framed(0, 3, b"abc");
+        let ok = read_message(body, Encoding::Gzip, 10).await.unwrap();
+        assert_eq!(&ok[..], b"abc");
+    }
+
+    #[test]
+    fn an_unknown_encoding_has_grpc_gos_error() {
+        let of = |name: Option<&'static str>| {
+            let headers = name.map(|name| ("grpc-encoding", name));
+            let headers = headers.map(|(name, value)| (name.parse(), value.parse()));
+            let headers = headers.map(|(name, value)| (name.unwrap(), value.unwrap()));
+            Encoding::of(&headers.into_iter().collect())
+        };
+        assert_eq!(of(None).unwrap(), Encoding::Identity);
+        assert_eq!(of(Some("identity")).unwrap(), Encoding::Identity);
+        assert_eq!(of(Some("gzip")).unwrap(), Encoding::Gzip);
+        let status = of(Some("snappy")).unwrap_err();
+        assert_eq!(status.code(), Code::Unimplemented);
+        assert_eq!(
+            status.message(),
+            "grpc: Decompressor is not installed for grpc-encoding \"snappy\""
+        );
     }
 
     #[test]
