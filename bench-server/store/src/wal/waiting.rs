@@ -1,5 +1,6 @@
 //! Who waits for the log: its thread for writes, writes for its thread.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
@@ -26,8 +27,8 @@ struct State {
     closed: bool,
     /// Why there will be no more.
     failure: Option<String>,
-    /// Who waits for how many to be published.
-    wakers: Vec<(u64, Waker)>,
+    /// Who waits, by how many must be published.
+    wakers: BTreeMap<u64, Vec<Waker>>,
 }
 
 /// Why the thread goes on.
@@ -83,12 +84,10 @@ impl Waiting {
     pub(super) fn publish(&self, published: u64) {
         let mut state = self.state.lock();
         state.published = published;
-        let ready = state
-            .wakers
-            .extract_if(.., |(entry, _)| *entry <= published);
-        let ready: Vec<_> = ready.collect();
+        let later = state.wakers.split_off(&published.saturating_add(1));
+        let ready = std::mem::replace(&mut state.wakers, later);
         drop(state);
-        ready.into_iter().for_each(|(_, waker)| waker.wake());
+        ready.into_values().flatten().for_each(Waker::wake);
     }
 
     /// Ends publishing, for the first reason that is given.
@@ -97,7 +96,7 @@ impl Waiting {
         state.failure.get_or_insert(reason);
         let all = std::mem::take(&mut state.wakers);
         drop(state);
-        all.into_iter().for_each(|(_, waker)| waker.wake());
+        all.into_values().flatten().for_each(Waker::wake);
     }
 
     /// Waits until so many entries are published.
@@ -125,12 +124,9 @@ impl Waiting {
             return Poll::Ready(Err(failure.clone()));
         }
         let waker = context.waker();
-        let known = state
-            .wakers
-            .iter()
-            .any(|(entry, known)| *entry == entries && known.will_wake(waker));
-        if !known {
-            state.wakers.push((entries, waker.clone()));
+        let same = state.wakers.entry(entries).or_default();
+        if !same.iter().any(|known| known.will_wake(waker)) {
+            same.push(waker.clone());
         }
         Poll::Pending
     }
