@@ -34,7 +34,7 @@ pub struct EtcdFlags {
     pub data: DataFlags,
 
     /// Largest write request, bytes; also the target size of RangeStream's chunks.
-    #[arg(long, default_value_t = 1_572_864, value_name = "BYTES")]
+    #[arg(long, default_value_t = 1_572_864, value_name = "BYTES", value_parser = parse_request_bytes)]
     pub max_request_bytes: usize,
 
     /// Most open streams per connection; more are refused.
@@ -182,6 +182,17 @@ impl std::str::FromStr for EmulatedVersion {
     }
 }
 
+/// Parses the size of the largest request. Without a bound, a single one could take all memory; at
+/// zero, none would be taken.
+fn parse_request_bytes(text: &str) -> Result<usize, String> {
+    const MOST: usize = 512 << 20;
+    let bytes = text.parse().map_err(|e| format!("{e}"))?;
+    match bytes {
+        1..=MOST => Ok(bytes),
+        _ => Err(format!("{bytes} is not between 1 and {MOST} (512 MiB)")),
+    }
+}
+
 /// Parses a period of progress notifications as etcd does (`api/v3rpc/watch.go`, `NewWatchServer`).
 fn parse_progress_interval(text: &str) -> Result<Duration, String> {
     const DEFAULT: Duration = Duration::from_secs(600);
@@ -205,6 +216,15 @@ pub(crate) struct Flags {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_size_of_requests_has_bounds() {
+        assert_eq!(parse_request_bytes("1"), Ok(1));
+        assert_eq!(parse_request_bytes("536870912"), Ok(512 << 20));
+        for bad in ["0", "536870913", "-1", "1.5MiB", ""] {
+            assert!(parse_request_bytes(bad).is_err(), "{bad:?}");
+        }
+    }
 
     #[test]
     fn the_progress_interval_is_etcds_for_the_same_flag() {
