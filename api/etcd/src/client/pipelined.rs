@@ -172,8 +172,9 @@ impl PipelinedConnection {
         })
     }
 
-    /// Connects again after [`drive`](Self::drive) has failed, with the `h2` crate if the peer used
-    /// what [`Framing::Minimal`] lacks. Forgets outstanding calls.
+    /// Connects again after [`drive`](Self::drive) has failed, as it does, too, when the peer has
+    /// said that it goes away, or the 2³⁰ stream ids of a connection are used up. With the `h2`
+    /// crate if the peer used what [`Framing::Minimal`] lacks. Forgets outstanding calls.
     ///
     /// # Errors
     /// As [`PipelinedConnection::connect`].

@@ -189,8 +189,10 @@ impl<'a, R: RequestApi> Driver<'a, R> {
                 self.give_up();
                 return Poll::Ready(Ok(()));
             }
-            self.send_due(connection)?;
-            if self.is_over() && self.in_flight() == 0 {
+            // A connection that takes no more requests still answers those that it has, and says
+            // when that is done.
+            let sent = self.send_due(connection);
+            if sent.is_ok() && self.is_over() && self.in_flight() == 0 {
                 return Poll::Ready(Ok(()));
             }
             ready!(self.take(connection, cx))?;

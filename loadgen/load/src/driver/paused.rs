@@ -2,7 +2,6 @@
 //! figures, without waiting for one.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::io;
 use std::ops::Range;
 use std::pin::Pin;
@@ -67,6 +66,8 @@ impl Timer for JumpingTimer {
 pub(super) struct StallingServer {
     begun: Instant,
     stall: Range<Duration>,
+    /// Requests of a connection, after which it goes away.
+    most_of_a_connection: u64,
 }
 
 impl StallingServer {
@@ -75,6 +76,16 @@ impl StallingServer {
         Self {
             begun: Instant::now(),
             stall: after..after + stall,
+            most_of_a_connection: u64::MAX,
+        }
+    }
+
+    /// Returns one that never stalls, and whose connections go away after so many requests: they
+    /// take no more, and answer those that they have.
+    pub(super) fn going_away(after: u64) -> Self {
+        Self {
+            most_of_a_connection: after,
+            ..Self::new(Duration::MAX / 4, Duration::ZERO)
         }
     }
 
@@ -108,6 +119,9 @@ impl StallingServer {
 #[derive(Default)]
 pub(super) struct Connection {
     outstanding: VecDeque<(Instant, u64)>,
+    taken: u64,
+    /// Whether it has refused a request.
+    going_away: bool,
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
@@ -129,7 +143,7 @@ impl Answer for Response {
 
 impl RequestApi for StallingServer {
     type Connection = Connection;
-    type Error = Infallible;
+    type Error = &'static str;
     type Answer<'a> = Response;
 
     fn seed(&self) -> u64 {
@@ -158,7 +172,12 @@ impl RequestApi for StallingServer {
         _: Planned,
         _: u64,
         token: u64,
-    ) -> Result<(), Infallible> {
+    ) -> Result<(), &'static str> {
+        if connection.taken == self.most_of_a_connection {
+            connection.going_away = true;
+            return Err("takes no more requests");
+        }
+        connection.taken += 1;
         connection.outstanding.push_back((self.answers_at(), token));
         Ok(())
     }
@@ -167,9 +186,12 @@ impl RequestApi for StallingServer {
         connection: &mut Connection,
         cx: &mut Context<'_>,
         on: &mut impl FnMut(Response),
-    ) -> Poll<Result<(), Infallible>> {
+    ) -> Poll<Result<(), &'static str>> {
         let Some(&(received, token)) = connection.outstanding.front() else {
-            return Poll::Pending;
+            return match connection.going_away {
+                true => Poll::Ready(Err("has gone away")),
+                false => Poll::Pending,
+            };
         };
         let sleep = connection
             .sleep
@@ -185,7 +207,8 @@ impl RequestApi for StallingServer {
         Ok(Checked::default())
     }
 
-    async fn reconnect(_: &mut Connection) -> Result<(), Infallible> {
+    async fn reconnect(connection: &mut Connection) -> Result<(), &'static str> {
+        *connection = Connection::default();
         Ok(())
     }
 }

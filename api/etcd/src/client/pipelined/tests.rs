@@ -368,6 +368,43 @@ async fn goaway_fails_later_calls_and_accepted_ones_complete() {
     assert_eq!(seen[0].as_ref().expect("an answer"), b"hi");
 }
 
+#[tokio::test]
+async fn stream_ids_that_are_used_up_end_a_connection_once_its_calls_are_answered() {
+    let (listener, config) = listen().await;
+    let server = tokio::spawn(async move {
+        for _ in 0..2 {
+            let (socket, _) = listener.accept().await.expect("a client");
+            tokio::spawn(echo(socket, h2::server::Builder::new()));
+        }
+    });
+    let mut calls = PipelinedConnection::connect(&config, None).await;
+    let calls = calls.as_mut().expect("it accepts");
+    let Inner::Minimal(connection) = &mut calls.inner else {
+        panic!("the minimal implementation serves this peer");
+    };
+    // The last two.
+    connection.continue_at((1 << 31) - 3);
+    let request = RangeRequest::default();
+    for token in 0..2 {
+        calls.send(Rpc::Range, &request, token).expect("an id");
+    }
+    let refused = calls.send(Rpc::Range, &request, 2);
+    let refused = refused.expect_err("no id is left").to_string();
+    assert!(refused.contains("takes no new calls"), "{refused}");
+    for (token, answer) in answers(calls, 2).await {
+        answer.unwrap_or_else(|error| panic!("call {token}: {error}"));
+    }
+    let ended = calls.drive(&mut |_| {}).await;
+    let ended = ended.expect_err("nothing can follow").to_string();
+    assert!(ended.contains("stream ids are used up"), "{ended}");
+
+    calls.reconnect().await.expect("it accepts again");
+    assert_eq!(calls.framing(), Framing::Minimal);
+    calls.send(Rpc::Range, &request, 3).expect("a new one");
+    assert!(answers(calls, 1).await[0].1.is_ok());
+    server.await.expect("two connections");
+}
+
 /// Without a limit, a peer that sends PINGs and reads no replies makes the client's buffer grow.
 #[tokio::test]
 async fn a_peer_that_floods_and_does_not_read_is_disconnected() {

@@ -142,6 +142,21 @@ async fn a_stall_of_the_server_is_in_the_p99_9_of_a_schedule_and_not_of_clients_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_connection_that_goes_away_answers_what_it_has_taken() {
+    let lasts = Duration::from_secs(20);
+    for pace in [
+        Pace::Closed { clients: 8 },
+        Pace::Open(Profile::Constant(1_000.0)),
+    ] {
+        let server = StallingServer::going_away(100);
+        let tally = against(&server, pace, lasts, 4).await;
+        // Forty connections and more, one after the other, each with requests under way at its end.
+        assert!(tally.requests > 4_000, "{}", tally.requests);
+        assert_eq!(tally.errors, 0, "{:?}", tally.error_counts);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stall_of_the_generator_is_in_times_from_the_intended_start_alone() {
     let server = StallingServer::new(Duration::MAX, Duration::ZERO);
     let lasts = Duration::from_secs(20);

@@ -146,13 +146,24 @@ impl MinConnection {
         self.supported
     }
 
+    /// Returns whether no further call can be opened, although those that are open go on.
+    fn takes_no_calls(&self) -> bool {
+        self.going_away || self.streams.next_id().is_none()
+    }
+
+    /// Lets the next call have this stream id.
+    #[cfg(test)]
+    pub(in crate::client::pipelined) fn continue_at(&mut self, stream: u32) {
+        self.streams.continue_at(stream);
+    }
+
     pub(in crate::client::pipelined) fn send(
         &mut self,
         rpc: Rpc,
         request: &impl Message,
         token: u64,
     ) -> Result<(), Error> {
-        if self.ended || self.going_away {
+        if self.ended || self.takes_no_calls() {
             return Err((&Ended::Closed("takes no new calls".into())).into());
         }
         self.outgoing.send(rpc, request, token, &mut self.streams);
@@ -197,8 +208,12 @@ impl MinConnection {
         loop {
             self.outgoing.send_queued(&mut self.streams);
             self.poll_write(cx)?;
-            if self.going_away && self.outstanding() == 0 {
-                return Poll::Ready(Err(Ended::Closed("the peer is going away".into())));
+            if self.takes_no_calls() && self.streams.open() == 0 {
+                let why = match self.going_away {
+                    true => "the peer is going away",
+                    false => "its stream ids are used up",
+                };
+                return Poll::Ready(Err(Ended::Closed(why.into())));
             }
             ready!(self.poll_read(cx))?;
             let mut completed = false;
