@@ -292,6 +292,12 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 }
 
 fn parse_endpoint(text: &str) -> Result<Uri, Error> {
+    // Neither shown nor kept: endpoints are printed, and saved with results.
+    if let Some((_, host)) = text.rsplit_once('@') {
+        return Err(Error::Config(format!(
+            "endpoint \"…@{host}\": a user and a password belong into --user, not into the URL"
+        )));
+    }
     let full = if text.contains("://") {
         text.to_owned()
     } else {
@@ -373,6 +379,14 @@ mod tests {
 
     #[test]
     fn invalid_endpoints_are_rejected() {
+        let secret = "http://root:s3cr3t@etcd:2379";
+        let refused = ClientConfig::new(secret).expect_err("users are not in URLs");
+        let refused = refused.to_string();
+        assert!(
+            refused.contains("etcd:2379") && refused.contains("--user"),
+            "{refused}"
+        );
+        assert!(!refused.contains("s3cr3t"), "{refused}");
         for bad in ["", " , ", "ftp://a:1", "http://", "http://a b"] {
             assert!(
                 matches!(ClientConfig::new(bad), Err(Error::Config(_))),

@@ -88,6 +88,13 @@ impl Connection {
             url: url.to_owned(),
             reason,
         };
+        // Neither shown nor kept: URLs are printed, and saved with results.
+        if let Some((_, host)) = url.rsplit_once('@') {
+            return Err(KubeError::Url {
+                url: format!("…@{host}"),
+                reason: "holds a user: no apiserver takes passwords since 1.19",
+            });
+        }
         let uri: Uri = url.parse().map_err(|_| bad("is not a URL"))?;
         let authority = uri.authority().ok_or_else(|| bad("has no host"))?;
         let is_tls = match uri.scheme_str() {
@@ -419,6 +426,17 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+
+    #[test]
+    fn a_url_with_a_password_is_refused_without_showing_it() {
+        let url = "https://admin:s3cr3t@apiserver:6443";
+        let refused = Connection::new(url, KubeAccess::default(), Options::default());
+        let refused = refused.expect_err("it holds a user").to_string();
+        assert!(
+            refused.starts_with("`…@apiserver:6443` holds a user"),
+            "{refused}"
+        );
+    }
 
     /// `[::1]` with brackets is neither a socket address nor a certificate's name.
     #[tokio::test]
