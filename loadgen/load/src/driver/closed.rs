@@ -128,6 +128,8 @@ impl Verifier {
                 let what = found.difference(before);
                 return Err(Wrong::Contradiction { revision, what });
             }
+            // Lists that overlap may end in another order than they were read in.
+            Some((newer, _)) if *newer > revision => return Ok(()),
             _ => {}
         }
         *latest = Some((revision, found.clone()));
@@ -291,5 +293,47 @@ async fn run(lister: &mut dyn Lister, job: Job, verifier: &Verifier) -> Done {
         restarts: tries.restarts(),
         program,
         result,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_that_overlap_do_not_make_the_latest_revision_go_back() {
+        let verifier = Verifier {
+            root: "/r/".to_owned(),
+            expected: None,
+            by_node: HashMap::new(),
+            latest: Arc::default(),
+        };
+        let agree = |revision, revisions, at_least| {
+            let listed = Listed {
+                revision,
+                ..Listed::default()
+            };
+            let found = Found {
+                revisions,
+                ..Found::default()
+            };
+            verifier.agree(&listed, &found, at_least)
+        };
+        agree(9, 90, None).expect("the first");
+        agree(8, 80, None).expect("it began before the other had ended");
+        assert_eq!(verifier.latest_revision(), Some(9));
+        let other = agree(9, 91, None);
+        assert!(matches!(
+            other,
+            Err(Wrong::Contradiction { revision: 9, .. })
+        ));
+        let stale = agree(8, 80, verifier.latest_revision());
+        assert!(matches!(
+            stale,
+            Err(Wrong::Stale {
+                found: 8,
+                at_least: 9
+            })
+        ));
     }
 }
