@@ -11,6 +11,7 @@ const NAME: u32 = 1;
 const NAMESPACE: u32 = 3;
 const UID: u32 = 5;
 const RESOURCE_VERSION: u32 = 6;
+const DELETION_TIMESTAMP: u32 = 9;
 
 /// The identifying fields of an object, as parts of its encoding; empty where absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -50,6 +51,17 @@ impl<'a> Metadata<'a> {
         }
         Ok(found)
     }
+}
+
+/// Returns whether an encoded object (without envelope) is marked as being deleted: it has
+/// `metadata.deletionTimestamp`. An apiserver marks a pod before it deletes it, also where no grace
+/// period was asked for.
+///
+/// # Errors
+/// [`Malformed`] when its metadata is not a protobuf message.
+pub fn is_being_deleted(object: &[u8]) -> Result<bool, Malformed> {
+    let metadata = find_bytes(object, METADATA)?.unwrap_or_default();
+    find_bytes(metadata, DELETION_TIMESTAMP).map(|marked| marked.is_some())
 }
 
 /// An object as a field of its list (`0x12`, length, object) with another `resourceVersion`: the
@@ -186,6 +198,15 @@ mod tests {
         let mut out = Vec::new();
         from_json(&POD, pod.as_object().expect("an object"), &mut out).expect("a pod");
         out
+    }
+
+    #[test]
+    fn an_object_is_being_deleted_when_it_says_since_when() {
+        let plain = pod(json!({"name": "n", "creationTimestamp": "2026-01-01T00:00:00Z"}));
+        assert_eq!(is_being_deleted(&plain), Ok(false));
+        let marked = pod(json!({"name": "n", "deletionTimestamp": "2026-01-01T00:00:00Z"}));
+        assert_eq!(is_being_deleted(&marked), Ok(true));
+        assert!(is_being_deleted(&marked[..4]).is_err(), "metadata is cut");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! again where the events behind it are gone (410).
 
 use kube_api::client::Options;
-use kube_api::metadata::Metadata;
+use kube_api::metadata::{Metadata, is_being_deleted};
 use workloads::scenario::Media;
 
 use super::list::kube::client::Kube;
@@ -126,8 +126,9 @@ impl ApiWatch {
 
     /// Reads what comes next, false where the server has ended the watch; shows the resourceVersion
     /// of each event that tells of an object made or changed by a load of this run; those of others
-    /// are counted. Deletions are read over: a response to one does not tell its revision. Dropped
-    /// while it waits, it has read nothing.
+    /// are counted. Deletions are read over, as is that an object is marked for one: a response to
+    /// one does not tell its revision, and apiservers mark pods and leave other objects alone.
+    /// Dropped while it waits, it has read nothing.
     ///
     /// # Errors
     /// [`ListError`] when the connection breaks, or what comes is no event.
@@ -151,8 +152,10 @@ impl ApiWatch {
             let revision = version.and_then(|version| version.parse().ok());
             let no_number = || not_a_list("an event's resourceVersion is not a number");
             *last = revision.ok_or_else(no_number)?;
+            let is_marked =
+                is_being_deleted(event.object).map_err(|e| not_a_list(&e.to_string()))?;
             match metadata.name.starts_with(made) {
-                true if is_write => on(*last),
+                true if is_write && !is_marked => on(*last),
                 false if event.kind != b"BOOKMARK" => *foreign += 1,
                 _ => {}
             }
