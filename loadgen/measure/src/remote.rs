@@ -54,8 +54,11 @@ pub struct RemoteCost {
     pub allocated_idle: Option<u64>,
     /// The most that it told.
     pub allocated_peak: Option<u64>,
-    /// What it did since the phase began; `None` where its page could not be read then.
+    /// What it did since the phase began; `None` where its page could not be read then, or it was
+    /// started again since.
     pub work: Option<RemoteWork>,
+    /// Whether it was started again in the phase: its counters began anew.
+    pub restarted: bool,
 }
 
 /// What a remote server did in a phase, by its own metrics.
@@ -72,6 +75,8 @@ pub struct RemoteWork {
 pub struct MetricsPage {
     /// CPU time since the server started, in seconds.
     pub cpu_s: f64,
+    /// When it started, in seconds of Unix time; `None` where it does not tell.
+    pub started: Option<f64>,
     /// Resident size.
     pub rss: u64,
     /// Allocated bytes; `None` where it does not tell.
@@ -124,8 +129,10 @@ impl RemoteServer {
     /// [`KubeError`] when the server has ceased to tell.
     pub async fn end(&mut self) -> Result<RemoteCost, KubeError> {
         let end = self.look().await?;
-        let work = self.begin.as_ref().map(|begin| RemoteWork {
-            cpu_s: (end.cpu_s - begin.cpu_s).max(0.0),
+        let begin = self.begin.as_ref();
+        let restarted = begin.is_some_and(|begin| end.is_of_another_start(begin));
+        let work = begin.filter(|_| !restarted).map(|begin| RemoteWork {
+            cpu_s: end.cpu_s - begin.cpu_s,
             counters: grown(&begin.counters, end.counters),
         });
         Ok(RemoteCost {
@@ -134,6 +141,7 @@ impl RemoteServer {
             allocated_idle: self.allocated_idle,
             allocated_peak: self.allocated_peak,
             work,
+            restarted,
         })
     }
 
@@ -143,6 +151,14 @@ impl RemoteServer {
         self.rss_peak = self.rss_peak.max(reading.rss);
         self.allocated_peak = self.allocated_peak.max(reading.allocated);
         Ok(reading)
+    }
+}
+
+impl MetricsPage {
+    /// Returns whether the server was started again after it told `earlier`. Where it does not tell
+    /// when it was, less CPU time than before is the sign.
+    fn is_of_another_start(&self, earlier: &Self) -> bool {
+        self.started != earlier.started || self.cpu_s < earlier.cpu_s
     }
 }
 
@@ -176,6 +192,7 @@ impl RemotePage {
         };
         Ok(MetricsPage {
             cpu_s: told("process_cpu_seconds_total")?,
+            started: page.sum("process_start_time_seconds"),
             rss: told("process_resident_memory_bytes")? as u64,
             allocated: page.allocated(),
             counters: page.totals(),

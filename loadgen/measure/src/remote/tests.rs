@@ -51,6 +51,25 @@ async fn what_a_server_did_is_counted_from_the_page_that_the_phase_began_with() 
     assert_eq!(cost.work, Some(RemoteWork { cpu_s, counters }));
 }
 
+/// The counters of the new process, from those of the old one, would be of neither.
+#[tokio::test]
+async fn a_server_that_is_started_again_meanwhile_has_no_work() {
+    let of_start = |page: Option<String>, at: u32| {
+        page.map(|page| format!("{page}process_start_time_seconds {at}\n"))
+    };
+    for (begin, end) in [
+        // It tells when it started, and has done more since than before.
+        (of_start(page(5, 50), 100), of_start(page(7, 80), 200)),
+        // It does not tell, and has done less.
+        (page(5, 50), page(1, 80)),
+    ] {
+        let mut server = telling(vec![begin.clone(), begin, end]).await;
+        server.begin().await.expect("the second page is there");
+        let cost = server.end().await.expect("the third page is there");
+        assert_eq!((cost.work, cost.restarted), (None, true));
+    }
+}
+
 /// Counted from the page before, the work of a warm-up would be part of the phase.
 #[tokio::test]
 async fn without_the_page_of_its_begin_nobody_knows_what_a_server_did() {

@@ -79,6 +79,10 @@ impl Remote {
         for (member, cost) in self.members.iter().zip(ended) {
             match cost {
                 Ok(cost) => {
+                    if cost.restarted {
+                        let why = "it was started again meanwhile";
+                        missing.push(member.missing("CPU time and counters", &why));
+                    }
                     members.push(member.figures(&cost));
                     costs.push(cost);
                 }
