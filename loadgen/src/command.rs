@@ -333,8 +333,11 @@ pub fn capture(args: &CaptureArgs) -> Result<Exit, Failure> {
             return other.map(|_| Exit::Interrupted);
         }
     };
-    file.write_all(captured.scenario().as_bytes())
-        .map_err(written)?;
+    if let Err(error) = file.write_all(captured.scenario().as_bytes()) {
+        // Half a scenario is none.
+        std::fs::remove_file(&args.out).ok();
+        return Err(written(error));
+    }
     let mut out = std::io::stdout();
     write!(out, "{captured}")?;
     writeln!(

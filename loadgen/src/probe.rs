@@ -103,10 +103,13 @@ pub async fn probe(
         tried = rules => tried,
         () = stop.cancelled() => Ok(()),
     };
-    if may_write {
-        probe.clear().await?;
-    }
+    let cleared = match may_write {
+        true => probe.clear().await,
+        false => Ok(()),
+    };
+    // In this order: why the rest was not tried matters more than what was left because of it.
     tried?;
+    cleared?;
     let why = match may_write {
         true => NEEDS_ANOTHER,
         false => {

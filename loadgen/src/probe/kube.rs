@@ -69,6 +69,9 @@ pub enum KubeProbeError {
     /// A namespace of our own could not be removed.
     #[error(transparent)]
     Left(#[from] Left),
+    /// The probe ended early, and what it had made is still there.
+    #[error("{0}; {1}")]
+    LostAndLeft(Box<Self>, Box<Self>),
     /// The etcd behind cannot be reached.
     #[error(transparent)]
     Storage(#[from] EtcdError),
@@ -116,10 +119,19 @@ pub async fn probe(
         probed = probing => probed,
         () = stop.cancelled() => Ok(Some(Vec::new())),
     };
-    if let Some(own) = own {
-        own.remove(progress).await?;
-    }
-    let findings = probed?;
+    let removed = match own {
+        Some(own) => own.remove(progress).await,
+        None => Ok(()),
+    };
+    let findings = match (probed, removed) {
+        (Ok(findings), Ok(())) => findings,
+        (Ok(_), Err(left)) => return Err(left),
+        (Err(error), Ok(())) => return Err(error),
+        (Err(error), Err(left)) => {
+            let (error, left) = (Box::new(error), Box::new(left));
+            return Err(KubeProbeError::LostAndLeft(error, left));
+        }
+    };
     let why = match (&findings, may_write) {
         (None, _) => NO_COLLECTION,
         (_, false) => WRITES,
