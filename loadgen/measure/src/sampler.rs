@@ -1,4 +1,8 @@
 //! A thread that samples processes on a fixed schedule, apart from any runtime that carries load.
+//!
+//! - [`bounded`]: series that do not grow without end
+
+mod bounded;
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -6,6 +10,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+
+use bounded::BoundedSeries;
 
 use crate::metrics::AllocatedWatch;
 use crate::peaks::{Highest, socket_memory};
@@ -36,7 +42,7 @@ pub struct Sample {
 pub struct Series {
     /// [`Watched::name`].
     pub process: String,
-    /// In order of time.
+    /// In order of time; of a long series each is several, with the highest of their sizes.
     pub samples: Vec<Sample>,
 }
 
@@ -127,13 +133,8 @@ fn run(
     stopped: &Receiver<()>,
     peaks: &Mutex<Peaks>,
 ) -> Vec<Series> {
-    let mut all: Vec<Series> = watched
-        .iter()
-        .map(|w| Series {
-            process: w.name.clone(),
-            samples: Vec::new(),
-        })
-        .collect();
+    let series = watched.iter().map(|w| BoundedSeries::new(w.name.clone()));
+    let mut all: Vec<_> = series.collect();
     let begun = Instant::now();
     let mut next = begun;
     loop {
@@ -147,12 +148,19 @@ fn run(
         }
     }
     look_at_all(&mut all, &watched, begun, peaks);
-    all
+    all.into_iter().map(BoundedSeries::finish).collect()
 }
 
-fn look_at_all(all: &mut [Series], watched: &[Watched], begun: Instant, peaks: &Mutex<Peaks>) {
+fn look_at_all(
+    all: &mut [BoundedSeries],
+    watched: &[Watched],
+    begun: Instant,
+    peaks: &Mutex<Peaks>,
+) {
     for (at, (series, watched)) in all.iter_mut().zip(watched).enumerate() {
-        series.samples.extend(look(watched, begun, at, peaks));
+        if let Some(sample) = look(watched, begun, at, peaks) {
+            series.push(sample);
+        }
     }
     let sockets = socket_memory();
     let mut peaks = peaks.lock();
