@@ -191,7 +191,18 @@ fn saturation(report: &Report) -> Option<String> {
 }
 
 /// Returns how many promises were kept, and which were not.
-fn thresholds(thresholds: &[Threshold]) -> Option<String> {
+///
+/// Limits that others have published, of other machines, are counted apart.
+fn thresholds(thresholds: &[Threshold]) -> impl Iterator<Item = String> {
+    let all = thresholds.iter();
+    let (published, own): (Vec<_>, Vec<_>) = all.partition(|it| it.source.is_some());
+    let own = counted(&own, ["threshold", "thresholds"]);
+    let names = ["published figure of others", "published figures of others"];
+    own.into_iter().chain(counted(&published, names))
+}
+
+/// Returns how many of them are met, under the name of one and of several.
+fn counted(thresholds: &[&Threshold], [one, several]: [&str; 2]) -> Option<String> {
     const NAMED: usize = 3;
     if thresholds.is_empty() {
         return None;
@@ -207,12 +218,12 @@ fn thresholds(thresholds: &[Threshold]) -> Option<String> {
         .collect();
     if met == thresholds.len() {
         return Some(match met {
-            1 => "The threshold is met.".to_owned(),
-            2 => "Both thresholds are met.".to_owned(),
-            _ => format!("All {met} thresholds are met."),
+            1 => format!("The {one} is met."),
+            2 => format!("Both {several} are met."),
+            _ => format!("All {met} {several} are met."),
         });
     }
-    let mut said = format!("Of {} thresholds {met} are met", thresholds.len());
+    let mut said = format!("Of {} {several} {met} are met", thresholds.len());
     if open > 0 {
         said.push_str(&format!(", {open} undecided"));
     }
@@ -331,5 +342,32 @@ mod tests {
             "Of 2 lists of 1,000 objects by one client the fastest was `stream` with 400 ms, the slowest `unary` with 500 ms; \
              memory above idle peaked at 500 MiB (`unary`)."
         );
+    }
+
+    #[test]
+    fn published_figures_of_others_are_counted_apart() {
+        let threshold = |name: &str, source: Option<&str>, met| Threshold {
+            name: name.to_owned(),
+            source: source.map(str::to_owned),
+            met,
+            ..Threshold::default()
+        };
+        let count = |all: &[Threshold]| thresholds(all).collect::<Vec<_>>().join(" ");
+        let ours = [
+            threshold("a", None, Some(true)),
+            threshold("b", None, Some(false)),
+            threshold("c", None, None),
+        ];
+        let theirs = [
+            threshold("d", Some("KEP-2340"), Some(true)),
+            threshold("e", Some("KEP-3157"), Some(true)),
+        ];
+        let of_ours = "Of 3 thresholds 1 are met, 1 undecided, 1 missed (b).";
+        let of_theirs = "Both published figures of others are met.";
+        assert_eq!(count(&ours), of_ours);
+        assert_eq!(count(&theirs), of_theirs);
+        let all = [&ours[..], &theirs].concat();
+        assert_eq!(count(&all), format!("{of_ours} {of_theirs}"));
+        assert_eq!(count(&[]), "");
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// It is a statement about the machine that it ran on: a threshold that is not met fails no run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema, Default))]
 pub struct Threshold {
     /// What is promised, in a few words.
     pub name: String,
