@@ -41,10 +41,18 @@ pub enum TargetSpec {
 
 /// A target that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "target `{0}` is none of: bench[:PATH], bench-log[:PATH], bench-fsync[:PATH], etcd:PATH, etcd-fsync:PATH, bench+etcd:PATH, http[s]://HOST:PORT, kube:URL, kubeconfig:[CONTEXT]"
-)]
-pub struct TargetError(String);
+pub enum TargetError {
+    /// Nothing that is known.
+    #[error(
+        "target `{0}` is none of: bench[:PATH], bench-log[:PATH], bench-fsync[:PATH], etcd:PATH, etcd-fsync:PATH, bench+etcd:PATH, http[s]://HOST:PORT, kube:URL, kubeconfig:[CONTEXT]"
+    )]
+    Unknown(String),
+    /// A URL with a user: targets are printed, and saved with results. Held is what may be shown.
+    #[error(
+        "target `{0}`: a user and a password do not belong into a URL: an etcd's are given by --user, those of a Kubernetes API by a kubeconfig"
+    )]
+    User(String),
+}
 
 impl TargetSpec {
     /// Returns whether the servers are ours to start, and nobody else's data is in them.
@@ -97,7 +105,12 @@ impl FromStr for TargetSpec {
     type Err = TargetError;
 
     fn from_str(text: &str) -> Result<Self, TargetError> {
-        let refused = || TargetError(text.to_owned());
+        let refused = || TargetError::Unknown(text.to_owned());
+        if text.contains("://")
+            && let Some((_, host)) = text.rsplit_once('@')
+        {
+            return Err(TargetError::User(format!("…@{host}")));
+        }
         match text {
             "bench" => return Ok(Self::Bench),
             "bench-log" | "bench-fsync" => {
@@ -186,6 +199,31 @@ mod tests {
             "kube:http://c:3",
             "kube:https://c:3",
             "kubeconfig:prod",
+        ] {
+            let target: TargetSpec = text.parse().expect("a target");
+            assert_eq!(target.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_password_in_a_url_is_refused_and_not_shown() {
+        for text in [
+            "http://root:s3cr3t@a:1",
+            "http://b:2,https://root:s3/cr3t@a:1",
+            "kube:https://root:s3cr3t@a:1",
+            "bench+http://root:s3cr3t@a:1",
+        ] {
+            let error = text.parse::<TargetSpec>().expect_err(text).to_string();
+            assert!(error.starts_with("target `…@a:1`: a user"), "{error}");
+            assert!(
+                error.contains("--user") && !error.contains("cr3t"),
+                "{error}"
+            );
+        }
+        // Names of contexts and files are no URLs.
+        for text in [
+            "kubeconfig:kubernetes-admin@prod",
+            "etcd:/opt/etcd@3.7.1/etcd",
         ] {
             let target: TargetSpec = text.parse().expect("a target");
             assert_eq!(target.to_string(), text);

@@ -143,7 +143,8 @@ impl ApiWatch {
         self.frames.feed(&bytes, |frame| {
             let event = Event::read(frame, resource)?;
             let is_write = match event.kind {
-                b"ADDED" | b"MODIFIED" => true,
+                b"ADDED" | b"MODIFIED" => !is_being_deleted(event.object)
+                    .map_err(|malformed| not_a_list(&malformed.to_string()))?,
                 b"DELETED" | b"BOOKMARK" => false,
                 _ => return Err(event.unexpected()),
             };
@@ -152,10 +153,8 @@ impl ApiWatch {
             let revision = version.and_then(|version| version.parse().ok());
             let no_number = || not_a_list("an event's resourceVersion is not a number");
             *last = revision.ok_or_else(no_number)?;
-            let is_marked =
-                is_being_deleted(event.object).map_err(|e| not_a_list(&e.to_string()))?;
             match metadata.name.starts_with(made) {
-                true if is_write && !is_marked => on(*last),
+                true if is_write => on(*last),
                 false if event.kind != b"BOOKMARK" => *foreign += 1,
                 _ => {}
             }

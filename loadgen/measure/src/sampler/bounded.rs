@@ -3,7 +3,7 @@
 use super::{Sample, Series};
 
 /// Samples of a series, at most: two minutes of the default distance. A chart has fewer points.
-pub(super) const MOST_SAMPLES: usize = 12_000;
+const MOST_SAMPLES: usize = 12_000;
 
 /// A series that grows by a sample at a time. At [`MOST_SAMPLES`] neighbours become one, with the
 /// time and the CPU of the later and the highest of each size, and so on with what comes: peaks
