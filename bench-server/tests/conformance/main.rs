@@ -20,6 +20,7 @@ mod differential;
 mod errors;
 mod etcdctl;
 mod harness;
+mod health;
 #[allow(dead_code, reason = "the tests of TLS use more of it")]
 #[path = "../tls/identity.rs"]
 mod identity;
@@ -31,6 +32,8 @@ mod older;
 mod peer;
 mod range;
 mod range_stream;
+mod range_stream_options;
+mod range_table;
 mod raw_requests;
 mod request;
 mod rng;
@@ -60,7 +63,9 @@ fn main() -> ExitCode {
         kv::cases(),
         calls::cases(),
         range::cases(),
+        range_table::cases(),
         range_stream::cases(),
+        range_stream_options::cases(),
         txn::cases(),
         txn_compare::cases(),
         txn_limits::cases(),
@@ -71,6 +76,7 @@ fn main() -> ExitCode {
         watch_fragment::cases(),
         lease::cases(),
         maintenance::cases(),
+        health::cases(),
         errors::cases(),
         raw_requests::cases(),
         older::cases(),

@@ -1,12 +1,12 @@
 //! RangeStream: its merge equals Range, its chunks follow etcd's layout, its revision is pinned.
 
 use etcd_api::error::Refusal;
-use etcd_api::proto::etcdserverpb::range_request::{SortOrder, SortTarget};
+use etcd_api::proto::etcdserverpb::range_request::SortTarget;
 use etcd_api::proto::etcdserverpb::{RangeRequest, RangeResponse};
 use prost::Message;
 use tonic::{Code, Status, Streaming};
 
-use crate::harness::{CURRENT, Target, assert_refused, cases, keys};
+use crate::harness::{CURRENT, Target, assert_refused, cases};
 use crate::request::{delete, everything, put, range};
 
 cases![on CURRENT;
@@ -14,8 +14,7 @@ cases![on CURRENT;
     chunks_shrink_for_large_values with ["--max-request-bytes=65536"],
     count_table, count_only_is_one_message, empty_result_is_one_message, keys_only_streams,
     writes_between_chunks_are_invisible, old_revision_keeps_its_view, partial_then_compacted,
-    refused_before_the_first_message, accepted_options, unsorted_by_value_loses_nothing,
-    negative_revision_is_pinned, cancelled_stream_frees_the_server, many_streams_on_one_connection,
+    cancelled_stream_frees_the_server, many_streams_on_one_connection,
 ];
 
 /// Every message of a stream.
@@ -26,7 +25,7 @@ pub(crate) async fn collect(
     drain(t.kv().range_stream(request).await?.into_inner()).await
 }
 
-async fn drain(
+pub(crate) async fn drain(
     mut stream: Streaming<etcd_api::proto::etcdserverpb::RangeStreamResponse>,
 ) -> Result<Vec<RangeResponse>, Status> {
     let mut chunks = Vec::new();
@@ -41,7 +40,7 @@ async fn drain(
 }
 
 /// Merges messages as protobuf does: repeated fields concatenated, set scalars overwritten.
-fn merge(chunks: &[RangeResponse]) -> RangeResponse {
+pub(crate) fn merge(chunks: &[RangeResponse]) -> RangeResponse {
     let mut merged = RangeResponse::default();
     for chunk in chunks {
         merged
@@ -95,7 +94,7 @@ fn sizes(chunks: &[RangeResponse]) -> Vec<usize> {
 }
 
 /// Writes `n` keys `PREFIXnnnnn` with values of `size` bytes; answers with the last revision.
-async fn fill(t: &Target, prefix: &str, n: usize, size: usize) -> i64 {
+pub(crate) async fn fill(t: &Target, prefix: &str, n: usize, size: usize) -> i64 {
     const AT_ONCE: usize = 50;
     for first in (0..n).step_by(AT_ONCE) {
         let puts = (first..n.min(first + AT_ONCE))
@@ -410,194 +409,6 @@ async fn partial_then_compacted(t: Target) {
     let revision = t.set("other", "v").await;
     t.compact(revision, true).await.expect("compact");
     assert_refused(drain(stream).await, Refusal::Compacted);
-}
-
-async fn refused_before_the_first_message(t: Target) {
-    fill(&t, "k", 3, 10).await;
-    let revision = t.set("k", "v").await;
-    t.compact(revision, false).await.expect("compact");
-    let rows = [
-        ("empty key", range("", "z"), Refusal::EmptyKey),
-        (
-            "compacted",
-            RangeRequest {
-                revision: revision - 1,
-                ..everything()
-            },
-            Refusal::Compacted,
-        ),
-        (
-            "future",
-            RangeRequest {
-                revision: revision + 1,
-                ..everything()
-            },
-            Refusal::FutureRevision,
-        ),
-        (
-            "sort order",
-            RangeRequest {
-                sort_order: SortOrder::Descend.into(),
-                ..everything()
-            },
-            Refusal::StreamSortUnsupported,
-        ),
-        (
-            "sort target",
-            RangeRequest {
-                sort_order: SortOrder::Ascend.into(),
-                sort_target: SortTarget::Mod.into(),
-                ..everything()
-            },
-            Refusal::StreamSortUnsupported,
-        ),
-        (
-            "filter",
-            RangeRequest {
-                min_create_revision: 1,
-                ..everything()
-            },
-            Refusal::StreamFilterUnsupported,
-        ),
-        (
-            "unknown order",
-            RangeRequest {
-                sort_order: 9,
-                ..everything()
-            },
-            Refusal::InvalidSortOption,
-        ),
-        (
-            "unknown target",
-            RangeRequest {
-                sort_target: 9,
-                ..everything()
-            },
-            Refusal::InvalidSortOption,
-        ),
-        (
-            "the key is looked at first",
-            RangeRequest {
-                sort_order: 9,
-                max_mod_revision: 1,
-                ..range("", "")
-            },
-            Refusal::EmptyKey,
-        ),
-        (
-            "count only of a future revision",
-            RangeRequest {
-                count_only: true,
-                revision: revision + 5,
-                ..everything()
-            },
-            Refusal::FutureRevision,
-        ),
-    ];
-    for (name, request, refusal) in rows {
-        let status = collect(&t, request).await.expect_err(name);
-        assert_eq!(
-            (status.code(), status.message()),
-            (refusal.code(), refusal.text()),
-            "{name}"
-        );
-    }
-}
-
-/// Whatever is not refused must never be answered with Unimplemented: kube-apiserver would take
-/// the server for one without RangeStream.
-async fn accepted_options(t: Target) {
-    fill(&t, "k", 12, 10).await;
-    let rows = [
-        ("one key", range("k00003", ""), 1),
-        (
-            "serializable",
-            RangeRequest {
-                serializable: true,
-                ..everything()
-            },
-            12,
-        ),
-        (
-            "ascending by key",
-            RangeRequest {
-                sort_order: SortOrder::Ascend.into(),
-                ..everything()
-            },
-            12,
-        ),
-        (
-            "negative limit",
-            RangeRequest {
-                limit: -3,
-                ..everything()
-            },
-            12,
-        ),
-        ("a continue key", range("k00003\0", "l"), 8),
-    ];
-    for (name, request, n) in rows {
-        let unary = t.range(request.clone()).await.expect(name);
-        assert_eq!(unary.kvs.len(), n, "{name}");
-        assert_stream_agrees(&t, &request, &unary, name).await;
-    }
-}
-
-/// etcd 3.7.1 sorts each chunk by the target and goes on after the last *sorted* key, so keys are
-/// lost and doubled; ours takes no order to mean no order, for any target.
-async fn unsorted_by_value_loses_nothing(t: Target) {
-    for i in 0..60 {
-        t.set(format!("k{i:02}"), format!("{:02}", (i * 7) % 60))
-            .await;
-    }
-    let request = RangeRequest {
-        sort_target: SortTarget::Value.into(),
-        ..everything()
-    };
-    let merged = merge(&collect(&t, request).await.expect("stream"));
-    if t.peer.is_bench() {
-        assert_eq!(keys(&merged), t.all_keys().await);
-        assert_eq!(merged.count, 60);
-    } else {
-        assert_ne!(
-            merged.kvs.len(),
-            60,
-            "etcd has mended this: drop the difference from the docs"
-        );
-    }
-}
-
-/// etcd 3.7.1 takes a negative revision as the latest and forgets to pin it, so that chunks show
-/// different revisions; ours pins it.
-async fn negative_revision_is_pinned(t: Target) {
-    fill(&t, "k", 2_000, 10_240).await;
-    let request = RangeRequest {
-        revision: -1,
-        ..everything()
-    };
-    let mut stream = t
-        .kv()
-        .range_stream(request)
-        .await
-        .expect("stream")
-        .into_inner();
-    let first = stream
-        .message()
-        .await
-        .expect("a first chunk")
-        .expect("a first chunk");
-    t.delete(delete("k01900", "k01999")).await.expect("delete");
-    let mut chunks = vec![first.range_response.expect("a range response")];
-    chunks.extend(drain(stream).await.expect("the rest"));
-    let n = merge(&chunks).kvs.len();
-    if t.peer.is_bench() {
-        assert_eq!(n, 2_000);
-    } else {
-        assert_eq!(
-            n, 1_901,
-            "etcd has mended this: drop the difference from the docs"
-        );
-    }
 }
 
 async fn cancelled_stream_frees_the_server(t: Target) {

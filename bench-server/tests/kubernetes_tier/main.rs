@@ -17,6 +17,7 @@ mod identity;
 mod informer;
 mod instances;
 mod kubectl;
+mod kubectl_columns;
 mod lists;
 mod paging;
 #[allow(dead_code, reason = "the conformance table uses more of it")]
@@ -29,6 +30,7 @@ mod shards;
 mod table;
 mod tls;
 mod watches;
+mod write_errors;
 mod writes;
 
 use std::process::ExitCode;
@@ -47,8 +49,10 @@ fn main() -> ExitCode {
         consistency::cases(),
         watches::cases(),
         writes::cases(),
+        write_errors::cases(),
         instances::cases(),
         kubectl::cases(),
+        kubectl_columns::cases(),
         shards::cases(),
         informer::cases(),
         tls::cases(),

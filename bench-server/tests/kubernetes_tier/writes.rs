@@ -1,5 +1,4 @@
-//! POST, PUT, PATCH and DELETE: the fields that the server sets, and each error with code and
-//! reason.
+//! POST, PUT, PATCH and DELETE: the fields that the server sets, and what each does.
 
 use etcd_api::kubernetes::{GetOptions, KubernetesEtcd};
 use http::Method;
@@ -7,7 +6,7 @@ use kube_api::envelope;
 use serde_json::{Value, json};
 
 use crate::harness::{ALL, ONE, TestCluster, cases};
-use crate::http::{Reply, send};
+use crate::http::send;
 
 cases! {
     the_server_sets_its_fields on ALL;
@@ -19,17 +18,16 @@ cases! {
     a_dry_run_changes_nothing on ONE;
     json_and_protobuf_store_the_same on ONE;
     concurrent_patches_are_all_kept on ALL;
-    every_error_has_its_code on ONE;
     deleting_a_namespace_deletes_its_objects on ONE;
     a_custom_resource_keeps_unknown_fields on ALL;
     events_expire_by_a_lease on ALL;
 }
 
-const CONFIG_MAPS: &str = "/api/v1/namespaces/ns/configmaps";
-const PODS: &str = "/api/v1/namespaces/ns/pods";
-const WIDGETS: &str = "/apis/bench.example.com/v1/namespaces/ns/widgets";
+pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/ns/configmaps";
+pub(crate) const PODS: &str = "/api/v1/namespaces/ns/pods";
+pub(crate) const WIDGETS: &str = "/apis/bench.example.com/v1/namespaces/ns/widgets";
 
-fn pod(name: &str) -> Value {
+pub(crate) fn pod(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}})
 }
 
@@ -393,142 +391,6 @@ async fn concurrent_patches_are_all_kept(cluster: TestCluster) {
         data.as_object().map(serde_json::Map::len),
         Some(11),
         "{data}"
-    );
-}
-
-async fn every_error_has_its_code(cluster: TestCluster) {
-    cluster.config_map("ns", "there").await;
-    let named = |name: &str| json!({"metadata": {"name": name}});
-    let check = |reply: Reply, code: u16, reason: &str, about: &str| {
-        assert_eq!(reply.failure(), (code, reason.to_owned()), "{about}");
-    };
-    for (object, code, reason) in [
-        (named("there"), 409, "AlreadyExists"),
-        (named(""), 422, "Invalid"),
-        (named("Not_A_Name"), 422, "Invalid"),
-        (
-            json!({"metadata": {"name": "x", "namespace": "elsewhere"}}),
-            400,
-            "BadRequest",
-        ),
-        (
-            json!({"kind": "Secret", "metadata": {"name": "x"}}),
-            400,
-            "BadRequest",
-        ),
-        (
-            json!({"apiVersion": "v2", "metadata": {"name": "x"}}),
-            400,
-            "BadRequest",
-        ),
-        (json!({"metadata": "x"}), 400, "BadRequest"),
-        (
-            json!({"metadata": {"name": "x"}, "data": {"k": 1}}),
-            400,
-            "BadRequest",
-        ),
-        (json!([]), 400, "BadRequest"),
-        (
-            json!({"metadata": {"name": "x", "resourceVersion": "5"}}),
-            500,
-            "",
-        ),
-    ] {
-        check(
-            cluster.post(CONFIG_MAPS, &object).await,
-            code,
-            reason,
-            &object.to_string(),
-        );
-    }
-    let unknown = json!({"metadata": {"name": "x"}, "extra": 1});
-    check(
-        cluster
-            .post(&format!("{CONFIG_MAPS}?fieldValidation=Strict"), &unknown)
-            .await,
-        400,
-        "BadRequest",
-        "strict",
-    );
-    check(
-        cluster
-            .post(&format!("{CONFIG_MAPS}?dryRun=Some"), &unknown)
-            .await,
-        422,
-        "Invalid",
-        "dryRun",
-    );
-    let warned = cluster.post(CONFIG_MAPS, &unknown).await.ok();
-    assert_eq!(
-        warned.headers["warning"],
-        "299 - \"unknown field \\\"extra\\\"\""
-    );
-    let large = json!({"metadata": {"name": "large"}, "data": {"k": "x".repeat(4 << 20)}});
-    check(
-        cluster.post(CONFIG_MAPS, &large).await,
-        413,
-        "RequestEntityTooLarge",
-        "4 MiB",
-    );
-    let form = cluster
-        .request(
-            Method::POST,
-            CONFIG_MAPS,
-            "application/x-www-form-urlencoded",
-            "a=b",
-        )
-        .await;
-    check(form, 415, "UnsupportedMediaType", "a form");
-    check(
-        cluster
-            .request(
-                Method::POST,
-                CONFIG_MAPS,
-                "application/json",
-                "{\"metadata\":",
-            )
-            .await,
-        400,
-        "BadRequest",
-        "cut",
-    );
-    let path = format!("{CONFIG_MAPS}/there");
-    check(
-        cluster.put(&path, &named("other")).await,
-        400,
-        "BadRequest",
-        "another name",
-    );
-    check(
-        cluster
-            .put(
-                &path,
-                &json!({"metadata": {"name": "there", "uid": "other"}}),
-            )
-            .await,
-        409,
-        "Conflict",
-        "another uid",
-    );
-    check(
-        cluster
-            .patch(&format!("{CONFIG_MAPS}/none"), &json!({}))
-            .await,
-        404,
-        "NotFound",
-        "patch of none",
-    );
-    check(
-        cluster.post(&path, &named("there")).await,
-        405,
-        "MethodNotAllowed",
-        "POST of an object",
-    );
-    check(
-        cluster.put(CONFIG_MAPS, &named("x")).await,
-        405,
-        "MethodNotAllowed",
-        "PUT of a collection",
     );
 }
 
