@@ -162,6 +162,7 @@ impl RequestApi for StallingServer {
         Planned::Object {
             request: SmallRequest::Get,
             object: 0,
+            at_least: 0,
             n,
         }
     }

@@ -196,7 +196,9 @@ impl KubeCalls {
                 );
                 Call::simple(Method::POST, like.collection.clone(), body, 0)
             }
-            Planned::Object { request, object, n } => {
+            Planned::Object {
+                request, object, n, ..
+            } => {
                 let object = &self.objects[object];
                 let path = object.path.clone();
                 let held = object.held.lock().clone();
@@ -335,6 +337,7 @@ impl RequestApi for KubeCalls {
             false => Planned::Object {
                 request,
                 object: self.picker.object_of(n) as usize,
+                at_least: 0,
                 n,
             },
         }
@@ -367,9 +370,9 @@ impl RequestApi for KubeCalls {
         let reply = answer.take_reply()?;
         match planned {
             Planned::Own(key) => self.check_own(key, connection_number, &reply),
-            Planned::Object { request, object, n } => {
-                self.check_object((request, &self.objects[object], n), &answer, &reply)
-            }
+            Planned::Object {
+                request, object, n, ..
+            } => self.check_object((request, &self.objects[object], n), &answer, &reply),
             Planned::Compact(_) => Err(CallError::Malformed),
         }
     }

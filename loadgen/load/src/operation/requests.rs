@@ -1,11 +1,13 @@
 //! Small requests of one kind or of a mix of them: what operation n sends, and whether its response
 //! is right.
+//!
+//! - `planned`: one request, and what came of it
+//! - `read_back`: what requests are about, read before and after them
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::Bytes;
-use etcd_api::client::config::ClientConfig;
 use etcd_api::client::pipelined::{
     Completion, PipelinedConnection, Rpc, parse_put_response, parse_range_response,
 };
@@ -20,16 +22,19 @@ use workloads::values::ValueSource;
 use workloads::{DataSet, Distribution, Mix, SmallRequest, Values};
 
 use super::leases::GrantedLeases;
-use super::own_keys::{OwnKey, OwnKeys};
+use super::own_keys::OwnKeys;
 use super::{own_requests, transactions};
 pub use error::CallError;
+pub(crate) use planned::{Checked, Planned};
 
 mod error;
+mod planned;
+mod read_back;
+#[cfg(test)]
+mod tests;
 
 /// Objects that requests are about, at most: more would only fill the generator's memory.
 const OBJECTS: u64 = 10_000;
-/// Requests outstanding while puts are read back.
-const READ_AT_ONCE: usize = 100;
 
 /// What the requests of a load are about.
 #[derive(Debug, Clone, Copy)]
@@ -101,55 +106,6 @@ struct Object {
     written: AtomicI64,
     /// The latest revision that was seen of it, with which updates compare; 0 where none was.
     seen: AtomicI64,
-}
-
-/// What a request is: of an object of the data set, or of a key of its connection's own.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Planned {
-    /// Of an object.
-    Object {
-        request: SmallRequest,
-        /// Its number.
-        object: usize,
-        /// The number of the operation.
-        n: u64,
-    },
-    /// A key or a lease to make or to take away.
-    Own(OwnKey),
-    /// The history up to this revision.
-    Compact(i64),
-}
-
-impl Planned {
-    /// Returns what it does.
-    pub(crate) fn request(self) -> SmallRequest {
-        match self {
-            Self::Object { request, .. } => request,
-            Self::Own(key) => key.request,
-            Self::Compact(_) => SmallRequest::Compact,
-        }
-    }
-}
-
-/// What came of a request that was answered rightly.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Checked {
-    /// The revision that it wrote an object of the data set at.
-    pub(crate) rewritten_at: Option<i64>,
-    /// The revision that it created a key at; above 0 for a lease that it granted.
-    pub(crate) created_at: Option<i64>,
-    /// It wrote nothing: the key had changed since it was read.
-    pub(crate) conflict: bool,
-}
-
-impl Checked {
-    /// Returns that nothing was written, and that it is sent again.
-    pub(super) fn conflict() -> Self {
-        Self {
-            conflict: true,
-            ..Self::default()
-        }
-    }
 }
 
 impl Calls {
@@ -227,11 +183,15 @@ impl Calls {
         match request {
             SmallRequest::Compact => Planned::Compact(self.compact_at.load(Ordering::Relaxed)),
             _ if request.is_of_own_keys() => Planned::Own(own.next(request)),
-            _ => Planned::Object {
-                request,
-                object: self.picker.object_of(n) as usize,
-                n,
-            },
+            _ => {
+                let object = self.picker.object_of(n) as usize;
+                Planned::Object {
+                    request,
+                    object,
+                    at_least: self.objects[object].written.load(Ordering::Relaxed),
+                    n,
+                }
+            }
         }
     }
 
@@ -318,10 +278,13 @@ impl Calls {
             Ok(message) => message,
             Err(error) => return after_refusal(planned, error),
         };
-        let (request, object) = match planned {
+        let (request, object, at_least) = match planned {
             Planned::Object {
-                request, object, ..
-            } => (request, object),
+                request,
+                object,
+                at_least,
+                ..
+            } => (request, object, at_least),
             Planned::Own(key) => {
                 let root = self.own_root(connection_number);
                 let checked = own_requests::check(key, &root, message)?;
@@ -335,7 +298,12 @@ impl Calls {
             Planned::Compact(_) => return self.compacted(message),
         };
         match request {
-            SmallRequest::Get | SmallRequest::GetSerializable => {
+            SmallRequest::Get => {
+                self.read_since(object, at_least, message)?;
+                Ok(Checked::default())
+            }
+            // What a member has by itself may be old.
+            SmallRequest::GetSerializable => {
                 self.read(object, message)?;
                 Ok(Checked::default())
             }
@@ -399,52 +367,15 @@ impl Calls {
         })
     }
 
-    /// Returns whether updates compare with a revision that must be read first.
-    #[must_use]
-    pub fn compares(&self) -> bool {
-        self.mix.requests().any(|r| r == SmallRequest::Update)
-    }
-
-    /// Reads the revision of every object, as a client that updates has it from its cache. Costs a
-    /// request per object; bounding the wait is the caller's.
-    ///
-    /// # Errors
-    /// [`CallError`] of the first that is not there.
-    pub async fn learn(&self, config: &ClientConfig) -> Result<(), CallError> {
-        let all: Vec<usize> = (0..self.objects.len()).collect();
-        let keys_only = |object: usize| RangeRequest {
-            keys_only: true,
-            ..self.objects[object].get.clone()
-        };
-        let seen = |object: usize, done: Completion<'_>| {
-            let answer = parse_range_response(done.response?).ok_or(CallError::Malformed)?;
-            let found = answer.object.ok_or_else(|| CallError::Altered {
-                key: self.key(object),
-            })?;
-            let seen = &self.objects[object].seen;
-            seen.fetch_max(found.mod_revision, Ordering::Relaxed);
-            Ok(())
-        };
-        read_each(config, &all, keys_only, seen).await
-    }
-
-    /// Reads every object that was written and checks that it is as new as the latest write of it
-    /// that was acknowledged. Costs a request per object; bounding the wait is the caller's.
-    ///
-    /// # Errors
-    /// [`CallError`] of the first that is not.
-    pub async fn read_back(&self, config: &ClientConfig) -> Result<(), CallError> {
-        let written: Vec<usize> = (0..self.objects.len())
-            .filter(|&object| self.objects[object].written.load(Ordering::Relaxed) > 0)
-            .collect();
-        let get = |object: usize| self.objects[object].get.clone();
-        let check = |object, done: Completion<'_>| self.check_written(object, done);
-        read_each(config, &written, get, check).await
-    }
-
-    fn check_written(&self, object: usize, done: Completion<'_>) -> Result<(), CallError> {
-        let found = self.read(object, done.response?)?;
-        let acknowledged = self.objects[object].written.load(Ordering::Relaxed);
+    /// Checks that an answer holds an object as it was written, by its latest write that was
+    /// acknowledged or a later one.
+    fn read_since(
+        &self,
+        object: usize,
+        acknowledged: i64,
+        message: &[u8],
+    ) -> Result<(), CallError> {
+        let found = self.read(object, message)?;
         if found < acknowledged {
             return Err(CallError::Lost {
                 key: self.key(object),
@@ -508,30 +439,4 @@ fn after_refusal(planned: Planned, error: EtcdError) -> Result<Checked, CallErro
         }
         _ => Err(error.into()),
     }
-}
-
-/// Asks for objects, many at a time, and has each response checked.
-async fn read_each(
-    config: &ClientConfig,
-    objects: &[usize],
-    request: impl Fn(usize) -> RangeRequest,
-    check: impl Fn(usize, Completion<'_>) -> Result<(), CallError>,
-) -> Result<(), CallError> {
-    let mut connection = PipelinedConnection::connect(config, None).await?;
-    for objects in objects.chunks(READ_AT_ONCE) {
-        for &object in objects {
-            connection.send(Rpc::Range, &request(object), object as u64)?;
-        }
-        let mut checked = Ok(());
-        while connection.outstanding() > 0 {
-            let check = &mut |done: Completion<'_>| {
-                if checked.is_ok() {
-                    checked = check(done.token as usize, done);
-                }
-            };
-            connection.drive(check).await?;
-        }
-        checked?;
-    }
-    Ok(())
 }

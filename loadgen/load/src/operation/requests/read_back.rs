@@ -1,0 +1,89 @@
+//! What requests are about, read before and after them.
+
+use std::sync::atomic::Ordering;
+
+use etcd_api::client::config::ClientConfig;
+use etcd_api::client::pipelined::{Completion, PipelinedConnection, Rpc, parse_range_response};
+use etcd_api::proto::etcdserverpb::RangeRequest;
+use workloads::SmallRequest;
+
+use super::{CallError, Calls};
+
+/// Requests outstanding while puts are read back.
+const READ_AT_ONCE: usize = 100;
+
+impl Calls {
+    /// Returns whether updates compare with a revision that must be read first.
+    #[must_use]
+    pub fn compares(&self) -> bool {
+        self.mix.requests().any(|r| r == SmallRequest::Update)
+    }
+
+    /// Reads the revision of every object, as a client that updates has it from its cache. Costs a
+    /// request per object; bounding the wait is the caller's.
+    ///
+    /// # Errors
+    /// [`CallError`] of the first that is not there.
+    pub async fn learn(&self, config: &ClientConfig) -> Result<(), CallError> {
+        let all: Vec<usize> = (0..self.objects.len()).collect();
+        let keys_only = |object: usize| RangeRequest {
+            keys_only: true,
+            ..self.objects[object].get.clone()
+        };
+        let seen = |object: usize, done: Completion<'_>| {
+            let answer = parse_range_response(done.response?).ok_or(CallError::Malformed)?;
+            let found = answer.object.ok_or_else(|| CallError::Altered {
+                key: self.key(object),
+            })?;
+            let seen = &self.objects[object].seen;
+            seen.fetch_max(found.mod_revision, Ordering::Relaxed);
+            Ok(())
+        };
+        read_each(config, &all, keys_only, seen).await
+    }
+
+    /// Reads every object that was written and checks that it is as new as the latest write of it
+    /// that was acknowledged. Costs a request per object; bounding the wait is the caller's.
+    ///
+    /// # Errors
+    /// [`CallError`] of the first that is not.
+    pub async fn read_back(&self, config: &ClientConfig) -> Result<(), CallError> {
+        let written: Vec<usize> = (0..self.objects.len())
+            .filter(|&object| self.objects[object].written.load(Ordering::Relaxed) > 0)
+            .collect();
+        let get = |object: usize| self.objects[object].get.clone();
+        let check = |object, done: Completion<'_>| self.check_written(object, done);
+        read_each(config, &written, get, check).await
+    }
+
+    fn check_written(&self, object: usize, done: Completion<'_>) -> Result<(), CallError> {
+        let acknowledged = self.objects[object].written.load(Ordering::Relaxed);
+        self.read_since(object, acknowledged, done.response?)
+    }
+}
+
+/// Asks for objects, many at a time, and has each response checked.
+async fn read_each(
+    config: &ClientConfig,
+    objects: &[usize],
+    request: impl Fn(usize) -> RangeRequest,
+    check: impl Fn(usize, Completion<'_>) -> Result<(), CallError>,
+) -> Result<(), CallError> {
+    let mut connection = PipelinedConnection::connect(config, None).await?;
+    for objects in objects.chunks(READ_AT_ONCE) {
+        for &object in objects {
+            connection.send(Rpc::Range, &request(object), object as u64)?;
+        }
+        let mut checked = Ok(());
+        while connection.outstanding() > 0 {
+            let check = &mut |done: Completion<'_>| {
+                if checked.is_ok() {
+                    checked = check(done.token as usize, done);
+                }
+            };
+            connection.drive(check).await?;
+        }
+        checked?;
+    }
+    Ok(())
+}

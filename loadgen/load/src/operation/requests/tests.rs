@@ -1,0 +1,115 @@
+//! Whether responses to small requests are right.
+
+use std::time::Instant;
+
+use etcd_api::proto::etcdserverpb::{PutResponse, RangeResponse, ResponseHeader};
+use etcd_api::proto::mvccpb::KeyValue;
+use workloads::{DataSetSpec, Kind};
+
+use super::*;
+
+/// Gets and puts of one object.
+fn calls() -> Calls {
+    let data = DataSet::new(&DataSetSpec {
+        name: "one".to_owned(),
+        kind: Kind::Raw,
+        objects: 1_u64.try_into().expect("an object"),
+        object_size: 100_u64.try_into().ok(),
+        namespaces: None,
+        nodes: None,
+        seed: 1,
+    });
+    Calls::new(SmallRequest::Get, About::new(&data, "/"))
+}
+
+/// A request for the object, planned after the writes that are acknowledged so far.
+fn planned(calls: &Calls, request: SmallRequest) -> Planned {
+    match calls.operation(0, &mut OwnKeys::default()) {
+        Planned::Object {
+            object,
+            at_least,
+            n,
+            ..
+        } => Planned::Object {
+            request,
+            object,
+            at_least,
+            n,
+        },
+        other => other,
+    }
+}
+
+fn answered(calls: &Calls, planned: Planned, message: &[u8]) -> Result<Checked, CallError> {
+    let done = Completion {
+        token: 0,
+        received: Instant::now(),
+        response: Ok(message),
+    };
+    calls.check(planned, 0, done)
+}
+
+/// The object, as it was written at this revision.
+fn object_at(calls: &Calls, mod_revision: i64) -> Vec<u8> {
+    let PutRequest { key, value, .. } = calls.objects[0].put.clone();
+    let found = KeyValue {
+        key,
+        value,
+        mod_revision,
+        create_revision: 2,
+        version: 1,
+        ..KeyValue::default()
+    };
+    let response = RangeResponse {
+        kvs: vec![found],
+        count: 1,
+        ..RangeResponse::default()
+    };
+    response.encode_to_vec()
+}
+
+/// The response to a put that wrote at this revision.
+fn put_at(revision: i64) -> Vec<u8> {
+    let header = ResponseHeader {
+        revision,
+        ..ResponseHeader::default()
+    };
+    let response = PutResponse {
+        header: Some(header),
+        ..PutResponse::default()
+    };
+    response.encode_to_vec()
+}
+
+#[test]
+fn a_read_older_than_a_write_that_was_acknowledged_before_it_is_wrong() {
+    let calls = calls();
+    let before = planned(&calls, SmallRequest::Get);
+    let put = planned(&calls, SmallRequest::Put);
+    answered(&calls, put, &put_at(9)).expect("a put");
+    // It was under way before: either is right.
+    for revision in [5, 9] {
+        answered(&calls, before, &object_at(&calls, revision)).expect("a read");
+    }
+    let after = planned(&calls, SmallRequest::Get);
+    answered(&calls, after, &object_at(&calls, 10)).expect("somebody's later write");
+    let stale = answered(&calls, after, &object_at(&calls, 5)).expect_err("an old read");
+    let lost = matches!(
+        stale,
+        CallError::Lost {
+            acknowledged: 9,
+            found: 5,
+            ..
+        }
+    );
+    assert!(lost, "{stale}");
+}
+
+#[test]
+fn a_serializable_read_may_be_old() {
+    let calls = calls();
+    let put = planned(&calls, SmallRequest::Put);
+    answered(&calls, put, &put_at(9)).expect("a put");
+    let read = planned(&calls, SmallRequest::GetSerializable);
+    answered(&calls, read, &object_at(&calls, 5)).expect("a member that is behind");
+}
