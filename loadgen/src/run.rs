@@ -6,40 +6,37 @@
 //! - [`availability`]: whether a target can have a case, and this machine can hold it
 //! - [`case`]: one case, phase by phase
 //! - [`conformance`]: what endpoints that are there honour of the contract
+//! - [`endpoints`]: cases on endpoints that are there
 //! - [`ab`]: pairs of starts of two targets, until the verdict is sure
 //! - [`foreign`]: existing endpoints: precautions, seeding and cleaning up
 //! - [`generators`]: several generators that make one load together
+//! - [`outcome`]: what a run came to
 
 pub mod ab;
 mod availability;
 mod case;
 mod conformance;
+mod endpoints;
 mod foreign;
 mod generators;
+mod outcome;
 mod plan;
 mod target;
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use report::quantity::Quantity;
-use report::result::{
-    self, Case, Environment, Outcome, Report, ResultFolder, SCHEMA_VERSION, SavedResult,
-};
-use report::{growth, threshold};
+use report::result::{Environment, Report, ResultFolder, SCHEMA_VERSION, SavedResult};
 use tokio_util::sync::CancellationToken;
 use workloads::{CaseSpec, DataSet, Scenario, Tier};
 
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
-use crate::servers::target_spec::TargetSpec;
-use crate::to_result;
-use case::{CaseRun, Measured, Source};
-use foreign::{InNamespaces, Listed, Precautions, Seeded, survey_lines};
+use case::{CaseRun, Source};
+use foreign::{Listed, Precautions, survey_lines};
 use generators::Beginning;
 pub use plan::{Plan, connect_config, kube_access, run_id, target_names};
 pub use target::Target;
-use target::{answered, unusable};
 
 /// A run's result, ready to be saved, and how the program should end for it.
 #[derive(Debug)]
@@ -200,141 +197,6 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Cases on an existing endpoint: seeded once, listed by every strategy, cleaned up
-    /// whatever happens.
-    async fn foreign(&mut self, target: &Target, data: &Arc<DataSet>) -> Result<(), Failure> {
-        let together = self.plan.together;
-        if let Some(at) = together.start_at.filter(|_| !together.shard.is_whole()) {
-            return self.share(target, data, at).await;
-        }
-        if let TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) = target.spec {
-            return match self.plan.seed_data {
-                true => self.in_namespaces(target, data).await,
-                false => self.whatever_is_there(target, &data.spec().name).await,
-            };
-        }
-        let seeded = Seeded::create(self.plan, target, data, self.progress, self.stop);
-        let Some(seeded) = seeded.await? else {
-            self.result.report.interrupted = true;
-            return Ok(());
-        };
-        let source = seeded.source();
-        // One that held nothing is there to be measured, as hard as one of our own.
-        let measured = if seeded.others > 0 {
-            let listed = Listed::ours(data, &seeded.root);
-            self.with_care(target, listed, &source, None).await
-        } else {
-            for (tier, spec) in self.scenario.cases.all() {
-                self.case(target, tier, spec, source.clone(), None).await;
-            }
-            Ok(())
-        };
-        let deleted = seeded.clean_up(self.plan.keep_data, self.progress).await;
-        let deleted = deleted.map_err(|left| unusable(target, left));
-        both(measured, deleted)
-    }
-
-    /// Cases on an existing Kubernetes API, in namespaces that are made for them and removed
-    /// whatever happens.
-    async fn in_namespaces(&mut self, target: &Target, data: &Arc<DataSet>) -> Result<(), Failure> {
-        if let Some(reason) =
-            availability::combination::needs_kubernetes(data.spec().kind, Tier::Kube)
-        {
-            self.progress.say(&format!("{target}: {reason}"));
-            return Ok(());
-        }
-        if !self.reach(target, &data.spec().name).await? {
-            return Ok(());
-        }
-        self.loads += 1;
-        let (plan, progress) = (self.plan, self.progress);
-        let nth = self.loads;
-        let made = InNamespaces::create(plan, target, data, nth, progress, self.stop).await?;
-        let Some((namespaces, loaded)) = made else {
-            self.result.report.interrupted = true;
-            return Ok(());
-        };
-        let collection = plan.collection(self.scenario, &data.spec().name);
-        let source = Source::Loaded(Arc::clone(&loaded));
-        let listed = Listed::Collection(collection);
-        let measured = self.with_care(target, listed, &source, None).await;
-        let removed = namespaces.clean_up(plan.keep_data, progress).await;
-        let removed = removed.map_err(|left| unusable(target, left));
-        both(measured, removed)
-    }
-
-    /// `--prefix`: everything below it, as it is.
-    async fn prefix(&mut self) -> Result<(), Failure> {
-        let name = format!("prefix:{}", self.plan.prefix.as_deref().unwrap_or_default());
-        for target in &self.plan.targets {
-            if !target.spec.is_started() && !self.is_over {
-                self.whatever_is_there(target, &name).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns an endpoint that cannot be reached, or that refuses us, is a wrong command line and
-    /// not a failed case. False when stopped meanwhile.
-    async fn reach(&mut self, target: &Target, data_set: &str) -> Result<bool, Failure> {
-        let collection = self.plan.collection(self.scenario, data_set);
-        let reach = async {
-            let launcher = &self.plan.launcher;
-            let (path, accept) = (collection.path(), collection.media_type());
-            let reached = launcher.reach(&target.spec, &path, accept).await;
-            reached.map_err(|e| unusable(target, e))
-        };
-        tokio::select! {
-            reached = answered(target, reach) => reached.map(|()| true),
-            () = self.stop.cancelled() => {
-                self.result.report.interrupted = true;
-                Ok(false)
-            }
-        }
-    }
-
-    async fn whatever_is_there(&mut self, target: &Target, name: &str) -> Result<(), Failure> {
-        if !self.reach(target, name).await? {
-            return Ok(());
-        }
-        let plan = self.plan;
-        let listed = Listed::there(plan, target, self.scenario, name);
-        let collection = plan.collection(self.scenario, name);
-        let name = plan.name_of(&collection, name);
-        let source = Source::There {
-            prefix: plan.prefix.clone().unwrap_or_default(),
-            collection,
-        };
-        self.with_care(target, listed, &source, Some(&name)).await
-    }
-
-    /// Cases on an endpoint that holds other people's data, from the cheapest to the most expensive
-    /// and with all precautions.
-    async fn with_care(
-        &mut self,
-        target: &Target,
-        listed: Listed,
-        source: &Source,
-        name: Option<&str>,
-    ) -> Result<(), Failure> {
-        let (plan, scenario) = (self.plan, self.scenario);
-        let begun = Precautions::begin(plan, target, listed, scenario, self.progress, self.stop);
-        let Some(care) = begun.await? else {
-            self.result.report.interrupted = true;
-            return Ok(());
-        };
-        // Of several generators the first asks for all.
-        if plan.together.shard.index() == 0 {
-            self.conformance(target, care.stop()).await?;
-        }
-        for (tier, spec) in care.in_order(scenario) {
-            self.careful_case(target, tier, spec, source.clone(), name, Some(&care))
-                .await;
-        }
-        self.is_over |= care.stopped().is_some();
-        Ok(())
-    }
-
     async fn case(
         &mut self,
         target: &Target,
@@ -388,121 +250,6 @@ impl<'a> Run<'a> {
         let measured = run.measure().await;
         self.take(measured);
     }
-
-    /// Keeps what a case came to, and writes everything so far.
-    fn take(&mut self, measured: Measured) {
-        let Measured {
-            mut case,
-            histograms,
-            series,
-            profiles,
-            setup,
-            data_set,
-            ..
-        } = measured;
-        let profiles = profiles.into_iter();
-        let profiles = profiles.map(|taken| taken.kept(&case, self.folder, self.progress));
-        case.profiles = profiles.collect();
-        self.progress.say(&one_line(&case));
-        let servers = &mut self.result.report.environment.servers;
-        if let Some(setup) = setup
-            && !servers
-                .iter()
-                .any(|s| s.target == setup.target && s.lasting_flags() == setup.lasting_flags())
-        {
-            servers.push(setup);
-        }
-        self.listed(data_set, &case);
-        self.result.report.interrupted |= case.outcome == Outcome::Interrupted;
-        self.result.report.cases.push(case);
-        self.result.histograms.extend(histograms);
-        self.result.series.extend(series);
-        self.keep();
-    }
-
-    /// Writes the results so far, since the run may be killed at any time.
-    fn keep(&mut self) {
-        self.judge();
-        let interrupted = std::mem::replace(&mut self.result.report.interrupted, true);
-        if let Err(error) = self.folder.write(&self.result) {
-            self.progress.say(&format!("not kept so far: {error}"));
-        }
-        self.result.report.interrupted = interrupted;
-    }
-
-    fn judge(&mut self) {
-        let report = &mut self.result.report;
-        report.elapsed_s = self.begun.elapsed().as_secs_f64();
-        report.thresholds = threshold::judge(self.scenario, report);
-        report.growth = growth::fit(report);
-    }
-
-    /// Notes what was listed. What is there, and what was never loaded, is a data set, too: its
-    /// cases and their reasons are shown below it.
-    fn listed(&mut self, seeded: Option<result::DataSet>, case: &Case) {
-        let of = |verified: &result::Verified| (verified.objects, verified.bytes);
-        let (objects, bytes) = case.verified.as_ref().map_or((0, 0), of);
-        let listed = seeded.unwrap_or_else(|| result::DataSet {
-            name: case.data_set.clone(),
-            objects,
-            bytes,
-            ..result::DataSet::default()
-        });
-        let known = &mut self.result.report.data_sets;
-        match known.iter_mut().find(|known| known.name == listed.name) {
-            None => known.push(listed),
-            Some(known) if known.fingerprint.is_none() && listed.objects > known.objects => {
-                *known = listed;
-            }
-            Some(_) => {}
-        }
-    }
-
-    fn finish(mut self, failure: Option<Failure>) -> Finished {
-        self.result.report.interrupted |= failure.is_some() && self.stop.is_cancelled();
-        if self.result.report.environment.disk.is_none()
-            && self
-                .plan
-                .targets
-                .iter()
-                .any(|t| matches!(t.spec, TargetSpec::EtcdBinary { .. }))
-        {
-            self.result.report.environment.disk = measure::disk(&std::env::temp_dir())
-                .ok()
-                .map(to_result::disk);
-        }
-        self.judge();
-        let mut exit = Exit::Done;
-        for case in &self.result.report.cases {
-            exit = exit.and(match case.outcome {
-                Outcome::Failed { .. } => Exit::TargetFailed,
-                Outcome::Invalid { .. } => Exit::Invalid,
-                Outcome::Stopped { .. } => Exit::Protected,
-                _ => Exit::Done,
-            });
-        }
-        if self.plan.fail_on_threshold {
-            for threshold in &self.result.report.thresholds {
-                exit = exit.and(match threshold.met {
-                    Some(true) => Exit::Done,
-                    Some(false) => Exit::TargetFailed,
-                    None => Exit::Invalid,
-                });
-            }
-        }
-        // Also where a server suffered before its first case began.
-        if self.is_over {
-            exit = exit.and(Exit::Protected);
-        }
-        if self.stop.is_cancelled() {
-            exit = Exit::Interrupted;
-        }
-        Finished {
-            result: self.result,
-            exit,
-            failure,
-        }
-    }
 }
 
 /// The first error of measuring and of cleaning up after it, or both in one line.
@@ -511,30 +258,4 @@ fn both(measured: Result<(), Failure>, cleaned: Result<(), Failure>) -> Result<(
         (Err(one), Err(other)) => Err(one.and(other)),
         (one, other) => one.and(other),
     }
-}
-
-/// Returns the outcome of a case in one line.
-fn one_line(case: &Case) -> String {
-    let id = case.id();
-    if let Some(reason) = case.outcome.reason() {
-        let state = match case.outcome {
-            Outcome::NotApplicable { .. } => "N/A",
-            Outcome::Failed { .. } => "FAILED",
-            Outcome::Invalid { .. } => "invalid",
-            Outcome::Stopped { .. } => "STOPPED",
-            _ => "stopped",
-        };
-        return format!("{id}: {state}: {reason}");
-    }
-    let time = case.latency_ms.as_ref().and_then(|q| {
-        let median = q.p50.map(|ms| ("median", ms));
-        median.or(q.mean.map(|ms| ("mean", ms)))
-    });
-    let above = case.server.as_ref();
-    let above = above.map(|s| Quantity::bytes_within(s.peak_above_idle, s.rss_resolution));
-    format!(
-        "{id}: {}, server {} above idle",
-        time.map_or_else(|| "-".to_owned(), |(what, ms)| format!("{what} {ms:.1} ms")),
-        Quantity::or_absent(above),
-    )
 }

@@ -1,40 +1,40 @@
 //! What was asked for, checked before anything starts.
 //!
 //! - [`resource_flags`]: what is listed of existing Kubernetes APIs
+//! - [`scenarios`]: the scenarios that a command line asks for
+//! - [`targets`]: what is measured, and how it is reached
 
 mod resource_flags;
+mod scenarios;
+mod targets;
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::anyhow;
-use etcd_api::client::config::{ClientConfig, TlsFiles, User};
-use kube_api::client::KubeAccess;
-use kube_api::client::access::Credentials;
 use kube_api::client::config::Context;
 use load::clients::go_clients::GoClients;
 use load::driver::open_clock::Waiting;
 use report::result::ClientSettings;
-use report::threshold;
-use workloads::scenario::{Saturate, is_file};
-use workloads::{CaseSpec, CpuList, DataSet, Kind, Overrides, PlainList, Scenario, Strategy, Tier};
+use workloads::scenario::Saturate;
+use workloads::{CaseSpec, CpuList, DataSet, Overrides, Scenario, Strategy, Tier};
 
 use self::resource_flags::ResourceFlags;
+use self::scenarios::{check_thresholds, named, prefix_scenario};
+pub use self::targets::{connect_config, kube_access, target_names};
+use self::targets::{targets, tell_apart};
 use super::availability::combination::{loaded, measures_something, never};
 use super::availability::machine::Needs;
 use super::generators::{self, Together};
 use super::target::Target;
-use crate::cli::{AbArgs, ConnectArgs, DEFAULT_SCENARIO, RunArgs};
+use crate::cli::{AbArgs, RunArgs};
 use crate::environment::allocator;
 use crate::exit::Failure;
 use crate::isolation::cpus;
 use crate::safety::limits::Allowed;
 use crate::servers::target_spec::TargetSpec;
 use crate::servers::{Contexts, Given, Launcher, OwnProgram};
-
-/// The pages of a `--prefix` run.
-const PREFIX_PAGES: [u32; 2] = [10_000, 500];
 
 /// A checked command line.
 #[derive(Debug)]
@@ -141,7 +141,7 @@ impl Plan {
             scenario.override_with(&overrides).map_err(Failure::usage)?;
             resource_flags.narrow(scenario);
             notes.extend(cpus::choose(scenario, args, starts_all)?);
-            check_bars(scenario)?;
+            check_thresholds(scenario)?;
             measures_something(scenario, &targets, args.seed_data)?;
         }
         let together = Together::of(args)?;
@@ -370,104 +370,6 @@ impl Plan {
     }
 }
 
-/// Returns the names of all targets that a command line has: `--target`, then those of its short
-/// forms; `bench` where there are none.
-#[must_use]
-pub fn target_names(targets: &[String], etcd: Option<&str>, kube: Option<&str>) -> Vec<String> {
-    let mut names = targets.to_vec();
-    names.extend(etcd.map(str::to_owned));
-    names.extend(kube.map(|url| format!("kube:{url}")));
-    if names.is_empty() {
-        names.push("bench".to_owned());
-    }
-    names
-}
-
-fn targets(args: &RunArgs) -> Result<Vec<TargetSpec>, Failure> {
-    let mut targets: Vec<TargetSpec> = Vec::new();
-    for text in target_names(&args.targets, args.etcd.as_deref(), args.kube.as_deref()) {
-        let target = text.parse().map_err(Failure::usage)?;
-        if targets.contains(&target) {
-            return Err(Failure::usage(anyhow!("target `{text}` is named twice")));
-        }
-        targets.push(target);
-    }
-    Ok(targets)
-}
-
-/// Two binaries of one version are told apart by their paths.
-fn tell_apart(targets: &mut [Target]) {
-    let names: Vec<_> = targets.iter().map(|target| target.name.clone()).collect();
-    for target in targets {
-        if names.iter().filter(|name| **name == target.name).count() > 1 {
-            target.name = target.spec.to_string();
-        }
-    }
-}
-
-fn named(names: &[String]) -> Result<Vec<Scenario>, Failure> {
-    let default = [DEFAULT_SCENARIO.to_owned()];
-    let names = if names.is_empty() { &default } else { names };
-    names
-        .iter()
-        .map(|name| {
-            if is_file(name) {
-                Scenario::from_path(Path::new(name))
-            } else {
-                Scenario::named(name)
-            }
-        })
-        .map(|scenario| scenario.map_err(Failure::usage))
-        .collect()
-}
-
-/// Checks that every threshold is about a number that reports have.
-fn check_bars(scenario: &Scenario) -> Result<(), Failure> {
-    match scenario
-        .thresholds
-        .iter()
-        .find(|threshold| !threshold::is_metric(&threshold.metric))
-    {
-        None => Ok(()),
-        Some(threshold) => Err(Failure::usage(anyhow!(
-            "scenario `{}`, threshold `{}`: cases of report.json have no number `{}`",
-            scenario.name,
-            threshold.name,
-            threshold.metric
-        ))),
-    }
-}
-
-/// Returns what a `--prefix` run does: every strategy, three times.
-fn prefix_scenario(prefix: &str) -> Result<Scenario, Failure> {
-    if prefix.is_empty() {
-        return Err(Failure::usage(anyhow!("--prefix is empty; `/` is not")));
-    }
-    let mut scenario = Scenario::named(DEFAULT_SCENARIO).map_err(Failure::usage)?;
-    "prefix".clone_into(&mut scenario.name);
-    scenario.summary = format!("what is below {prefix}");
-    scenario.description.clear();
-    scenario.repeats = 3;
-    scenario.first_chunk_streams = 20;
-    scenario.thresholds.clear();
-    scenario.cases.etcd = vec![
-        Strategy::Plain(PlainList::Unary).into(),
-        Strategy::Plain(PlainList::Stream).into(),
-    ];
-    let pages = PREFIX_PAGES.into_iter().filter_map(NonZeroU32::new);
-    let pages = pages.map(|size| Strategy::Paged(size).into());
-    scenario.cases.etcd.extend(pages);
-    scenario.cases.kube.clear();
-    // Not loaded; the scenario must have one, and this one says that it is not Kubernetes'
-    // business.
-    scenario.data_sets.truncate(1);
-    scenario.data_sets[0].kind = Kind::Raw;
-    scenario.data_sets[0].object_size = NonZeroU64::new(1);
-    scenario.data_sets[0].namespaces = None;
-    scenario.data_sets[0].nodes = None;
-    Ok(scenario)
-}
-
 /// Returns what open loops do until a request is due: spin where the generator has CPUs that no
 /// server may use, so that it is not late by a wake-up; else sleep, so that servers have the CPU.
 pub(super) fn waiting(scenario: &Scenario) -> Waiting {
@@ -475,35 +377,6 @@ pub(super) fn waiting(scenario: &Scenario) -> Waiting {
         (Some(servers), Some(own)) if own.is_apart_from(servers) => Waiting::Spin,
         _ => Waiting::Sleep,
     }
-}
-
-/// Returns how to connect, as the command line says; the endpoints in it do not count.
-///
-/// # Errors
-/// [`Failure`] with exit code 2.
-pub fn connect_config(args: &ConnectArgs) -> Result<ClientConfig, Failure> {
-    // Endpoints are the targets'; everything else is shared by them.
-    let mut config = ClientConfig::new("http://127.0.0.1:2379").map_err(Failure::usage)?;
-    config.tls = TlsFiles {
-        ca: args.cacert.clone(),
-        cert: args.cert.clone(),
-        key: args.key.clone(),
-    };
-    let user = args.user.as_deref();
-    config.user = user.map(User::parse).transpose().map_err(Failure::usage)?;
-    Ok(config)
-}
-
-/// Returns what Kubernetes APIs let us in by, as the command line says.
-///
-/// # Errors
-/// [`Failure`] when a file cannot be read or used.
-pub fn kube_access(args: &ConnectArgs) -> Result<KubeAccess, Failure> {
-    let identity = args.cert.as_ref().zip(args.key.as_ref());
-    let credentials =
-        Credentials::from_files(args.cacert.as_ref(), identity, args.token_file.as_ref());
-    let access = credentials.and_then(|credentials| credentials.access());
-    access.map_err(Failure::usage)
 }
 
 /// Makes a prefix or a namespace unlike any other run's: the time and the process.

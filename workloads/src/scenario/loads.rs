@@ -1,7 +1,9 @@
 //! Cases of several loads, which run at the same time against one target.
+//!
+//! - `operation`: what a load does
+//! - `start`: when it starts its operations
+//! - `tiers`: which tiers a load needs
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -9,13 +11,17 @@ use serde::{Deserialize, Serialize};
 
 use super::network::Network;
 use super::units::{ByteSize, duration_text};
-use crate::arrivals::Profile;
 use crate::keys::Distribution;
-use crate::mix::{Mix, MixError, SmallRequest, WrittenMix};
-use crate::strategy::{Driver, Strategy, StrategyError, Tier};
+use crate::mix::{Mix, SmallRequest};
+use crate::strategy::{Driver, Strategy, Tier};
 use crate::values::Values;
 
+mod operation;
+mod start;
 mod tiers;
+
+pub use self::operation::{Operation, OperationError};
+pub use self::start::Start;
 
 /// Rounds from which on growth can be told from noise: each larger than the one before is then
 /// chance in one of 120 runs.
@@ -196,165 +202,6 @@ fn yes() -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
 fn is_yes(is: &bool) -> bool {
     *is
-}
-
-/// The operation of a load.
-///
-/// In a scenario file: `"put"`, `{ update = 90, create = 5, delete = 5 }`, `{ list = "stream" }`,
-/// `"watch"`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "WrittenOperation", into = "WrittenOperation")]
-pub enum Operation {
-    /// Small requests.
-    Small(Mix),
-    /// Whole lists, by a strategy.
-    List(Strategy),
-    /// Watchers of the whole data set. The latency of a delivery is from the intended start of
-    /// another load's write to its event at each watcher.
-    Watch,
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Small(mix) => mix.fmt(f),
-            Self::List(strategy) => write!(f, "list by {strategy}"),
-            Self::Watch => f.write_str("watch"),
-        }
-    }
-}
-
-/// An invalid operation.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum OperationError {
-    /// An invalid mix.
-    #[error(transparent)]
-    Mix(#[from] MixError),
-    /// A list by an unknown strategy.
-    #[error(transparent)]
-    Strategy(#[from] StrategyError),
-    /// A list in a mix of small requests.
-    #[error(
-        "`list` stands alone: one list takes as long as many small requests, so it is a load of its own"
-    )]
-    ListInMix,
-    /// `list` is not a name.
-    #[error("`list` needs the name of a strategy, as in {{ list = \"stream\" }}")]
-    NoStrategy,
-    /// A weight is not a number.
-    #[error("operation `{0}` needs a weight, as in {{ get = 4, put = 1 }}")]
-    NoWeight(String),
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum WrittenOperation {
-    Name(String),
-    Table(BTreeMap<String, toml::Value>),
-}
-
-impl TryFrom<WrittenOperation> for Operation {
-    type Error = OperationError;
-
-    fn try_from(written: WrittenOperation) -> Result<Self, OperationError> {
-        let table = match written {
-            WrittenOperation::Name(name) if name == "watch" => return Ok(Self::Watch),
-            WrittenOperation::Name(name) => {
-                return Ok(Self::Small(WrittenMix::Name(name).try_into()?));
-            }
-            WrittenOperation::Table(table) => table,
-        };
-        if let Some(strategy) = table.get("list") {
-            if table.len() > 1 {
-                return Err(OperationError::ListInMix);
-            }
-            let strategy = strategy.as_str().ok_or(OperationError::NoStrategy)?;
-            return Ok(Self::List(strategy.parse()?));
-        }
-        let mut weights = BTreeMap::new();
-        for (name, weight) in table {
-            let number = weight
-                .as_float()
-                .or_else(|| weight.as_integer().map(|weight| weight as f64));
-            let number = number.ok_or_else(|| OperationError::NoWeight(name.clone()))?;
-            weights.insert(name, number);
-        }
-        Ok(Self::Small(Mix::new(&weights)?))
-    }
-}
-
-impl From<Operation> for WrittenOperation {
-    fn from(operation: Operation) -> Self {
-        match operation {
-            Operation::Watch => Self::Name("watch".to_owned()),
-            Operation::List(strategy) => Self::Table(BTreeMap::from([(
-                "list".to_owned(),
-                strategy.to_string().into(),
-            )])),
-            Operation::Small(mix) => match mix.into() {
-                WrittenMix::Name(name) => Self::Name(name),
-                WrittenMix::Weights(weights) => Self::Table(
-                    weights
-                        .into_iter()
-                        .map(|(name, weight)| (name, weight.into()))
-                        .collect(),
-                ),
-            },
-        }
-    }
-}
-
-/// The arrivals of a load's operations.
-///
-/// In a scenario file: `"closed"`, or a [`Profile`], as `{ poisson = 1000 }`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "toml::Value", into = "WrittenStart")]
-pub enum Start {
-    /// Each client starts the next operation after its response (closed loop).
-    #[default]
-    Closed,
-    /// On a schedule, independent of responses (open loop).
-    Open(Profile),
-}
-
-impl Start {
-    fn is_closed(&self) -> bool {
-        *self == Self::Closed
-    }
-}
-
-/// The name of the closed loop in a file.
-const CLOSED: &str = "closed";
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum WrittenStart {
-    Name(&'static str),
-    Profile(Profile),
-}
-
-impl From<Start> for WrittenStart {
-    fn from(start: Start) -> Self {
-        match start {
-            Start::Closed => Self::Name(CLOSED),
-            Start::Open(profile) => Self::Profile(profile),
-        }
-    }
-}
-
-impl TryFrom<toml::Value> for Start {
-    type Error = String;
-
-    fn try_from(value: toml::Value) -> Result<Self, String> {
-        if value.as_str() == Some(CLOSED) {
-            return Ok(Self::Closed);
-        }
-        let profile = value.try_into();
-        profile.map(Self::Open).map_err(|e| {
-            let what = e.message().trim();
-            format!("arrivals are `\"closed\"`, or a profile as {{ poisson = 1000 }}: {what}")
-        })
-    }
 }
 
 impl LoadsSpec {

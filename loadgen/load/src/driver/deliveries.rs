@@ -10,6 +10,7 @@
 //! - `resume`: pauses and limits of going on behind the revision that a watcher has, at another
 //!   member where there is one; where that revision is compacted the watcher lists again, and what
 //!   it missed is counted
+//! - `watcher`: what one watcher received
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,6 +24,7 @@ use workloads::scenario::Stall;
 pub use self::error::DeliveryError;
 use self::read::watching;
 pub use self::through_api::ApiWatching;
+use self::watcher::{Last, Watcher, ledger_among, ledger_of};
 use super::run::Written;
 use crate::clients::thread;
 use crate::operation::watch::Watched;
@@ -33,6 +35,7 @@ mod error;
 mod read;
 mod resume;
 mod through_api;
+mod watcher;
 
 /// Events that are kept in all: 480 MB.
 const MOST_EVENTS: usize = 20_000_000;
@@ -103,97 +106,6 @@ pub struct WatcherTimes {
     pub number: u32,
     /// As [`Delivered::latency`].
     pub latency: LatencyHistogram,
-}
-
-/// One watcher, and what it received.
-#[derive(Debug, Default)]
-struct Watcher {
-    number: u32,
-    /// It has everything up to this revision: as events, or by a list.
-    reached: i64,
-    ledger: Ledger,
-    events: Vec<Event>,
-    /// What it did not see as events, since it listed again.
-    gaps: Vec<Gap>,
-}
-
-/// Revisions of which a watcher knows only what a list shows: those behind `after`, up to `until`.
-#[derive(Debug, Clone, Copy)]
-struct Gap {
-    after: i64,
-    until: i64,
-}
-
-/// One watcher's events.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Ledger {
-    events: u64,
-    /// The sum of their revisions, modulo 2⁶⁴.
-    sum: u64,
-    last: i64,
-}
-
-/// One event at one watcher.
-#[derive(Debug, Clone, Copy)]
-struct Event {
-    revision: i64,
-    at: Instant,
-}
-
-/// What all watchers read up to.
-#[derive(Debug, Clone, Copy)]
-struct Last {
-    revision: i64,
-    /// When they stop waiting for it, whatever else comes meanwhile.
-    by: tokio::time::Instant,
-}
-
-impl Watcher {
-    /// Returns one that watches what comes behind a revision.
-    fn behind(number: u32, revision: i64) -> Self {
-        Self {
-            number,
-            reached: revision,
-            ..Self::default()
-        }
-    }
-
-    /// Notes an event that came at `at`.
-    ///
-    /// # Errors
-    /// [`DeliveryError::Order`] where its revision is not above those before.
-    fn note(&mut self, revision: i64, at: Instant) -> Result<(), DeliveryError> {
-        let before = self.reached;
-        if revision <= before {
-            return Err(DeliveryError::Order { revision, before });
-        }
-        self.reached = revision;
-        self.ledger.note(revision);
-        self.events.push(Event { revision, at });
-        Ok(())
-    }
-
-    /// Notes a list of this revision, behind which it goes on.
-    fn listed(&mut self, revision: i64) {
-        let after = self.reached;
-        self.gaps.push(Gap {
-            after,
-            until: revision.max(after),
-        });
-        self.reached = revision.max(after);
-    }
-
-    /// Returns whether it has everything up to `last`; false as long as that is not known.
-    fn has(&self, last: Option<Last>) -> bool {
-        last.is_some_and(|last| self.reached >= last.revision)
-    }
-
-    /// Returns whether a write's event is one that it did not get, since it listed again.
-    fn missed(&self, revision: i64) -> bool {
-        // They are in order and do not overlap.
-        let first = self.gaps.partition_point(|gap| gap.until < revision);
-        self.gaps.get(first).is_some_and(|gap| gap.after < revision)
-    }
 }
 
 /// Returns what was received, where every watcher has the last event.
@@ -386,181 +298,5 @@ impl DeliveryWatchers {
     }
 }
 
-/// Returns what a watcher must have that saw all of these writes, in the order of their revisions.
-fn ledger_of<'a>(writes: impl IntoIterator<Item = &'a Written>) -> Ledger {
-    let mut ledger = Ledger::default();
-    for write in writes {
-        ledger.note(write.revision);
-    }
-    ledger
-}
-
-/// Returns what a watcher has of these writes, among events of others.
-fn ledger_among(events: &[Event], writes: &[Written]) -> Ledger {
-    let mut ledger = Ledger::default();
-    for event in events {
-        if writes
-            .binary_search_by_key(&event.revision, |w| w.revision)
-            .is_ok()
-        {
-            ledger.note(event.revision);
-        }
-    }
-    ledger
-}
-
-impl Ledger {
-    fn note(&mut self, revision: i64) {
-        self.events += 1;
-        self.sum = self.sum.wrapping_add(revision.cast_unsigned());
-        self.last = revision;
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn writes(revisions: &[i64], at: Instant) -> Vec<Written> {
-        revisions
-            .iter()
-            .map(|&revision| Written {
-                revision,
-                intended: at,
-            })
-            .collect()
-    }
-
-    /// Returns what `finish` makes of one watcher with these events, without other writers.
-    async fn finished(seen: &[i64], written: &[i64]) -> Result<Delivered, DeliveryError> {
-        finished_beside(seen, written, Beside::Nothing).await
-    }
-
-    async fn finished_beside(
-        seen: &[i64],
-        written: &[i64],
-        beside: Beside,
-    ) -> Result<Delivered, DeliveryError> {
-        finished_with(seen, &[], written, beside).await
-    }
-
-    /// Finishes where the watcher listed again: at the second revision of each pair, having
-    /// everything up to the first.
-    async fn finished_with(
-        seen: &[i64],
-        lists: &[(i64, i64)],
-        written: &[i64],
-        beside: Beside,
-    ) -> Result<Delivered, DeliveryError> {
-        let begun = Instant::now();
-        let (last, _) = watch::channel(None);
-        let (answer, ended) = oneshot::channel();
-        let at = begun + Duration::from_millis(7);
-        let mut watcher = Watcher::behind(0, 0);
-        let mut lists = lists.iter().peekable();
-        for &revision in seen {
-            if let Some((_, list)) = lists.next_if(|(after, _)| *after < revision) {
-                watcher.listed(*list);
-            }
-            watcher.note(revision, at).expect("in order");
-        }
-        for (_, list) in lists {
-            watcher.listed(*list);
-        }
-        let received = Received {
-            watchers: vec![watcher],
-            ..Received::default()
-        };
-        answer.send(Ok(vec![received])).expect("it waits");
-        let watchers = DeliveryWatchers { last, ended };
-        watchers.finish(writes(written, begun), begun, beside).await
-    }
-
-    #[tokio::test]
-    async fn beside_the_writes_of_others_only_ones_own_are_looked_at() {
-        let delivered = finished_beside(&[4, 5, 6, 9, 10], &[5, 9], Beside::Anything).await;
-        let delivered = delivered.expect("both came");
-        assert_eq!((delivered.events, delivered.writes), (2, 2));
-        for seen in [&[4, 5, 6, 10][..], &[4, 6, 9]] {
-            let wrong = finished_beside(seen, &[5, 9], Beside::Anything).await;
-            let wrong = wrong.expect_err("one of them is lost");
-            let found = matches!(wrong, DeliveryError::Wrong { writes: 2, .. });
-            assert!(found, "{wrong}");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_write_that_failed_may_have_an_event_and_no_other_may() {
-        let delivered = finished_beside(&[5, 6, 9], &[5, 9], Beside::UpTo(1)).await;
-        assert_eq!(delivered.expect("6 failed, and was done").events, 2);
-        let delivered = finished_beside(&[5, 9], &[5, 9], Beside::UpTo(1)).await;
-        assert_eq!(delivered.expect("it was not done").events, 2);
-        for (seen, failed) in [(&[5, 6, 7, 9][..], 1), (&[5, 6, 9], 0), (&[5, 6], 1)] {
-            let wrong = finished_beside(seen, &[5, 9], Beside::UpTo(failed)).await;
-            assert!(wrong.is_err(), "{seen:?}");
-        }
-    }
-
-    #[tokio::test]
-    async fn what_a_watcher_missed_since_it_listed_again_is_counted_and_nothing_else_is_missing() {
-        let written = [3, 5, 6, 9, 12];
-        // It had 3, and listed at 6.
-        let delivered = finished_with(&[3, 9, 12], &[(3, 6)], &written, Beside::Nothing).await;
-        let delivered = delivered.expect("5 and 6 are in the list");
-        let Delivered {
-            events,
-            relists,
-            missed,
-            ..
-        } = delivered;
-        assert_eq!((events, relists, missed), (3, 1, 2));
-        // Where nothing was written meanwhile nothing is missed.
-        let whole = finished_with(&written, &[(3, 4)], &written, Beside::Nothing).await;
-        assert_eq!(whole.map(|d| (d.relists, d.missed)).ok(), Some((1, 0)));
-        for seen in [&[3, 12][..], &[3, 9]] {
-            let wrong = finished_with(seen, &[(3, 6)], &written, Beside::Nothing).await;
-            assert!(wrong.is_err(), "the list does not make up for it: {seen:?}");
-        }
-    }
-
-    #[test]
-    fn an_event_that_a_list_has_shown_is_a_repeat() {
-        let mut watcher = Watcher::behind(0, 2);
-        let at = Instant::now();
-        watcher.note(3, at).expect("the first");
-        watcher.listed(6);
-        assert!(matches!(
-            watcher.note(6, at),
-            Err(DeliveryError::Order {
-                revision: 6,
-                before: 6
-            })
-        ));
-        assert!(matches!(
-            Watcher::behind(0, 2).note(2, at),
-            Err(DeliveryError::Order { .. })
-        ));
-        watcher.note(7, at).expect("behind the list");
-    }
-
-    #[tokio::test]
-    async fn every_event_is_timed_from_the_intended_start_of_its_write() {
-        let delivered = finished(&[5, 6, 9], &[9, 5, 6]).await.expect("all came");
-        assert_eq!((delivered.events, delivered.writes), (3, 3));
-        assert_eq!(delivered.latency.n(), 3);
-        assert_eq!(delivered.watchers[0].latency.n(), 3);
-    }
-
-    #[tokio::test]
-    async fn a_lost_a_doubled_and_a_strange_event_are_found() {
-        for seen in [&[5, 9][..], &[5, 6, 7, 9], &[5, 7, 9]] {
-            let wrong = finished(seen, &[5, 6, 9])
-                .await
-                .expect_err("not what was written");
-            assert!(
-                matches!(wrong, DeliveryError::Wrong { writes: 3, .. }),
-                "{wrong}"
-            );
-        }
-    }
-}
+mod tests;

@@ -1,0 +1,218 @@
+//! The sentences beside a case: why it was not measured, what limits it, and what ran with it.
+
+use super::milliseconds;
+use super::sharding::shared;
+use crate::quantity::Quantity;
+use crate::result::{
+    Baseline, Case, ClientFigures, Outcome, PROFILED, Quantiles, Saturation, Spread,
+};
+
+/// Returns everything that a reader must know about the row: [`warnings`], its rate, and what ran
+/// beside it.
+#[must_use]
+pub fn notes(case: &Case) -> Vec<String> {
+    let mut notes = warnings(case);
+    match &case.shards {
+        Some(shards) => notes.extend(shared(case, shards)),
+        // What several loads did is in a table of its own.
+        None if !case.loads.is_empty() => {}
+        None => notes.extend(pace(case)),
+    }
+    notes.extend(case.saturation.iter().map(saturation));
+    notes.extend(case.client.as_ref().and_then(program));
+    if case.server.as_ref().is_some_and(|s| s.is_own_word) {
+        notes.push(
+            "the server's figures are from its metrics page: memory as it was between lists, pages of files included"
+                .to_owned(),
+        );
+    }
+    if case.server.is_none() && case.outcome == Outcome::Measured {
+        // Of every server that was started there are figures.
+        notes.push(
+            "memory and CPU of the server are not known: it was there already and does not tell them"
+                .to_owned(),
+        );
+    }
+    let missing = case.missing_figures.iter();
+    notes.extend(missing.map(|missing| format!("not known: {missing}")));
+    notes.extend(case.baseline.as_ref().map(beside_its_bytes));
+    for load in &case.background {
+        notes.push(format!(
+            "the server's figures include {}: {} by {} clients, {} requests",
+            load.name,
+            load.strategy,
+            Quantity::Count(load.clients.into()),
+            Quantity::Count(load.requests)
+        ));
+    }
+    notes
+}
+
+/// Returns what a reader must know before comparing the row: why it was not measured, what limits
+/// it.
+#[must_use]
+pub fn warnings(case: &Case) -> Vec<String> {
+    let mut notes = Vec::new();
+    match &case.outcome {
+        Outcome::Measured if !case.valid && case.errors == 0 => notes.push("invalid".to_owned()),
+        Outcome::Measured => {}
+        Outcome::NotApplicable { reason } => notes.push(format!("N/A: {reason}")),
+        Outcome::Failed { reason } => notes.push(format!("FAILED: {reason}")),
+        Outcome::Invalid { reason } => notes.push(format!("INVALID: {reason}")),
+        Outcome::Stopped { reason } => notes.push(format!("STOPPED: {reason}")),
+        Outcome::Interrupted => notes.push("interrupted".to_owned()),
+    }
+    if case.saturated {
+        let refused = match case.errors {
+            0 => String::new(),
+            errors => format!(
+                ", and refused or did not answer {} requests",
+                Quantity::Count(errors)
+            ),
+        };
+        notes.push(format!(
+            "SATURATED: it did not keep the rate{refused}; times grow for as long as the load lasts"
+        ));
+    } else if case.errors > 0 {
+        notes.push(format!(
+            "{} of {} requests wrong",
+            Quantity::Count(case.errors),
+            Quantity::Count(case.requests)
+        ));
+    }
+    if case.client_limited {
+        let unchecked = case
+            .null_sink_ms
+            .as_ref()
+            .and_then(|quantiles| quantiles.p50);
+        let mut note = format!(
+            "client-limited: {} without checking",
+            milliseconds(unchecked)
+        );
+        if let Some(Spread {
+            min,
+            p50,
+            max,
+            likely,
+        }) = case.checking_ratio
+        {
+            // Where the median may lie is known of six rounds and more.
+            let [lower, upper] = likely.unwrap_or([min, max]);
+            let [lower, p50, upper] = [lower, p50, upper].map(Quantity::PerByte);
+            note.push_str(&format!(", interleaved {p50} ({lower} … {upper})"));
+        }
+        notes.push(note);
+    }
+    if case.is_profiled() {
+        notes.push(PROFILED.to_owned());
+    }
+    if case.restarts > 0 {
+        notes.push(format!(
+            "begun again {} times after a compaction, {} of tries that are in no time",
+            case.restarts,
+            milliseconds(case.restarted_ms)
+        ));
+    }
+    if let Some(clamped) = case
+        .latency_ms
+        .as_ref()
+        .map(|latency| latency.clamped)
+        .filter(|&clamped| clamped > 0)
+    {
+        notes.push(format!("{clamped} lists took over an hour"));
+    }
+    notes
+}
+
+/// Returns up to which rate an objective is kept, and how sure that is.
+fn saturation(found: &Saturation) -> String {
+    let objective = &found.objective;
+    let rate = |rate: f64| Quantity::PerSecond(rate).to_string();
+    let searches = &found.searches;
+    let by = match searches.iter().any(|search| search.generator_gave_out) {
+        true => "; THE GENERATOR gave out, not the target",
+        false => "",
+    };
+    let lower = searches.iter().filter_map(|search| search.lower_per_s);
+    let upper = searches.iter().filter_map(|search| search.upper_per_s);
+    let Some(kept) = found.kept_per_s else {
+        return match upper.reduce(f64::min) {
+            Some(missed) => format!(
+                "{objective} is missed at the lowest rate, {}{by}",
+                rate(missed)
+            ),
+            None => format!("whether {objective} is kept was not found out"),
+        };
+    };
+    let mut text = format!("{objective} is kept up to {}", rate(kept));
+    if searches.len() > 1 {
+        let lowest = lower.clone().fold(f64::INFINITY, f64::min);
+        let highest = lower.fold(0.0, f64::max);
+        text.push_str(&format!(
+            " (median of {} searches, {} to {})",
+            searches.len(),
+            rate(lowest),
+            rate(highest)
+        ));
+    }
+    match upper.reduce(f64::min) {
+        Some(missed) => text.push_str(&format!(", and missed at {}{by}", rate(missed))),
+        None => text.push_str(", the highest rate that was tried"),
+    }
+    text
+}
+
+/// Returns what a list cost a client that is a program of its own.
+fn program(client: &ClientFigures) -> Option<String> {
+    let name = client.program.as_ref()?;
+    let cpu = Quantity::seconds(client.cpu_s_per_request?);
+    let peak = Quantity::or_absent(client.rss_peak.map(Quantity::bytes));
+    Some(format!("{name} took {cpu} of CPU and up to {peak}"))
+}
+
+/// Returns what a row of small requests has besides its latency, or of events.
+fn pace(case: &Case) -> Option<String> {
+    let client = case.client.as_ref();
+    let own = client.and_then(|client| client.cpu_s_per_request);
+    let own = Quantity::or_absent(own.map(Quantity::seconds));
+    if case.watchers.is_some() {
+        return Some(format!(
+            "a put to its event at each watcher; generator CPU {own} per put"
+        ));
+    }
+    let rate = Quantity::PerSecond(case.requests_per_s?);
+    let Some(offered) = case.offered_per_s else {
+        return Some(format!("{rate}, generator CPU {own} each"));
+    };
+    let p99 = |quantiles: Option<&Quantiles>| milliseconds(quantiles.and_then(|q| q.p99));
+    Some(format!(
+        "{rate} of {} intended; p99 from sending, not from the intended start: {}; sent late by {} (p99); generator CPU {own} each",
+        Quantity::PerSecond(offered),
+        p99(case.service_ms.as_ref()),
+        p99(client.and_then(|client| client.lag_ms.as_ref())),
+    ))
+}
+
+/// Returns the time of a list over that of its baseline, interleaved.
+fn beside_its_bytes(of: &Baseline) -> String {
+    let Spread { min, p50, max, .. } = of.time_ratio;
+    let how = if of.checked { "checked" } else { "unchecked" };
+    let cpu = of
+        .server_cpu_ratio
+        .map(|ratio| Quantity::PerByte(ratio.p50));
+    let list_cpu = of.list_server_cpu_ms.map(|cpu| cpu.p50);
+    let socket = of.socket_time_ratio.map_or_else(String::new, |ratio| {
+        format!("; over a plain socket: {}", Quantity::PerByte(ratio.p50))
+    });
+    format!(
+        "{how}, interleaved with a baseline (its bytes from one contiguous buffer over the same HTTP), {} rounds: {} and {}, server CPU of a list {}; list over baseline in a round: {} ({} … {}), of server CPU {}{socket}",
+        of.rounds.len(),
+        milliseconds(Some(of.list_ms.p50)),
+        milliseconds(Some(of.body_ms.p50)),
+        milliseconds(list_cpu),
+        Quantity::PerByte(p50),
+        Quantity::PerByte(min),
+        Quantity::PerByte(max),
+        Quantity::or_absent(cpu),
+    )
+}

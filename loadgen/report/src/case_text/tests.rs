@@ -1,0 +1,137 @@
+//! Rows of cases, and their notes.
+
+use super::*;
+use crate::result::{Load, Outcome, Round};
+use workloads::strategy::Tier;
+
+#[test]
+fn a_row_that_was_not_measured_has_dashes_and_its_reason() {
+    let outcome = Outcome::NotApplicable {
+        reason: "etcd 3.4 has no RangeStream".into(),
+    };
+    let row = CaseRow::of(&Case::new("pods", "etcd", Tier::Etcd, "stream", outcome));
+    assert!(!row.counts);
+    assert_eq!(&row.cells[..4], ["etcd", "etcd", "stream", "–"]);
+    assert!(
+        row.cells[4..NOTES].iter().all(|cell| cell == "–"),
+        "{row:?}"
+    );
+    assert_eq!(row.cells[NOTES], "N/A: etcd 3.4 has no RangeStream");
+}
+
+#[test]
+fn private_memory_and_files_are_two_figures_of_a_row() {
+    let mut server = ServerFigures {
+        peak_above_idle: 876 << 10,
+        rss_file_idle: Some(50 << 20),
+        rss_file_peak: Some(52 << 20),
+        rss_resolution: Some(256 << 10),
+        socket_idle: Some(1 << 20),
+        socket_peak: Some(14 << 20),
+        socket_resolution: Some(2 << 20),
+        ..ServerFigures::default()
+    };
+    assert_eq!(peak(&server), "< 1 MiB");
+    assert_eq!(sockets(&server), "14 MiB");
+    server.rss_file_peak = Some(1_330 << 20);
+    assert_eq!(peak(&server), "< 1 MiB (+ 1.25 GiB of files)");
+    server.socket_peak = None;
+    assert_eq!(sockets(&server), "–");
+}
+
+#[test]
+fn a_peak_that_its_counter_cannot_tell_is_no_part_of_the_bytes() {
+    let mut case = Case::new("pods", "bench", Tier::Etcd, "stream", Outcome::Measured);
+    assert_eq!(per_listed_byte(&case), None);
+    (case.bytes, case.clients) = (50 << 20, 2);
+    case.server = Some(ServerFigures {
+        peak_above_idle: 876 << 10,
+        peak_per_listed_byte: Some(0.0086),
+        rss_resolution: Some(256 << 10),
+        ..ServerFigures::default()
+    });
+    let shown = |case: &Case| Quantity::or_absent(per_listed_byte(case));
+    assert_eq!(shown(&case), "< 0.010 ×", "1 MiB of 100");
+    case.clients = 1;
+    if let Some(server) = &mut case.server {
+        server.peak_per_listed_byte = Some(0.5);
+    }
+    assert_eq!(shown(&case), "0.500 ×");
+}
+
+#[test]
+fn loads_that_ran_together_show_the_cores_that_the_server_used() {
+    let mut server = ServerFigures {
+        cpu_s: Some(4.3),
+        ..ServerFigures::default()
+    };
+    let mut case = Case::new("pods", "bench", Tier::Etcd, "mix", Outcome::Measured);
+    case.rounds = vec![Round {
+        ms: 10_000.0,
+        server_cpu_ms: None,
+    }];
+    let mut shown = |case: &mut Case, cpu_s_per_request| {
+        server.cpu_s_per_request = cpu_s_per_request;
+        case.server = Some(server.clone());
+        server_cpu(case)
+    };
+    assert_eq!(shown(&mut case, None), None, "lists have a cost each");
+    case.loads = vec![Load::default()];
+    assert_eq!(shown(&mut case, None).as_deref(), Some("0.43 cores"));
+    let each = shown(&mut case, Some(0.000_02));
+    assert_eq!(each.as_deref(), Some("20.0 µs"));
+    case.rounds.clear();
+    assert_eq!(shown(&mut case, None), None);
+}
+
+#[test]
+fn a_small_request_s_cost_has_its_rate_beside_it() {
+    let mut case = Case::new("pods", "bench", Tier::Etcd, "get", Outcome::Measured);
+    assert_eq!(server_cpu_and_rate(&case), None);
+    case.server = Some(ServerFigures {
+        cpu_s_per_request: Some(22e-6),
+        ..ServerFigures::default()
+    });
+    assert_eq!(server_cpu_and_rate(&case).as_deref(), Some("22.0 µs"));
+    case.requests_per_s = Some(20_000.0);
+    let shown = server_cpu_and_rate(&case);
+    assert_eq!(shown.as_deref(), Some("22.0 µs at 20,000/s"));
+}
+
+#[test]
+fn a_measured_row_without_figures_of_its_server_says_why() {
+    let mut case = Case::new("pods", "etcd", Tier::Etcd, "stream", Outcome::Measured);
+    let reason = "all of http://it:2379: /metrics: 403 Forbidden";
+    case.missing_figures.push(reason.to_owned());
+    assert!(notes(&case).contains(&format!("not known: {reason}")));
+    assert!(
+        notes(&case)
+            .iter()
+            .any(|note| note.contains("was there already and does not tell")),
+        "{:?}",
+        notes(&case)
+    );
+}
+
+#[test]
+fn what_limits_a_row_is_said_beside_it() {
+    let mut case = Case::new("pods", "bench", Tier::Kube, "cached", Outcome::Measured);
+    case.clients = 5;
+    case.encoding = Some("json".into());
+    case.served_from = ServedFrom::WatchCache;
+    case.requests = 25;
+    case.errors = 2;
+    case.client_limited = true;
+    case.server = Some(ServerFigures::default());
+    case.null_sink_ms = Some(Quantiles {
+        n: 3,
+        p50: Some(700.0),
+        ..Quantiles::default()
+    });
+    let row = CaseRow::of(&case);
+    assert_eq!(&row.cells[2..4], ["cached × 5 clients", "json, from cache"]);
+    assert_eq!(
+        row.cells[NOTES],
+        "2 of 25 requests wrong; client-limited: 700 ms without checking"
+    );
+}

@@ -1,0 +1,155 @@
+//! Cases on endpoints that are there: all cases of one after the other, seeded once and cleaned up
+//! whatever happens, or what is there as it is.
+
+use std::sync::Arc;
+
+use workloads::{DataSet, Tier};
+
+use super::availability::combination::needs_kubernetes;
+use super::case::Source;
+use super::foreign::{InNamespaces, Listed, Precautions, Seeded};
+use super::target::{answered, unusable};
+use super::{Run, Target, both};
+use crate::exit::Failure;
+use crate::servers::target_spec::TargetSpec;
+
+impl Run<'_> {
+    /// Cases on an existing endpoint: seeded once, listed by every strategy, cleaned up
+    /// whatever happens.
+    pub(super) async fn foreign(
+        &mut self,
+        target: &Target,
+        data: &Arc<DataSet>,
+    ) -> Result<(), Failure> {
+        let together = self.plan.together;
+        if let Some(at) = together.start_at.filter(|_| !together.shard.is_whole()) {
+            return self.share(target, data, at).await;
+        }
+        if let TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) = target.spec {
+            return match self.plan.seed_data {
+                true => self.in_namespaces(target, data).await,
+                false => self.whatever_is_there(target, &data.spec().name).await,
+            };
+        }
+        let seeded = Seeded::create(self.plan, target, data, self.progress, self.stop);
+        let Some(seeded) = seeded.await? else {
+            self.result.report.interrupted = true;
+            return Ok(());
+        };
+        let source = seeded.source();
+        // One that held nothing is there to be measured, as hard as one of our own.
+        let measured = if seeded.others > 0 {
+            let listed = Listed::ours(data, &seeded.root);
+            self.with_care(target, listed, &source, None).await
+        } else {
+            for (tier, spec) in self.scenario.cases.all() {
+                self.case(target, tier, spec, source.clone(), None).await;
+            }
+            Ok(())
+        };
+        let deleted = seeded.clean_up(self.plan.keep_data, self.progress).await;
+        let deleted = deleted.map_err(|left| unusable(target, left));
+        both(measured, deleted)
+    }
+
+    /// Cases on an existing Kubernetes API, in namespaces that are made for them and removed
+    /// whatever happens.
+    async fn in_namespaces(&mut self, target: &Target, data: &Arc<DataSet>) -> Result<(), Failure> {
+        if let Some(reason) = needs_kubernetes(data.spec().kind, Tier::Kube) {
+            self.progress.say(&format!("{target}: {reason}"));
+            return Ok(());
+        }
+        if !self.reach(target, &data.spec().name).await? {
+            return Ok(());
+        }
+        self.loads += 1;
+        let (plan, progress) = (self.plan, self.progress);
+        let nth = self.loads;
+        let made = InNamespaces::create(plan, target, data, nth, progress, self.stop).await?;
+        let Some((namespaces, loaded)) = made else {
+            self.result.report.interrupted = true;
+            return Ok(());
+        };
+        let collection = plan.collection(self.scenario, &data.spec().name);
+        let source = Source::Loaded(Arc::clone(&loaded));
+        let listed = Listed::Collection(collection);
+        let measured = self.with_care(target, listed, &source, None).await;
+        let removed = namespaces.clean_up(plan.keep_data, progress).await;
+        let removed = removed.map_err(|left| unusable(target, left));
+        both(measured, removed)
+    }
+
+    /// `--prefix`: everything below it, as it is.
+    pub(super) async fn prefix(&mut self) -> Result<(), Failure> {
+        let name = format!("prefix:{}", self.plan.prefix.as_deref().unwrap_or_default());
+        for target in &self.plan.targets {
+            if !target.spec.is_started() && !self.is_over {
+                self.whatever_is_there(target, &name).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks an endpoint whether it is there and lets us in; false when stopped meanwhile.
+    ///
+    /// # Errors
+    /// [`Failure`] where it is not, or does not: a wrong command line, and no failed case.
+    pub(super) async fn reach(&mut self, target: &Target, data_set: &str) -> Result<bool, Failure> {
+        let collection = self.plan.collection(self.scenario, data_set);
+        let reach = async {
+            let launcher = &self.plan.launcher;
+            let (path, accept) = (collection.path(), collection.media_type());
+            let reached = launcher.reach(&target.spec, &path, accept).await;
+            reached.map_err(|e| unusable(target, e))
+        };
+        tokio::select! {
+            reached = answered(target, reach) => reached.map(|()| true),
+            () = self.stop.cancelled() => {
+                self.result.report.interrupted = true;
+                Ok(false)
+            }
+        }
+    }
+
+    async fn whatever_is_there(&mut self, target: &Target, name: &str) -> Result<(), Failure> {
+        if !self.reach(target, name).await? {
+            return Ok(());
+        }
+        let plan = self.plan;
+        let listed = Listed::there(plan, target, self.scenario, name);
+        let collection = plan.collection(self.scenario, name);
+        let name = plan.name_of(&collection, name);
+        let source = Source::There {
+            prefix: plan.prefix.clone().unwrap_or_default(),
+            collection,
+        };
+        self.with_care(target, listed, &source, Some(&name)).await
+    }
+
+    /// Cases on an endpoint that holds other people's data, from the cheapest to the most expensive
+    /// and with all precautions.
+    pub(super) async fn with_care(
+        &mut self,
+        target: &Target,
+        listed: Listed,
+        source: &Source,
+        name: Option<&str>,
+    ) -> Result<(), Failure> {
+        let (plan, scenario) = (self.plan, self.scenario);
+        let begun = Precautions::begin(plan, target, listed, scenario, self.progress, self.stop);
+        let Some(care) = begun.await? else {
+            self.result.report.interrupted = true;
+            return Ok(());
+        };
+        // Of several generators the first asks for all.
+        if plan.together.shard.index() == 0 {
+            self.conformance(target, care.stop()).await?;
+        }
+        for (tier, spec) in care.in_order(scenario) {
+            self.careful_case(target, tier, spec, source.clone(), name, Some(&care))
+                .await;
+        }
+        self.is_over |= care.stopped().is_some();
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! The scenarios that a command line asks for.
+
+use std::num::{NonZeroU32, NonZeroU64};
+use std::path::Path;
+
+use anyhow::anyhow;
+use report::threshold;
+use workloads::scenario::is_file;
+use workloads::{Kind, PlainList, Scenario, Strategy};
+
+use crate::cli::DEFAULT_SCENARIO;
+use crate::exit::Failure;
+
+/// The pages of a `--prefix` run.
+const PREFIX_PAGES: [u32; 2] = [10_000, 500];
+
+/// Returns the scenarios of these names and files; the default one without any.
+pub(super) fn named(names: &[String]) -> Result<Vec<Scenario>, Failure> {
+    let default = [DEFAULT_SCENARIO.to_owned()];
+    let names = if names.is_empty() { &default } else { names };
+    names
+        .iter()
+        .map(|name| {
+            if is_file(name) {
+                Scenario::from_path(Path::new(name))
+            } else {
+                Scenario::named(name)
+            }
+        })
+        .map(|scenario| scenario.map_err(Failure::usage))
+        .collect()
+}
+
+/// Checks that every threshold is about a number that reports have.
+pub(super) fn check_thresholds(scenario: &Scenario) -> Result<(), Failure> {
+    match scenario
+        .thresholds
+        .iter()
+        .find(|threshold| !threshold::is_metric(&threshold.metric))
+    {
+        None => Ok(()),
+        Some(threshold) => Err(Failure::usage(anyhow!(
+            "scenario `{}`, threshold `{}`: cases of report.json have no number `{}`",
+            scenario.name,
+            threshold.name,
+            threshold.metric
+        ))),
+    }
+}
+
+/// Returns what a `--prefix` run does: every strategy, three times.
+pub(super) fn prefix_scenario(prefix: &str) -> Result<Scenario, Failure> {
+    if prefix.is_empty() {
+        return Err(Failure::usage(anyhow!("--prefix is empty; `/` is not")));
+    }
+    let mut scenario = Scenario::named(DEFAULT_SCENARIO).map_err(Failure::usage)?;
+    "prefix".clone_into(&mut scenario.name);
+    scenario.summary = format!("what is below {prefix}");
+    scenario.description.clear();
+    scenario.repeats = 3;
+    scenario.first_chunk_streams = 20;
+    scenario.thresholds.clear();
+    scenario.cases.etcd = vec![
+        Strategy::Plain(PlainList::Unary).into(),
+        Strategy::Plain(PlainList::Stream).into(),
+    ];
+    let pages = PREFIX_PAGES.into_iter().filter_map(NonZeroU32::new);
+    let pages = pages.map(|size| Strategy::Paged(size).into());
+    scenario.cases.etcd.extend(pages);
+    scenario.cases.kube.clear();
+    // Not loaded; the scenario must have one, and this one says that it is not Kubernetes'
+    // business.
+    scenario.data_sets.truncate(1);
+    scenario.data_sets[0].kind = Kind::Raw;
+    scenario.data_sets[0].object_size = NonZeroU64::new(1);
+    scenario.data_sets[0].namespaces = None;
+    scenario.data_sets[0].nodes = None;
+    Ok(scenario)
+}

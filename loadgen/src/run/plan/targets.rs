@@ -1,0 +1,76 @@
+//! What is measured, and how it is reached, as the command line says.
+
+use anyhow::anyhow;
+use etcd_api::client::config::{ClientConfig, TlsFiles, User};
+use kube_api::client::KubeAccess;
+use kube_api::client::access::Credentials;
+
+use crate::cli::{ConnectArgs, RunArgs};
+use crate::exit::Failure;
+use crate::run::target::Target;
+use crate::servers::target_spec::TargetSpec;
+
+/// Returns the names of all targets that a command line has: `--target`, then those of its short
+/// forms; `bench` where there are none.
+#[must_use]
+pub fn target_names(targets: &[String], etcd: Option<&str>, kube: Option<&str>) -> Vec<String> {
+    let mut names = targets.to_vec();
+    names.extend(etcd.map(str::to_owned));
+    names.extend(kube.map(|url| format!("kube:{url}")));
+    if names.is_empty() {
+        names.push("bench".to_owned());
+    }
+    names
+}
+
+/// Returns what a command line names, each once.
+pub(super) fn targets(args: &RunArgs) -> Result<Vec<TargetSpec>, Failure> {
+    let mut targets: Vec<TargetSpec> = Vec::new();
+    for text in target_names(&args.targets, args.etcd.as_deref(), args.kube.as_deref()) {
+        let target = text.parse().map_err(Failure::usage)?;
+        if targets.contains(&target) {
+            return Err(Failure::usage(anyhow!("target `{text}` is named twice")));
+        }
+        targets.push(target);
+    }
+    Ok(targets)
+}
+
+/// Two binaries of one version are told apart by their paths.
+pub(super) fn tell_apart(targets: &mut [Target]) {
+    let names: Vec<_> = targets.iter().map(|target| target.name.clone()).collect();
+    for target in targets {
+        if names.iter().filter(|name| **name == target.name).count() > 1 {
+            target.name = target.spec.to_string();
+        }
+    }
+}
+
+/// Returns how to connect, as the command line says; the endpoints in it do not count.
+///
+/// # Errors
+/// [`Failure`] with exit code 2.
+pub fn connect_config(args: &ConnectArgs) -> Result<ClientConfig, Failure> {
+    // Endpoints are the targets'; everything else is shared by them.
+    let mut config = ClientConfig::new("http://127.0.0.1:2379").map_err(Failure::usage)?;
+    config.tls = TlsFiles {
+        ca: args.cacert.clone(),
+        cert: args.cert.clone(),
+        key: args.key.clone(),
+    };
+    let user = args.user.as_deref();
+    config.user = user.map(User::parse).transpose().map_err(Failure::usage)?;
+    Ok(config)
+}
+
+/// Returns what Kubernetes APIs let us in by, as the command line says.
+///
+/// # Errors
+/// [`Failure`] when a file cannot be read or used.
+pub fn kube_access(args: &ConnectArgs) -> Result<KubeAccess, Failure> {
+    let identity = args.cert.as_ref().zip(args.key.as_ref());
+    let credentials =
+        Credentials::from_files(args.cacert.as_ref(), identity, args.token_file.as_ref());
+    let access = credentials.and_then(|credentials| credentials.access());
+    access.map_err(Failure::usage)
+}
