@@ -44,7 +44,7 @@ pub use units::{ByteSize, ByteSizeError, parse_with_unit};
 /// The scenario that `loadgen` runs by default.
 pub const DEFAULT: &str = "pods-150k";
 
-const BUILT_IN: [(&str, &str); 35] = [
+const BUILT_IN: [(&str, &str); 36] = [
     ("pods-150k", include_str!("../scenarios/pods-150k.toml")),
     ("list-large", include_str!("../scenarios/list-large.toml")),
     ("objects-1mb", include_str!("../scenarios/objects-1mb.toml")),
@@ -123,6 +123,7 @@ const BUILT_IN: [(&str, &str); 35] = [
         "slow-network",
         include_str!("../scenarios/slow-network.toml"),
     ),
+    ("sustained", include_str!("../scenarios/sustained.toml")),
     ("soak", include_str!("../scenarios/soak.toml")),
     ("soak-kube", include_str!("../scenarios/soak-kube.toml")),
 ];

@@ -36,5 +36,5 @@ pub use profile::{
 };
 pub use remote::{MetricsPage, RemoteCost, RemotePage, RemoteServer, RemoteWork};
 pub use rounds::{Round, Rounds};
-pub use sampler::{SAMPLE_EVERY, Sample, Sampled, Sampler, Series, Watched};
+pub use sampler::{EarlyAndLate, SAMPLE_EVERY, Sample, Sampled, Sampler, Series, Watched};
 pub use settle::settle;

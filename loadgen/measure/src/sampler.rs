@@ -1,8 +1,10 @@
 //! A thread that samples processes on a fixed schedule, apart from any runtime that carries load.
 //!
 //! - [`bounded`]: series that do not grow without end
+//! - [`steady`]: whether a process held more late than early
 
 mod bounded;
+mod steady;
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -12,6 +14,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use bounded::BoundedSeries;
+pub use steady::EarlyAndLate;
 
 use crate::metrics::AllocatedWatch;
 use crate::peaks::{Highest, socket_memory};

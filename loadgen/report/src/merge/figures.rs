@@ -256,6 +256,7 @@ fn client(cases: &[&Case], requests: u64, lag_ms: Option<Quantiles>) -> Option<C
         cpu_s,
         cpu_s_per_request: per_request.map(|cpu_s| cpu_s / requests as f64),
         rss_peak: all.iter().filter_map(|client| client.rss_peak).max(),
+        late_over_early: most(all.iter().map(|client| client.late_over_early)),
         stall_ms: most(all.iter().map(|client| client.stall_ms)),
         lag_ms,
         ..first.clone()

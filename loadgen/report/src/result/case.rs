@@ -447,6 +447,11 @@ pub struct ClientFigures {
     /// Highest resident size in that phase, in bytes; of several programs, that of the largest.
     /// Null as `cpu_s`.
     pub rss_peak: Option<u64>,
+    /// Private memory of the generator late in that phase over early in it, as
+    /// [`super::ServerFigures::late_over_early`]; null of a phase of less than a minute and of
+    /// other programs.
+    #[serde(default)]
+    pub late_over_early: Option<f64>,
     /// The longest time that the pacing thread was kept from its CPU when it should have sent; null
     /// in a closed loop.
     #[serde(default)]

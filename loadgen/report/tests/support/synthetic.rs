@@ -306,6 +306,7 @@ fn measured(result: &mut SavedResult, sketch: &Sketch) {
         cpu_s: Some(sketch.list_ms * 5.0 / 2e3),
         rss_peak: Some(30 << 20),
         cpu_s_per_request: None,
+        late_over_early: None,
         stall_ms: None,
         lag_ms: None,
     });

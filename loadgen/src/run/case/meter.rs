@@ -1,22 +1,22 @@
 //! What a case costs: memory and CPU of the servers that we started and of ourselves, and the
 //! servers' own counters.
 //!
+//! - [`process`]: what one server process costs
 //! - [`remote`]: the same of a server that is not ours, by its own metrics
 
+mod process;
 mod remote;
 
-use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::io;
 use std::time::Duration;
 
 use measure::{
-    AllocatedWatch, Highest, MachineClocks, MetricsClient, MetricsError, MetricsText, Process,
-    ProcessError, Rounds, SAMPLE_EVERY, Sampler, Series, Watched, grown, rss_resolution, settle,
-    socket_memory, socket_resolution,
+    AllocatedWatch, Highest, MachineClocks, MetricsClient, Process, ProcessError, Rounds,
+    SAMPLE_EVERY, Sampler, Series, Watched, rss_resolution, socket_memory, socket_resolution,
 };
-use report::result::{ClientFigures, ServerFigures, TierFigures};
+use report::result::{ClientFigures, ServerFigures};
 
+use process::{Metered, known, late_over_early};
 use remote::Remote;
 
 use super::Measured;
@@ -30,9 +30,6 @@ const ASK_ALLOCATED_EVERY: Duration = Duration::from_millis(200);
 /// The same where lists are far apart or slow: five pages a second would be most of what such a
 /// server does.
 const ASK_SELDOM: Duration = Duration::from_secs(2);
-/// What a Kubernetes tier tells about the filling of its caches: nearly all of it is the data
-/// set's.
-const CACHE_FILL: &str = "apiserver_watch_cache_initialization_duration_seconds_sum";
 /// The generator's own series.
 const OWN_SERIES: &str = "loadgen";
 
@@ -45,47 +42,6 @@ pub(super) enum MeterError {
     /// Without samples of it, private memory cannot be told from pages of files.
     #[error("no thread that samples memory: {0}")]
     NoSampler(#[source] io::Error),
-}
-
-/// One server process.
-struct Metered {
-    name: String,
-    pid: u32,
-    process: Process,
-    metrics_url: Option<String>,
-    cpu_before: Duration,
-    /// Its counters when the measured phase began; `None` where it tells none.
-    counters_before: Option<BTreeMap<String, f64>>,
-    figures: TierFigures,
-    /// Private and allocated memory at the peak of each round.
-    round_peaks: Vec<(u64, Option<u64>)>,
-}
-
-impl Metered {
-    /// Begins a stretch with a peak of its own. A process that has ended is noticed elsewhere.
-    fn reset_peak(&self) -> Result<(), ProcessError> {
-        match self.process.reset_peak() {
-            Err(refused) if self.process.is_alive() => Err(refused),
-            _ => Ok(()),
-        }
-    }
-
-    /// Private and allocated memory at the peak of the stretch that ends now, of which samples saw
-    /// the highest; `None` of a process that has ended. That of a stretch that is the case's is
-    /// noted.
-    fn peak(&mut self, mut highest: Highest, is_noted: bool) -> Option<(u64, Option<u64>)> {
-        let memory = self.process.memory().ok()?;
-        // Where nothing is sampled, what is there now stands for the stretch.
-        highest.see(&memory, None);
-        let private = highest.private(memory.peak);
-        if is_noted {
-            let figures = &mut self.figures;
-            figures.rss_peak = figures.rss_peak.max(memory.peak);
-            figures.rss_anon_peak = figures.rss_anon_peak.max(private);
-            figures.rss_file_peak = figures.rss_file_peak.max(highest.file);
-        }
-        Some((private, highest.allocated))
-    }
 }
 
 /// What the servers' memory came to at its peak.
@@ -132,16 +88,8 @@ impl Meter {
     ) -> Result<Self, ProcessError> {
         let mut servers = Vec::new();
         for child in running.processes() {
-            servers.push(Metered {
-                name: child.name().to_owned(),
-                pid: child.pid(),
-                process: Process::new(child.pid())?,
-                metrics_url: running.metrics_url(child.name()),
-                cpu_before: Duration::ZERO,
-                counters_before: None,
-                figures: TierFigures::default(),
-                round_peaks: Vec::new(),
-            });
+            let metrics_url = running.metrics_url(child.name());
+            servers.push(Metered::new(child.name(), child.pid(), metrics_url)?);
         }
         let (remote, unmetered) = match running.processes() {
             [] => match Remote::open(running).await {
@@ -158,18 +106,7 @@ impl Meter {
         );
         let mut figures = ServerFigures::default();
         for server in &mut servers {
-            let mut client = client_of(server.metrics_url.as_deref());
-            settle(&server.process, client.as_mut()).await?;
-            let idle = server.process.memory()?;
-            server.figures.rss_idle = idle.rss;
-            server.figures.rss_anon_idle = idle.anon;
-            server.figures.rss_file_idle = idle.file;
-            let page = page(client.as_mut()).await;
-            let what = || format!("what {} has allocated at rest", server.name);
-            let page = known(page, what, &mut missing).flatten();
-            let fill = page.as_ref().and_then(|page| page.sum(CACHE_FILL));
-            server.figures.cache_fill_s = fill.filter(|&seconds| seconds > 0.0);
-            server.figures.allocated_idle = page.and_then(|page| page.allocated());
+            server.settle(&mut missing).await?;
         }
         if !servers.is_empty() {
             figures.rss_resolution = Some(rss_resolution() * servers.len() as u64);
@@ -316,12 +253,7 @@ impl Meter {
     pub(super) async fn begin(&mut self) -> Result<(), MeterError> {
         let mut watched = self.watched().await?;
         for server in &mut self.servers {
-            let page = page(client_of(server.metrics_url.as_deref()).as_mut()).await;
-            let what = || format!("counters of {}", server.name);
-            let page = known(page, what, &mut self.missing).flatten();
-            // Without it nothing can be counted: all totals are since the server started.
-            server.counters_before = page.map(|page| page.totals());
-            server.cpu_before = server.process.cpu()?;
+            server.begin(&mut self.missing).await?;
         }
         watched.push(Watched {
             name: OWN_SERIES.to_owned(),
@@ -399,12 +331,13 @@ impl Meter {
         let own_memory = || "memory of the generator".to_owned();
         let cpu_s = known(self.own.cpu(), own_cpu, missing).map(since(self.own_cpu_before));
         let memory = known(self.own.memory(), own_memory, missing);
-        let client = ClientFigures {
+        let mut client = ClientFigures {
             program: None,
             cpu_s,
             cpu_s_per_request: cpu_s.and_then(each),
             stall_ms: None,
             rss_peak: memory.map(|memory| memory.peak),
+            late_over_early: None,
             lag_ms: None,
         };
         for server in &mut self.servers {
@@ -422,6 +355,7 @@ impl Meter {
             }
             None => Vec::new(),
         };
+        client.late_over_early = late_over_early(&series, [OWN_SERIES]);
         if let Some(remote) = &mut self.remote {
             let (figures, missing) = remote.end(in_flight, requests).await;
             self.missing.extend(missing);
@@ -431,62 +365,23 @@ impl Meter {
             return (None, client, series);
         }
         for server in &self.servers {
-            let Some(before) = &server.counters_before else {
-                continue;
-            };
-            let page = page(client_of(server.metrics_url.as_deref()).as_mut()).await;
-            let what = || format!("counters of {}", server.name);
-            if let Some(page) = known(page, what, &mut self.missing).flatten() {
-                self.figures.counters.extend(grown(before, page.totals()));
+            let counters = server.counters_since(&mut self.missing).await;
+            self.figures.counters.extend(counters);
+        }
+        let names = self.servers.iter().map(|server| server.name.as_str());
+        self.figures.late_over_early = late_over_early(&series, names);
+        for server in &mut self.servers {
+            if let Some(series) = series.iter().find(|series| series.process == server.name) {
+                server.note_series(series);
+            }
+            // A watch cache keeps what makes it faster next time.
+            if server.name == "kube" {
+                server.note_after(self.stored_bytes).await;
             }
         }
-        self.note_series(&series);
-        self.note_afters().await;
         self.add_up();
         self.figures.settle(in_flight, requests);
         (Some(self.figures.clone()), client, series)
-    }
-
-    /// What the Kubernetes tier keeps when it has settled again.
-    async fn note_afters(&mut self) {
-        let servers = self.servers.iter_mut();
-        for server in servers.filter(|server| server.name == "kube") {
-            let mut client = client_of(server.metrics_url.as_deref());
-            // A process that has ended is noticed elsewhere.
-            if settle(&server.process, client.as_mut()).await.is_ok()
-                && let Ok(memory) = server.process.memory()
-            {
-                server.figures.rss_after = Some(memory.rss);
-                server.figures.rss_anon_after = Some(memory.anon);
-                let stored = self.stored_bytes.filter(|&bytes| bytes > 0);
-                server.figures.after_per_stored_byte =
-                    stored.map(|bytes| memory.anon as f64 / bytes as f64);
-            }
-        }
-    }
-
-    /// Peaks outside of rounds, and idle figures: a server that has settled may give back some more
-    /// while it is measured, and what it holds then would be hidden below that, so idle is the
-    /// lowest that was seen.
-    fn note_series(&mut self, series: &[Series]) {
-        for server in &mut self.servers {
-            let Some(series) = series.iter().find(|series| series.process == server.name) else {
-                continue;
-            };
-            let figures = &mut server.figures;
-            for sample in &series.samples {
-                figures.rss_idle = figures.rss_idle.min(sample.rss);
-                figures.rss_anon_idle = figures.rss_anon_idle.min(sample.anon);
-                figures.rss_anon_peak = figures.rss_anon_peak.max(sample.anon);
-                figures.rss_file_peak = figures.rss_file_peak.max(sample.file);
-                let allocated = figures.allocated_idle.zip(sample.allocated);
-                figures.allocated_idle = match allocated {
-                    Some((idle, now)) => Some(idle.min(now)),
-                    None => figures.allocated_idle,
-                };
-                figures.allocated_peak = figures.allocated_peak.max(sample.allocated);
-            }
-        }
     }
 
     /// Adds up what each process has, and notes it beside.
@@ -525,30 +420,8 @@ fn cpu_of(servers: &[Metered]) -> Option<Duration> {
     sum.filter(|_| !servers.is_empty())
 }
 
-fn client_of(url: Option<&str>) -> Option<MetricsClient> {
-    MetricsClient::new(url?).ok()
-}
-
-/// Returns a server's metrics page; `None` where it has none.
-async fn page(client: Option<&mut MetricsClient>) -> Result<Option<MetricsText>, MetricsError> {
-    match client {
-        Some(client) => client.metrics().await.map(Some),
-        None => Ok(None),
-    }
-}
-
 fn sampler(watched: Vec<Watched>) -> Result<Sampler, MeterError> {
     Sampler::start(watched, SAMPLE_EVERY).map_err(MeterError::NoSampler)
-}
-
-/// Returns what was read; where that failed, notes what is `missing` and why.
-fn known<T>(
-    read: Result<T, impl Display>,
-    what: impl FnOnce() -> String,
-    missing: &mut Vec<String>,
-) -> Option<T> {
-    read.map_err(|why| missing.push(format!("{}: {why}", what())))
-        .ok()
 }
 
 #[cfg(test)]

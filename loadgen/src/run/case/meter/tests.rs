@@ -7,6 +7,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::*;
+use std::collections::BTreeMap;
+
+use report::result::TierFigures;
 
 /// A process that does nothing. Killed when dropped.
 struct Idle(Child);

@@ -1,0 +1,102 @@
+//! Whether a process held more at the end of a long phase than near its beginning.
+
+use std::time::Duration;
+
+use super::{Sample, Series};
+
+/// Shorter phases say nothing: pools and caches still fill.
+const SHORTEST: Duration = Duration::from_secs(60);
+/// The phase is cut into this many parts; the second is early, the last is late. In the first,
+/// connections are opened and pools fill.
+const PARTS: f64 = 5.0;
+
+/// The median private memory of a process in two parts of a phase, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EarlyAndLate {
+    /// In the second fifth.
+    pub early: u64,
+    /// In the last fifth.
+    pub late: u64,
+}
+
+impl Series {
+    /// Returns the median private memory in the second and the last fifth; `None` of a phase of
+    /// less than a minute, and where a fifth has no sample.
+    #[must_use]
+    pub fn early_and_late(&self) -> Option<EarlyAndLate> {
+        let (first, last) = (self.samples.first()?, self.samples.last()?);
+        let span = last.elapsed_s - first.elapsed_s;
+        if span < SHORTEST.as_secs_f64() {
+            return None;
+        }
+        let part = |from: f64, to: f64| {
+            let place = |sample: &Sample| (sample.elapsed_s - first.elapsed_s) / span * PARTS;
+            let within = self.samples.iter().filter(|sample| {
+                let place = place(sample);
+                place >= from && place <= to
+            });
+            median(within.map(|sample| sample.anon).collect())
+        };
+        Some(EarlyAndLate {
+            early: part(1.0, 2.0)?,
+            late: part(PARTS - 1.0, PARTS)?,
+        })
+    }
+}
+
+/// Returns the middle of some values, the lower of two; `None` without any.
+fn median(mut values: Vec<u64>) -> Option<u64> {
+    values.sort_unstable();
+    let middle = values.len().checked_sub(1)? / 2;
+    values.get(middle).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sample each second, of what `anon` makes of it.
+    fn series(seconds: u32, anon: fn(u64) -> u64) -> Series {
+        let sample = |second: u32| Sample {
+            elapsed_s: f64::from(second),
+            anon: anon(u64::from(second)),
+            ..Sample::default()
+        };
+        Series {
+            process: "etcd".to_owned(),
+            samples: (0..=seconds).map(sample).collect(),
+        }
+    }
+
+    #[test]
+    fn a_process_that_grows_has_more_late_than_early() {
+        let grown = series(100, |second| 1_000 + second).early_and_late();
+        let expected = EarlyAndLate {
+            early: 1_030,
+            late: 1_090,
+        };
+        assert_eq!(grown, Some(expected));
+    }
+
+    #[test]
+    fn what_fills_in_the_first_fifth_is_no_growth() {
+        let filled = series(100, |second| 1_000 + second.min(20)).early_and_late();
+        assert_eq!(filled.map(|both| both.late - both.early), Some(0));
+    }
+
+    #[test]
+    fn one_peak_is_no_growth() {
+        let peak = series(100, |second| if second == 95 { 9_000 } else { 1_000 });
+        let expected = EarlyAndLate {
+            early: 1_000,
+            late: 1_000,
+        };
+        assert_eq!(peak.early_and_late(), Some(expected));
+    }
+
+    #[test]
+    fn a_short_phase_says_nothing() {
+        assert_eq!(series(59, |_| 1).early_and_late(), None);
+        assert_eq!(Series::default().early_and_late(), None);
+    }
+}
