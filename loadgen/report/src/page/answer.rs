@@ -212,7 +212,9 @@ fn counted(thresholds: &[&Threshold], [one, several]: [&str; 2]) -> Option<Strin
             .iter()
             .filter(move |threshold| threshold.met == met)
     };
-    let (met, open) = (of(Some(true)).count(), of(None).count());
+    let met = of(Some(true)).count();
+    let (undecided, unmeasured): (Vec<&Threshold>, Vec<&Threshold>) =
+        of(None).partition(|threshold| threshold.value.is_some());
     let missed: Vec<&str> = of(Some(false))
         .map(|threshold| threshold.name.as_str())
         .collect();
@@ -224,8 +226,10 @@ fn counted(thresholds: &[&Threshold], [one, several]: [&str; 2]) -> Option<Strin
         });
     }
     let mut said = format!("Of {} {several} {met} are met", thresholds.len());
-    if open > 0 {
-        said.push_str(&format!(", {open} undecided"));
+    for (some, word) in [(undecided, "undecided"), (unmeasured, "not measured")] {
+        if !some.is_empty() {
+            said.push_str(&format!(", {} {word}", some.len()));
+        }
     }
     if !missed.is_empty() {
         let named = missed[..missed.len().min(NAMED)].join("; ");
@@ -350,6 +354,7 @@ mod tests {
             name: name.to_owned(),
             source: source.map(str::to_owned),
             met,
+            value: Some(1.0),
             ..Threshold::default()
         };
         let count = |all: &[Threshold]| thresholds(all).collect::<Vec<_>>().join(" ");
@@ -357,12 +362,16 @@ mod tests {
             threshold("a", None, Some(true)),
             threshold("b", None, Some(false)),
             threshold("c", None, None),
+            Threshold {
+                value: None,
+                ..threshold("without a figure", None, None)
+            },
         ];
         let theirs = [
             threshold("d", Some("KEP-2340"), Some(true)),
             threshold("e", Some("KEP-3157"), Some(true)),
         ];
-        let of_ours = "Of 3 thresholds 1 are met, 1 undecided, 1 missed (b).";
+        let of_ours = "Of 4 thresholds 1 are met, 1 undecided, 1 not measured, 1 missed (b).";
         let of_theirs = "Both published figures of others are met.";
         assert_eq!(count(&ours), of_ours);
         assert_eq!(count(&theirs), of_theirs);
