@@ -8,6 +8,8 @@ mod apiserver;
 #[allow(dead_code, reason = "the bench server's tests use more of it")]
 #[path = "../../bench-server/tests/kubernetes_tier/http.rs"]
 mod http;
+#[path = "real_apiserver/loads.rs"]
+mod loads;
 #[path = "real_apiserver/resources.rs"]
 mod resources;
 #[allow(dead_code, reason = "each test starts another server")]
@@ -15,24 +17,6 @@ mod resources;
 mod served;
 #[path = "../../bench-server/tests/real_apiserver/tls.rs"]
 mod tls;
-
-/// Where programs are that scripts/oracle provides.
-mod peer {
-    use std::path::{Path, PathBuf};
-
-    /// Returns the program that this variable names, or the one of this name in `.tools/bin`.
-    pub(crate) fn tool(variable: &str, name: &str) -> Result<PathBuf, String> {
-        if let Some(path) = std::env::var_os(variable) {
-            return Ok(path.into());
-        }
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-        let path = root.expect("a workspace").join(".tools/bin").join(name);
-        match path.exists() {
-            true => Ok(path),
-            false => Err(format!("no {name}: scripts/oracle {name} provides it")),
-        }
-    }
-}
 
 use std::fs;
 use std::process::Command;

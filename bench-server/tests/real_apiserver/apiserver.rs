@@ -11,14 +11,12 @@ use std::time::Duration;
 use ::http::Method;
 use tempfile::TempDir;
 
-use test_support::program;
-
 use crate::http::{Reply, send};
 use crate::tls::{self, Relay};
 
 /// Returns where the program is, or why it cannot run here.
 pub(crate) fn program() -> Result<PathBuf, String> {
-    program("KUBE_APISERVER_BIN", "kube-apiserver")
+    test_support::program("KUBE_APISERVER_BIN", "kube-apiserver")
 }
 
 /// How long it may take to be ready, in tenths of a second.
@@ -46,7 +44,9 @@ pub(crate) struct Apiserver {
     pub(crate) address: SocketAddr,
     _relay: Relay,
     child: Child,
-    folder: TempDir,
+    /// Its identities, which another may have, too.
+    folder: Arc<TempDir>,
+    etcd: String,
 }
 
 impl Apiserver {
@@ -55,9 +55,35 @@ impl Apiserver {
     /// # Errors
     /// What it wrote last, where it does not get ready.
     pub(crate) async fn start(etcd: &str) -> Result<Self, String> {
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        tls::write_identities(folder.path());
+        Self::start_as(Arc::new(folder), etcd).await
+    }
+
+    /// Starts one with the same identities over another etcd.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    #[allow(dead_code, reason = "for a pair of them")]
+    pub(crate) async fn another(&self, etcd: &str) -> Result<Self, String> {
+        Self::start_as(Arc::clone(&self.folder), etcd).await
+    }
+
+    /// Stops it and starts another over the same etcd.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    #[allow(dead_code, reason = "for a pair of them")]
+    pub(crate) async fn start_again(self) -> Result<Self, String> {
+        let (folder, etcd) = (Arc::clone(&self.folder), self.etcd.clone());
+        drop(self);
+        Self::start_as(folder, &etcd).await
+    }
+
+    async fn start_as(folder: Arc<TempDir>, etcd: &str) -> Result<Self, String> {
         let mut last = String::new();
         for _ in 0..STARTS {
-            match Self::start_once(etcd).await {
+            match Self::start_once(Arc::clone(&folder), etcd).await {
                 Ok(server) => return Ok(server),
                 Err(error) => last = error,
             }
@@ -65,9 +91,7 @@ impl Apiserver {
         Err(last)
     }
 
-    async fn start_once(etcd: &str) -> Result<Self, String> {
-        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-        tls::write_identities(folder.path());
+    async fn start_once(folder: Arc<TempDir>, etcd: &str) -> Result<Self, String> {
         let address = free_address();
         let mut child = Command::new(program()?)
             .args(flags(folder.path(), address, etcd))
@@ -97,6 +121,7 @@ impl Apiserver {
             _relay: relay,
             child,
             folder,
+            etcd: etcd.to_owned(),
         };
         for _ in 0..START_LIMIT_DS {
             let ended = server.child.try_wait().ok().flatten().is_some();
@@ -136,7 +161,7 @@ impl Drop for Apiserver {
     }
 }
 
-/// Returns the server cannot choose a port itself.
+/// Returns an address for a server that cannot choose a port itself.
 fn free_address() -> SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("bound")

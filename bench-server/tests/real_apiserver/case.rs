@@ -17,14 +17,15 @@ use crate::compare::{Answer, Body, Question, bytes, differences, plain};
 use crate::data::{self, Data};
 use crate::harness::{Backend, TestCluster};
 use crate::http::{Reply, send};
-use crate::known::{BY_CHANCE, KNOWN, level};
+use crate::known::{BY_CHANCE, KNOWN, Known, level};
+use crate::pair::{self, Second};
 
 /// No case may run longer than this; servers and data are there before.
 const CASE_LIMIT: Duration = Duration::from_secs(120);
 /// How often both are asked: a server may write on its own between two requests.
 const ATTEMPTS: usize = 2;
 /// The same where ages are told, which turn.
-const AGE_ATTEMPTS: usize = 5;
+const AGE_ATTEMPTS: usize = 20;
 /// How many findings of one case are told.
 const TOLD: usize = 60;
 
@@ -33,20 +34,31 @@ const TOLD: usize = 60;
 pub(crate) struct Case {
     /// `file::function`.
     pub(crate) name: &'static str,
-    /// Whether it runs over etcd 3.7.1 too: what storage can touch.
-    pub(crate) everywhere: bool,
+    pub(crate) place: Place,
     pub(crate) run: for<'e> fn(&'e CaseContext<'e>) -> Pin<Box<dyn Future<Output = ()> + 'e>>,
 }
 
-/// Lists a file's cases: `cases![one everywhere; two once]`.
+/// Where a case runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Over our etcd tier: storage cannot touch it.
+    Once,
+    /// Over our etcd tier and over etcd 3.7.1, each with our Kubernetes tier beside a real server.
+    OverEachEtcd,
+    /// There, and with two real servers.
+    Everywhere,
+}
+
+/// Lists a file's cases: `cases![one everywhere; two once; three over_each_etcd]`.
 macro_rules! cases {
-    (@where everywhere) => { true };
-    (@where once) => { false };
+    (@where everywhere) => { $crate::case::Place::Everywhere };
+    (@where over_each_etcd) => { $crate::case::Place::OverEachEtcd };
+    (@where once) => { $crate::case::Place::Once };
     ($($name:ident $place:ident);* $(;)?) => {
         pub(crate) fn cases() -> Vec<$crate::case::Case> {
             vec![$($crate::case::Case {
                 name: concat!(module_path!(), "::", stringify!($name)),
-                everywhere: $crate::case::cases!(@where $place),
+                place: $crate::case::cases!(@where $place),
                 run: |context| Box::pin($name(context)),
             }),*]
         }
@@ -54,11 +66,63 @@ macro_rules! cases {
 }
 pub(crate) use cases;
 
-/// Both servers, the etcd that they share, and what lies in it.
+/// What a real server is compared with.
+enum Other {
+    /// Our Kubernetes tier, over the same etcd.
+    Tier(Box<TestCluster>),
+    /// A real server over another etcd.
+    Real(Box<Second>),
+}
+
+/// Which servers are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pairing {
+    /// A real server and our tier, over this etcd.
+    Over(Backend),
+    /// Two real servers, each over an etcd of its own.
+    TwoReal,
+}
+
+impl Pairing {
+    const ALL: [Self; 3] = [
+        Self::Over(Backend::Bench),
+        Self::Over(Backend::Etcd),
+        Self::TwoReal,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Over(Backend::Etcd) => "etcd",
+            Self::Over(_) => "bench",
+            Self::TwoReal => "pair",
+        }
+    }
+
+    fn has(self, place: Place) -> bool {
+        match self {
+            Self::Over(Backend::Etcd) => place != Place::Once,
+            Self::Over(_) => true,
+            Self::TwoReal => place == Place::Everywhere,
+        }
+    }
+
+    /// Returns why it cannot run here; `None` when it can.
+    fn missing(self) -> Option<String> {
+        let needed = match self {
+            Self::Over(backend) => backend,
+            Self::TwoReal => Backend::Etcd,
+        };
+        apiserver::program().err().or_else(|| needed.missing())
+    }
+}
+
+/// Both servers, and what lies in the etcd behind them.
 pub(crate) struct World {
-    pub(crate) ours: TestCluster,
+    other: Other,
     pub(crate) real: Apiserver,
     pub(crate) data: Data,
+    /// In what they may differ.
+    known: &'static [Known],
     /// Known differences that were met.
     met: Mutex<BTreeSet<&'static str>>,
 }
@@ -79,11 +143,39 @@ impl World {
         let real = Apiserver::start(&etcd).await?;
         let data = data::write(&real).await;
         Ok(Self {
-            ours,
+            other: Other::Tier(Box::new(ours)),
             real,
             data,
+            known: KNOWN,
             met: Mutex::default(),
         })
+    }
+
+    /// Two real servers.
+    pub(crate) fn of_two(second: Second, real: Apiserver, data: Data) -> Self {
+        Self {
+            other: Other::Real(Box::new(second)),
+            real,
+            data,
+            known: pair::KNOWN,
+            met: Mutex::default(),
+        }
+    }
+
+    /// Returns where the server is that the real one is compared with.
+    pub(crate) fn our_url(&self) -> &str {
+        match &self.other {
+            Other::Tier(tier) => &tier.url,
+            Other::Real(second) => &second.server.url,
+        }
+    }
+
+    /// Returns our tier.
+    pub(crate) fn ours(&self) -> &TestCluster {
+        match &self.other {
+            Other::Tier(tier) => tier,
+            Other::Real(_) => panic!("the case does not run with two real servers"),
+        }
     }
 }
 
@@ -95,24 +187,19 @@ pub(crate) fn run_all(cases: &[Case]) -> ExitCode {
     // Cases share their servers, and what one writes would come between two requests of another.
     arguments.test_threads = Some(1);
     let whole = arguments.filter.is_none() && arguments.skip.is_empty();
-    let worlds: Vec<(Backend, &str, Shared)> = vec![
-        (Backend::Bench, "bench", Shared::default()),
-        (Backend::Etcd, "etcd", Shared::default()),
-    ];
+    let worlds = Pairing::ALL.map(|pairing| (pairing, Shared::default()));
     let missing = apiserver::program().err();
     let mut trials = Vec::new();
-    for (backend, name, world) in &worlds {
-        for case in cases {
-            if *backend == Backend::Etcd && !case.everywhere {
-                continue;
-            }
-            let missing = missing.clone().or_else(|| backend.missing());
-            let (case, backend, world) = (*case, *backend, world.clone());
+    for (pairing, world) in &worlds {
+        let name = pairing.name();
+        for case in cases.iter().filter(|case| pairing.has(case.place)) {
+            let missing = pairing.missing();
+            let (case, pairing, world) = (*case, *pairing, world.clone());
             let (_, of_file) = case.name.split_once("::").unwrap_or_default();
             let ignored = missing.is_some();
             let trial = Trial::test(format!("{name}::{of_file}"), move || match missing {
                 Some(reason) => Err(Failed::from(reason)),
-                None => run(backend, &world, case),
+                None => run(pairing, &world, case),
             });
             trials.push(trial.with_ignored_flag(ignored));
         }
@@ -127,8 +214,8 @@ pub(crate) fn run_all(cases: &[Case]) -> ExitCode {
 }
 
 /// Known differences that no answer had, but for those that a run may not have.
-fn unmet(worlds: &[(Backend, &str, Shared)]) -> Vec<&'static str> {
-    let worlds = worlds.iter().filter_map(|(_, _, world)| world.get());
+fn unmet(worlds: &[(Pairing, Shared)]) -> Vec<&'static str> {
+    let worlds = worlds.iter().filter_map(|(_, world)| world.get());
     let met: BTreeSet<_> = worlds
         .filter_map(|world| world.as_ref().ok())
         .flat_map(|world| world.met.lock().expect("nobody panics with it").clone())
@@ -138,11 +225,14 @@ fn unmet(worlds: &[(Backend, &str, Shared)]) -> Vec<&'static str> {
     sure.filter(|name| !met.contains(name)).collect()
 }
 
-fn run(backend: Backend, world: &Shared, case: Case) -> Result<(), Failed> {
+fn run(pairing: Pairing, world: &Shared, case: Case) -> Result<(), Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let world = world.get_or_init(|| runtime.block_on(World::start(backend)));
+    let world = world.get_or_init(|| match pairing {
+        Pairing::Over(backend) => runtime.block_on(World::start(backend)),
+        Pairing::TwoReal => runtime.block_on(pair::start()),
+    });
     let world = world.as_ref().map_err(Failed::from)?;
     let context = CaseContext {
         world,
@@ -192,7 +282,7 @@ impl CaseContext<'_> {
     /// Asks both the same; answers what the real one said. Only for what may be asked again.
     pub(crate) async fn ask(&self, question: Question<'_>) -> Reply {
         *self.asked.borrow_mut() += 1;
-        let (ours, real) = (&self.world.ours.url, &self.world.real.url);
+        let (ours, real) = (self.world.our_url(), &self.world.real.url);
         let mut attempt = 0;
         loop {
             attempt += 1;
@@ -229,10 +319,16 @@ impl CaseContext<'_> {
     /// Notes which of the known differences these answers have.
     fn met(&self, question: Question<'_>, real: Answer, ours: Answer) {
         let mut met = self.world.met.lock().expect("nobody panics with it");
-        let names = KNOWN.iter().map(|known| known.name);
+        let names = self.world.known.iter().map(|known| known.name);
         for name in names.filter(|name| !met.contains(name)).collect::<Vec<_>>() {
             let (mut theirs, mut our) = (real.clone(), ours.clone());
-            level(question, &mut theirs, &mut our, Some(name));
+            level(
+                self.world.known,
+                question,
+                &mut theirs,
+                &mut our,
+                Some(name),
+            );
             if theirs != our {
                 met.insert(name);
             }
@@ -251,7 +347,7 @@ impl CaseContext<'_> {
             };
         }
         let (real, ours) = (theirs.clone(), our.clone());
-        level(question, &mut theirs, &mut our, None);
+        level(self.world.known, question, &mut theirs, &mut our, None);
         let found = differences(&theirs, &our);
         if found.is_empty() {
             self.met(question, real, ours);

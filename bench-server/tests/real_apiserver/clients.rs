@@ -73,7 +73,7 @@ async fn kubectl_prints_the_same(context: &CaseContext<'_>) {
         for _ in 0..ATTEMPTS {
             (theirs, our) = futures::join!(
                 kubectl(&context.world.real.url, &real_home, &arguments),
-                kubectl(&context.world.ours.url, &our_home, &arguments)
+                kubectl(context.world.our_url(), &our_home, &arguments)
             );
             if theirs == our {
                 break;

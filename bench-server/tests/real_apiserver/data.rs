@@ -123,7 +123,7 @@ async fn history(real: &Apiserver) -> Vec<i64> {
 }
 
 /// Waits until a collection is served.
-async fn until_found(real: &Apiserver, path: &str) {
+pub(crate) async fn until_found(real: &Apiserver, path: &str) {
     for _ in 0..300 {
         if real.get(path).await.code == 200 {
             return;

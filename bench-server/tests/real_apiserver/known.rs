@@ -13,7 +13,7 @@ pub(crate) struct Known {
     /// As the document names it.
     pub(crate) name: &'static str,
     /// Takes it out of the real server's answer and ours, where they are answers that may have it.
-    level: fn(Question<'_>, &mut Answer, &mut Answer),
+    pub(crate) level: fn(Question<'_>, &mut Answer, &mut Answer),
 }
 
 pub(crate) const KNOWN: &[Known] = &[
@@ -21,10 +21,7 @@ pub(crate) const KNOWN: &[Known] = &[
         name: "descriptions of columns",
         level: |_, real, ours| each(real, ours, descriptions),
     },
-    Known {
-        name: "oldest revision of a watch",
-        level: |_, real, ours| each(real, ours, oldest_revision),
-    },
+    OLDEST_REVISION,
     Known {
         name: "slash before a token's start",
         level: |_, real, ours| {
@@ -234,17 +231,24 @@ pub(crate) const KNOWN: &[Known] = &[
     },
 ];
 
-/// Those that a run may do without: how much a cache remembers depends on how fast it was written.
-pub(crate) const BY_CHANCE: [&str; 1] = ["oldest revision of a watch"];
+/// How far a cache goes back depends on when it began, also between two real ones.
+pub(crate) const OLDEST_REVISION: Known = Known {
+    name: "oldest revision of a watch",
+    level: |_, real, ours| each(real, ours, oldest_revision),
+};
 
-/// Takes the known differences out of both answers, all but one if that is named.
+/// Those that a run may do without: how much a cache remembers depends on how fast it was written.
+pub(crate) const BY_CHANCE: [&str; 1] = [OLDEST_REVISION.name];
+
+/// Takes these differences out of both answers, all but one if that is named.
 pub(crate) fn level(
+    known: &[Known],
     question: Question<'_>,
     real: &mut Answer,
     ours: &mut Answer,
     but: Option<&str>,
 ) {
-    let known = KNOWN.iter().filter(|known| Some(known.name) != but);
+    let known = known.iter().filter(|known| Some(known.name) != but);
     known.for_each(|known| (known.level)(question, real, ours));
 }
 

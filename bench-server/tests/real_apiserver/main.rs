@@ -4,9 +4,9 @@
 //! Each case sends requests through its `CaseContext`, which collects differences. A new case goes
 //! into the file of its subject and into the list at that file's end; an intended difference goes
 //! into `known.rs` and `docs/apiserver-differences.md`. The servers start once for each etcd:
-//! `bench` (our tier) and `etcd` (3.7.1). `scripts/oracle kube-apiserver` builds the peer, which
-//! takes long; without it these tests are ignored: `cargo test -p bench-server --test
-//! real_apiserver -- bench::lists`.
+//! `bench` (our etcd tier) and `etcd` (3.7.1); `pair` is two real servers, one over each of them.
+//! `scripts/oracle kube-apiserver` builds the peer, which takes long; without it these tests are
+//! ignored: `cargo test -p bench-server --test real_apiserver -- bench::lists`.
 
 mod apiserver;
 mod case;
@@ -30,12 +30,14 @@ mod http;
 mod known;
 mod lists;
 mod options;
+mod pair;
 #[allow(dead_code, reason = "the conformance table uses more of it")]
 #[path = "../conformance/peer.rs"]
 mod peer;
 #[allow(dead_code, reason = "the tier's own cases use more of it")]
 #[path = "../kubernetes_tier/proxy.rs"]
 mod proxy;
+mod steps;
 mod tls;
 mod watches;
 mod writes;

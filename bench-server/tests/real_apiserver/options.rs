@@ -4,7 +4,7 @@ use ::http::Method;
 use serde_json::{Value, json};
 
 use crate::case::{CaseContext, cases};
-use crate::writes::{JSON, LEASES, MAPS, MERGE, OPERATIONS, PODS, SECRETS, Steps, WIDGETS, pod};
+use crate::steps::{JSON, LEASES, MAPS, MERGE, OPERATIONS, PODS, SECRETS, Steps, WIDGETS, pod};
 
 cases! {
     deletions_are_asked_for_the_same once;

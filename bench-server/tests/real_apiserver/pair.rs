@@ -1,0 +1,210 @@
+//! Two real kube-apiservers, one over our etcd tier and one over etcd 3.7.1, which hold the same
+//! history: what a cluster's apiserver answers must not tell which etcd is behind it.
+//!
+//! Everything is written through the first. What it wrote is then copied revision by revision, so
+//! that every key has the same revisions and the same bytes in both; what the second writes when it
+//! starts is copied back.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use etcd_api::client::Client;
+use etcd_api::client::config::ClientConfig;
+use etcd_api::proto::etcdserverpb::request_op::Request as Op;
+use etcd_api::proto::etcdserverpb::watch_request::RequestUnion;
+use etcd_api::proto::etcdserverpb::{
+    DeleteRangeRequest, LeaseGrantRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
+    WatchCreateRequest, WatchRequest,
+};
+use etcd_api::proto::mvccpb::Event;
+use etcd_api::proto::mvccpb::event::EventType;
+use futures::StreamExt as _;
+
+use crate::apiserver::Apiserver;
+use crate::case::World;
+use crate::data;
+use crate::known::{Known, OLDEST_REVISION};
+use crate::lists::collections;
+use crate::peer::{Peer, Server};
+
+/// How long nothing may be written until both are taken to be at rest.
+const REST: Duration = Duration::from_secs(3);
+/// How often what one writes is copied to the other, at most.
+const COPIES: usize = 10;
+/// Leases that are copied live longer than any case.
+const LEASE_SECONDS: i64 = 36_000;
+
+/// What differs by process or by moment, and not by the etcd behind it.
+pub(crate) const KNOWN: &[Known] = &[OLDEST_REVISION];
+
+/// The second apiserver and both etcds; the first is the world's.
+pub(crate) struct Second {
+    pub(crate) server: Apiserver,
+    _etcds: [Server; 2],
+}
+
+/// Starts both over etcds with the same content.
+///
+/// # Errors
+/// What does not start, or that the etcds do not become equal.
+pub(crate) async fn start() -> Result<World, String> {
+    let etcds = [
+        Server::start(Peer::Bench, &[])?,
+        Server::start(Peer::Etcd, &[])?,
+    ];
+    let [bench, etcd] = [&etcds[0], &etcds[1]].map(|etcd| etcd.url.clone());
+    let [from, to] = [client(&bench).await?, client(&etcd).await?];
+    for i in 0..10_u8 {
+        put(&from, [b"/before/", &[i][..]].concat()).await?;
+    }
+    let writer = Apiserver::start(&bench).await?;
+    let data = data::write(&writer).await;
+    // Its cache began with its own writes; one that starts now begins where the other's does.
+    let real = writer.start_again().await?;
+    at_rest(&from).await?;
+    copy(&from, &to, 1).await?;
+    let second = real.another(&etcd).await?;
+    let mut copies = 0;
+    loop {
+        let revisions = [at_rest(&from).await?, at_rest(&to).await?];
+        match revisions {
+            [bench, etcd] if bench < etcd => copy(&to, &from, bench).await?,
+            [bench, etcd] if etcd < bench => copy(&from, &to, etcd).await?,
+            _ => break,
+        }
+        copies += 1;
+        if copies > COPIES {
+            return Err(format!("both go on writing: revisions {revisions:?}"));
+        }
+    }
+    for server in [&real, &second] {
+        for collection in collections() {
+            data::until_found(server, &collection).await;
+        }
+    }
+    let second = Second {
+        server: second,
+        _etcds: etcds,
+    };
+    Ok(World::of_two(second, real, data))
+}
+
+async fn client(url: &str) -> Result<Client, String> {
+    let config = ClientConfig::new(url).map_err(|error| error.to_string())?;
+    Client::connect(config)
+        .await
+        .map_err(|error| error.to_string())
+}
+
+async fn put(client: &Client, key: Vec<u8>) -> Result<(), String> {
+    let request = PutRequest {
+        key: key.into(),
+        value: "x".into(),
+        ..PutRequest::default()
+    };
+    let done = client.kv().put(request).await;
+    done.map(drop).map_err(|error| error.to_string())
+}
+
+async fn revision(client: &Client) -> Result<i64, String> {
+    let request = RangeRequest {
+        key: "/".into(),
+        ..RangeRequest::default()
+    };
+    let found = client.kv().range(request).await;
+    let found = found.map_err(|error| error.to_string())?.into_inner();
+    Ok(found.header.map_or(0, |header| header.revision))
+}
+
+/// Waits until nothing is written for a while, and returns the revision.
+async fn at_rest(client: &Client) -> Result<i64, String> {
+    let mut last = revision(client).await?;
+    for _ in 0..20 {
+        tokio::time::sleep(REST).await;
+        let now = revision(client).await?;
+        if now == last {
+            return Ok(now);
+        }
+        last = now;
+    }
+    Err(format!("it goes on writing: revision {last}"))
+}
+
+/// Writes what one has behind `after` to another that is there, revision by revision.
+async fn copy(from: &Client, to: &Client, after: i64) -> Result<(), String> {
+    let until = revision(from).await?;
+    for (revision, events) in history(from, after, until).await? {
+        let mut operations = Vec::new();
+        for event in events {
+            let kv = event.kv.ok_or("an event without its key")?;
+            let is_delete = event.r#type == EventType::Delete as i32;
+            if !is_delete && kv.lease != 0 {
+                let lease = LeaseGrantRequest {
+                    ttl: LEASE_SECONDS,
+                    id: kv.lease,
+                };
+                // Of several keys the first makes it.
+                to.lease().lease_grant(lease).await.ok();
+            }
+            let request = match is_delete {
+                true => Op::RequestDeleteRange(DeleteRangeRequest {
+                    key: kv.key,
+                    ..DeleteRangeRequest::default()
+                }),
+                false => Op::RequestPut(PutRequest {
+                    key: kv.key,
+                    value: kv.value,
+                    lease: kv.lease,
+                    ..PutRequest::default()
+                }),
+            };
+            operations.push(RequestOp {
+                request: Some(request),
+            });
+        }
+        let transaction = TxnRequest {
+            success: operations,
+            ..TxnRequest::default()
+        };
+        let done = to.kv().txn(transaction).await;
+        let header = done.map_err(|error| error.to_string())?.into_inner().header;
+        let written = header.map_or(0, |header| header.revision);
+        if written != revision {
+            return Err(format!("revision {revision} was copied as {written}"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns what was written behind `after`, up to `until`, by revision.
+async fn history(of: &Client, after: i64, until: i64) -> Result<BTreeMap<i64, Vec<Event>>, String> {
+    let create = WatchCreateRequest {
+        key: vec![0].into(),
+        range_end: vec![0].into(),
+        start_revision: after + 1,
+        ..WatchCreateRequest::default()
+    };
+    let request = WatchRequest {
+        request_union: Some(RequestUnion::CreateRequest(create)),
+    };
+    let requests = futures::stream::iter([request]).chain(futures::stream::pending());
+    let stream = of.watch().watch(requests).await;
+    let mut stream = stream.map_err(|error| error.to_string())?.into_inner();
+    let mut history: BTreeMap<i64, Vec<Event>> = BTreeMap::new();
+    while after < until
+        && history
+            .last_key_value()
+            .is_none_or(|(last, _)| *last < until)
+    {
+        let response = stream.message().await.map_err(|error| error.to_string())?;
+        let response = response.ok_or("the watch ended")?;
+        if response.canceled {
+            return Err(format!("the watch ended: {}", response.cancel_reason));
+        }
+        for event in response.events {
+            let revision = event.kv.as_ref().map_or(0, |kv| kv.mod_revision);
+            history.entry(revision).or_default().push(event);
+        }
+    }
+    Ok(history)
+}
