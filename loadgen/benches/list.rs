@@ -10,8 +10,8 @@ use etcd_api::client::config::ClientConfig;
 use kube_api::client::{KubeAccess, Options};
 use load::clients::go_clients::GoClients;
 use load::driver::closed::{Clients, Job, Verifier};
-use load::endpoint::Reach;
-use load::operation::list::{Asks, ListCase};
+use load::endpoint::TargetEndpoint;
+use load::operation::list::{ListCase, ListParameters};
 use loadgen::progress::{Counted, Progress};
 use loadgen::seed::kube::resource_of;
 use loadgen::seed::{Written, seed};
@@ -99,7 +99,7 @@ async fn start(
         strategy,
         prefix: format!("{ROOT}{}", data.prefix()),
         resource: resource_of(data),
-        asks: Asks::new(media, Options::default()),
+        parameters: ListParameters::new(media, Options::default()),
         go_clients: GoClients::default(),
     };
     let verifier = Verifier {
@@ -108,7 +108,7 @@ async fn start(
         by_node: HashMap::new(),
         latest: Arc::default(),
     };
-    let clients = Clients::connect(1, &row, &Reach::from(&running), verifier)
+    let clients = Clients::connect(1, &row, &TargetEndpoint::from(&running), verifier)
         .await
         .expect("the server is there");
     (clients, running)

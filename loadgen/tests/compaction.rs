@@ -10,9 +10,9 @@ use etcd_api::proto::etcdserverpb::{CompactionRequest, PutRequest};
 use kube_api::ApiResource;
 use kube_api::client::{KubeAccess, Options};
 use load::clients::go_clients::GoClients;
-use load::endpoint::Reach;
+use load::endpoint::TargetEndpoint;
 use load::operation::list::attempts::{Restarts, Tries, until_whole};
-use load::operation::list::{Asks, ListCase, ListError, MOST_RESTARTS};
+use load::operation::list::{ListCase, ListError, ListParameters, MOST_RESTARTS};
 use load::verify::{Check, Expected};
 use loadgen::progress::{Counted, Progress};
 use loadgen::seed::{Written, seed};
@@ -53,15 +53,15 @@ fn compact_now(etcd: &ClientConfig) {
 /// Lists in pages, with a compaction behind the first object of so many tries.
 async fn listed(
     row: &ListCase,
-    reach: &Reach,
+    endpoint: &TargetEndpoint,
     expected: &Expected,
     compactions: u32,
 ) -> (Result<u64, ListError>, Restarts) {
-    let mut lister = row.connect(reach).await.expect("it is there");
-    let etcd = reach.etcd.as_ref().expect("an etcd");
+    let mut list_client = row.connect(endpoint).await.expect("it is there");
+    let etcd = endpoint.etcd.as_ref().expect("an etcd");
     let mut tries = 0;
     let mut all = Tries::begin();
-    let list = until_whole(lister.as_mut(), &mut all, async |lister, _| {
+    let list = until_whole(list_client.as_mut(), &mut all, async |list_client, _| {
         tries += 1;
         let is_compacted = tries <= compactions;
         let mut on_first = || {
@@ -70,7 +70,7 @@ async fn listed(
             }
         };
         let mut check = Check::new(ROOT);
-        let listed = lister.list(&mut check, &mut on_first).await?;
+        let listed = list_client.list(&mut check, &mut on_first).await?;
         let found = check.finish(&listed, Some(expected))?;
         Ok(found.fingerprint.objects)
     });
@@ -106,7 +106,7 @@ async fn a_list_that_is_compacted_under_its_reader_begins_again() {
     let uncached = ["--watch-cache=false".to_owned()];
     let kube = running.start_kube(&uncached).await;
     kube.expect("it takes lists");
-    let reach = Reach::from(&running);
+    let endpoint = TargetEndpoint::from(&running);
 
     for (tier, media) in [
         (Tier::Etcd, Media::Protobuf),
@@ -118,16 +118,16 @@ async fn a_list_that_is_compacted_under_its_reader_begins_again() {
             strategy,
             prefix: format!("{ROOT}pods/"),
             resource: ApiResource::core("pods", "Pod"),
-            asks: Asks::new(media, Options::default()),
+            parameters: ListParameters::new(media, Options::default()),
             go_clients: GoClients::default(),
         };
         for compactions in 0..=MOST_RESTARTS {
-            let (objects, restarts) = listed(&row, &reach, &expected, compactions).await;
+            let (objects, restarts) = listed(&row, &endpoint, &expected, compactions).await;
             assert_eq!(objects.ok(), Some(OBJECTS), "{tier} {media:?}");
             assert_eq!(restarts.count, compactions, "{tier} {media:?}");
             assert_eq!(restarts.time.is_zero(), compactions == 0);
         }
-        let (never, restarts) = listed(&row, &reach, &expected, u32::MAX).await;
+        let (never, restarts) = listed(&row, &endpoint, &expected, u32::MAX).await;
         let error = never.expect_err("each try is cut off").to_string();
         assert!(error.contains("longer than history is kept"), "{error}");
         assert_eq!(restarts.count, MOST_RESTARTS);

@@ -5,7 +5,7 @@ use kube_api::client::KubeAccess;
 
 /// How to reach a running target; what a client thread needs of it.
 #[derive(Debug, Clone)]
-pub struct Reach {
+pub struct TargetEndpoint {
     /// The etcd tier.
     pub etcd: Option<ClientConfig>,
     /// The Kubernetes tier.
@@ -14,7 +14,7 @@ pub struct Reach {
     pub kube_access: KubeAccess,
 }
 
-impl Reach {
+impl TargetEndpoint {
     /// Returns the endpoint as it is for the client of this number: of several endpoints of an etcd
     /// each client begins at the next one.
     #[must_use]

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use load::driver::writers::WriteError;
-use load::endpoint::Reach;
+use load::endpoint::TargetEndpoint;
 use load::operation::list::{ListCase, ListError};
 use measure::ProcessError;
 use report::result::histogram_log::TaggedHistogram;
@@ -247,7 +247,7 @@ impl CaseRun<'_> {
             restarted.map_err(|e| Early::Failed(format!("restarting after seeding: {e}")))?;
         }
         if let Some(nodes) = self.narrow(self.strategy(), &mut verifier).await? {
-            case.asks.nodes = nodes;
+            case.parameters.nodes = nodes;
         }
         if self.tier == Tier::Kube {
             let started = running.start_kube(&self.spec.server);
@@ -255,7 +255,7 @@ impl CaseRun<'_> {
             started.map_err(|e| Early::Failed(e.to_string()))?;
         }
         // Kept as long as the case: dropped, it closes every connection.
-        let (reach, _relays) = self.through_network(self.reach(running)).await?;
+        let (endpoint, _relays) = self.through_network(self.endpoint(running)).await?;
         if let Some(expected) = &mut verifier.expected
             && self.backgrounds().any(Background::rewrites_data)
         {
@@ -266,30 +266,36 @@ impl CaseRun<'_> {
             // What the loads hold is part of what is above idle, too.
             measured.idle = Some(self.settled(running, measured).await?);
         }
-        let loads = self.start_background(&case, &reach, &verifier).await?;
+        let loads = self.start_background(&case, &endpoint, &verifier).await?;
         let measured_part = match self.strategy().driver() {
-            Driver::List => self.lists(&case, &reach, verifier, running, measured).await,
+            Driver::List => {
+                self.lists(&case, &endpoint, verifier, running, measured)
+                    .await
+            }
             Driver::Shards => {
-                self.shards(&case, &reach, verifier, running, measured)
+                self.shards(&case, &endpoint, verifier, running, measured)
                     .await
             }
             Driver::ShardedWatch => {
-                self.sharded_watch(&case, &reach, &verifier, running, measured)
+                self.sharded_watch(&case, &endpoint, &verifier, running, measured)
                     .await
             }
-            Driver::Requests => self.requests(&reach, &verifier, running, measured).await,
+            Driver::Requests => self.requests(&endpoint, &verifier, running, measured).await,
             Driver::Delivery => {
-                self.deliveries(&reach, &verifier.root, running, measured)
+                self.deliveries(&endpoint, &verifier.root, running, measured)
                     .await
             }
             // A scenario that measures nothing has been refused.
             Driver::Idle => Ok(()),
             Driver::Loads => match &self.spec.loads {
                 Some(case) if case.rounds.is_some() => {
-                    self.rounds_of_loads(case, &reach, verifier, running, measured)
+                    self.rounds_of_loads(case, &endpoint, verifier, running, measured)
                         .await
                 }
-                Some(case) => self.loads(case, &reach, verifier, running, measured).await,
+                Some(case) => {
+                    self.loads(case, &endpoint, verifier, running, measured)
+                        .await
+                }
                 None => Err(Early::Failed("a case without loads".to_owned())),
             },
         };
@@ -369,12 +375,12 @@ impl CaseRun<'_> {
     }
 
     /// Returns how this case's clients reach the target.
-    fn reach(&self, running: &Running) -> Reach {
-        let mut reach = Reach::from(running);
-        if let (Some(etcd), Some(frame)) = (&mut reach.etcd, self.spec.frame) {
+    fn endpoint(&self, running: &Running) -> TargetEndpoint {
+        let mut endpoint = TargetEndpoint::from(running);
+        if let (Some(etcd), Some(frame)) = (&mut endpoint.etcd, self.spec.frame) {
             etcd.http2.max_frame_bytes = frame.0;
         }
-        reach
+        endpoint
     }
 
     pub(super) async fn unless_stopped<T>(

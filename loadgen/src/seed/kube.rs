@@ -22,7 +22,7 @@ use kube_api::client::{KubeAccess, KubeError};
 use kube_api::envelope::{self, MEDIA_TYPE};
 use kube_api::shard_selector::ShardKey;
 use kube_api::{ApiResource, GroupVersionResource};
-use load::operation::list::Restore;
+use load::operation::list::ItemDecoder;
 use load::shards::Inventory;
 use load::shards::inventory::Entry;
 use load::verify::{Check, Expected, Found, Wrong};
@@ -216,7 +216,7 @@ pub async fn load(
         let writer = Writer {
             client: api.client()?,
             data: Arc::clone(data),
-            restore: Restore::one_by_one(&resource),
+            decoder: ItemDecoder::one_by_one(&resource),
             resource: resource.name,
             namespaces: Arc::clone(namespaces),
             next: Arc::clone(&next),
@@ -278,7 +278,7 @@ struct Writer {
     resource: GroupVersionResource,
     namespaces: Arc<Namespaces>,
     next: Arc<AtomicU64>,
-    restore: Restore,
+    decoder: ItemDecoder,
     part: WriterOutcome,
     phase: Phase,
 }
@@ -331,7 +331,7 @@ impl Writer {
     fn take(&mut self, i: u64, answer: &[u8]) -> Result<(), String> {
         let object = envelope::open(answer).map_err(|e| e.to_string())?;
         let said = |wrong: Wrong| wrong.to_string();
-        let stored = self.restore.event(object).map_err(said)?;
+        let stored = self.decoder.event(object).map_err(said)?;
         let stored = stored.ok_or("no object came back")?;
         let mut check = Check::new(ROOT);
         let hash = check.visit(stored.key, stored.value, stored.revision);

@@ -8,7 +8,7 @@ use etcd_api::client::config::ClientConfig;
 use futures::future::select_all;
 use kube_api::client::KubeAccess;
 use load::child::{ChildServer, Death};
-use load::endpoint::Reach;
+use load::endpoint::TargetEndpoint;
 use report::result::ServerSetup;
 use tempfile::TempDir;
 
@@ -101,7 +101,7 @@ impl Running {
     }
 }
 
-impl From<&Running> for Reach {
+impl From<&Running> for TargetEndpoint {
     fn from(running: &Running) -> Self {
         Self {
             etcd: running.etcd.clone(),

@@ -12,8 +12,8 @@ use kube_api::shard_selector::{ShardKey, ShardSelector};
 use load::clients::go_clients::GoClients;
 use load::driver::watch_workers::Followers;
 use load::driver::writers::Writing;
-use load::endpoint::Reach;
-use load::operation::list::{Asks, ListCase, ListError, ShardRequest};
+use load::endpoint::TargetEndpoint;
+use load::operation::list::{ListCase, ListError, ListParameters, ShardRequest};
 use load::operation::watch_worker::reshard_handover::Change;
 use load::shards::event_ledger::{self, Unproven};
 use load::shards::{Inventory, Plan};
@@ -83,27 +83,29 @@ async fn watched_through(lost: Lost) -> Result<(), Unproven> {
         .expect("host and port");
     let loss = Loss::default();
     let proxy = losing_proxy::start(upstream, &loss).await;
-    let mut reach = Reach::from(&running);
-    reach.kube_url = Some(format!("http://{proxy}"));
+    let mut endpoint = TargetEndpoint::from(&running);
+    endpoint.kube_url = Some(format!("http://{proxy}"));
     let plan = Plan::equal(ShardKey::Uid, strategy.workers().expect("two"));
     let part = |shard: &ShardSelector| ShardRequest {
         shard: shard.clone(),
         by_server: true,
     };
     let rows = plan.shards().iter().map(|shard| {
-        let mut asks = Asks::default();
-        asks.part = Some(part(shard));
+        let mut parameters = ListParameters::default();
+        parameters.part = Some(part(shard));
         ListCase {
             tier: Tier::Kube,
             strategy,
             prefix: format!("{ROOT}pods/"),
             resource: ApiResource::core("pods", "Pod"),
-            asks,
+            parameters,
             go_clients: GoClients::default(),
         }
     });
     let rows: Vec<ListCase> = rows.collect();
-    let mut followers = Followers::connect(&rows, &reach).await.expect("it listens");
+    let mut followers = Followers::connect(&rows, &endpoint)
+        .await
+        .expect("it listens");
     let synced = followers.sync().await.expect("the state");
     let held = synced.iter().map(|worker| &worker.held);
     event_ledger::union(held, &seeded.fingerprint)?;
@@ -125,7 +127,7 @@ async fn watched_through(lost: Lost) -> Result<(), Unproven> {
             loss.lose(20);
         }
         writes_go_on(&loss).await;
-        followers.join(&rows[0], &reach).await?;
+        followers.join(&rows[0], &endpoint).await?;
         let revision = followers.pause().await?.into_iter().max();
         let revision = revision.expect("two workers");
         let changes = next.shards().iter().zip(plan.gains(&next)).enumerate();

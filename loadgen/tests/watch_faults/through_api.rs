@@ -8,8 +8,8 @@ use kube_api::client::{Connection, KubeAccess, Options, read_whole};
 use load::clients::go_clients::GoClients;
 use load::driver::deliveries::{ApiWatching, Beside, Delivered, DeliveryWatchers};
 use load::driver::run::Written;
-use load::endpoint::Reach;
-use load::operation::list::{Asks, ListCase};
+use load::endpoint::TargetEndpoint;
+use load::operation::list::{ListCase, ListParameters};
 use serde_json::{Value, json};
 use workloads::Tier;
 use workloads::scenario::Media;
@@ -65,13 +65,13 @@ async fn cut_for(objects: u64, cut_every: Option<Duration>) -> (Delivered, u64) 
         strategy: "consistent".parse().expect("a strategy"),
         prefix: "/registry/configmaps/".to_owned(),
         resource: ApiResource::core("configmaps", "ConfigMap"),
-        asks: Asks::new(Media::Protobuf, Options::default()),
+        parameters: ListParameters::new(Media::Protobuf, Options::default()),
         go_clients: GoClients::default(),
     };
     let begun = Instant::now();
     let watchers = DeliveryWatchers::create_through_api(ApiWatching {
         case,
-        reach: Reach {
+        endpoint: TargetEndpoint {
             etcd: None,
             kube_url: Some(way.url()),
             kube_access: KubeAccess::default(),

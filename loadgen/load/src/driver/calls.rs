@@ -29,7 +29,7 @@ use super::open_clock::{Clock, NextDue, Waiting};
 use super::run::{DRAIN_WITHIN, Run, Tally};
 use crate::arrivals::Pace;
 use crate::clients::thread::{self, ThreadError};
-use crate::endpoint::Reach;
+use crate::endpoint::TargetEndpoint;
 use crate::operation::keep_alives::KeepAlives;
 use crate::operation::kube_requests::{KubeCalls, KubeChannel};
 use crate::operation::request_api::RequestApi;
@@ -111,15 +111,15 @@ impl Callers {
     /// # Errors
     /// The first connection's error.
     pub async fn connect_kube(
-        reach: &Reach,
+        endpoint: &TargetEndpoint,
         connections: u32,
         shard: GeneratorShard,
         calls: Arc<KubeCalls>,
         waiting: Waiting,
     ) -> Result<Self, KubeError> {
         let (runs, receiver) = mpsc::unbounded_channel();
-        let access = reach.kube_access.clone();
-        let url = reach.kube_url.clone().unwrap_or_default();
+        let access = endpoint.kube_access.clone();
+        let url = endpoint.kube_url.clone().unwrap_or_default();
         let connect = async move || {
             let mut all = Vec::new();
             for _ in shard.numbers(connections) {

@@ -15,9 +15,9 @@ use tokio::time::timeout;
 use workloads::Fingerprint;
 
 use crate::clients::thread::{self, ThreadError};
-use crate::endpoint::Reach;
+use crate::endpoint::TargetEndpoint;
 use crate::operation::list::attempts::{self, Restarts, Tries};
-use crate::operation::list::{ClientCost, ListCase, ListError, Lister};
+use crate::operation::list::{ClientCost, ListCase, ListClient, ListError};
 use crate::verify::{Check, Expected, Found, Listed, Wrong};
 
 /// A list that takes longer has failed.
@@ -151,11 +151,11 @@ impl Clients {
     pub async fn connect(
         n: u32,
         case: &ListCase,
-        reach: &Reach,
+        endpoint: &TargetEndpoint,
         verifier: Verifier,
     ) -> Result<Self, ListError> {
         let clients = (0..n).map(|_| (case.clone(), verifier.clone()));
-        Self::connect_each(clients, reach).await
+        Self::connect_each(clients, endpoint).await
     }
 
     /// Connects clients that each list something of their own.
@@ -164,17 +164,17 @@ impl Clients {
     /// As [`Self::connect`].
     pub async fn connect_each(
         clients: impl IntoIterator<Item = (ListCase, Verifier)>,
-        reach: &Reach,
+        endpoint: &TargetEndpoint,
     ) -> Result<Self, ListError> {
         let mut jobs = Vec::new();
         for (number, (case, verifier)) in clients.into_iter().enumerate() {
             let (sender, receiver) = mpsc::unbounded_channel();
-            let reach = reach.for_client(number);
+            let endpoint = endpoint.for_client(number);
             let connect = async move || {
-                let lister = timeout(LIST_WITHIN, case.connect(&reach)).await;
-                lister.unwrap_or(Err(ListError::Slow(LIST_WITHIN)))
+                let list_client = timeout(LIST_WITHIN, case.connect(&endpoint)).await;
+                list_client.unwrap_or(Err(ListError::Slow(LIST_WITHIN)))
             };
-            let work = async move |lister| client(lister, &verifier, receiver).await;
+            let work = async move |list_client| client(list_client, &verifier, receiver).await;
             thread::connected(&thread_of(number), ListError::Thread, connect, work).await?;
             jobs.push(sender);
         }
@@ -221,10 +221,10 @@ fn thread_of(client: usize) -> String {
 type Jobs = mpsc::UnboundedReceiver<(Job, oneshot::Sender<Done>)>;
 
 /// What a client's thread does once it is connected.
-async fn client(mut lister: Box<dyn Lister>, verifier: &Verifier, mut jobs: Jobs) {
+async fn client(mut list_client: Box<dyn ListClient>, verifier: &Verifier, mut jobs: Jobs) {
     while let Some((job, mut done)) = jobs.recv().await {
         tokio::select! {
-            outcome = run(lister.as_mut(), job, verifier) => {
+            outcome = run(list_client.as_mut(), job, verifier) => {
                 done.send(outcome).ok();
             }
             // Whoever asked has gone: dropping the list resets its stream.
@@ -233,58 +233,64 @@ async fn client(mut lister: Box<dyn Lister>, verifier: &Verifier, mut jobs: Jobs
     }
 }
 
-async fn run(lister: &mut dyn Lister, job: Job, verifier: &Verifier) -> Done {
-    let ready = timeout(LIST_WITHIN, lister.before()).await;
+async fn run(list_client: &mut dyn ListClient, job: Job, verifier: &Verifier) -> Done {
+    let ready = timeout(LIST_WITHIN, list_client.before()).await;
     if let Err(error) = ready.unwrap_or(Err(ListError::Slow(LIST_WITHIN))) {
         return Done::failed(error);
     }
     heap::begin();
     let mut first_object = None;
     let mut tries = Tries::begin();
-    let work = attempts::until_whole(lister, &mut tries, async |lister, begun| match job {
-        Job::List if lister.is_idle() => Ok(None),
-        Job::List => {
-            first_object = None;
-            let mut check = Check::new(&verifier.root);
-            let mut on_first = || first_object = Some(begun.elapsed());
-            let at_least = verifier.latest_revision().filter(|_| lister.is_monotonic());
-            let listed = lister.list(&mut check, &mut on_first).await?;
-            let found = if lister.shows_objects() {
-                let found = check.finish(&listed, verifier.of(lister.node()).as_ref())?;
+    let work = attempts::until_whole(
+        list_client,
+        &mut tries,
+        async |list_client, begun| match job {
+            Job::List if list_client.is_idle() => Ok(None),
+            Job::List => {
+                first_object = None;
+                let mut check = Check::new(&verifier.root);
+                let mut on_first = || first_object = Some(begun.elapsed());
+                let at_least = verifier
+                    .latest_revision()
+                    .filter(|_| list_client.is_monotonic());
+                let listed = list_client.list(&mut check, &mut on_first).await?;
+                let found = if list_client.shows_objects() {
+                    let found = check.finish(&listed, verifier.of(list_client.node()).as_ref())?;
+                    verifier.agree(&listed, &found, at_least)?;
+                    Some(found)
+                } else {
+                    None
+                };
+                Ok(Some((listed, found)))
+            }
+            Job::ListUnchecked => list_client.list_unchecked().await.map(|()| None),
+            Job::FirstObject => list_client.first_object().await.map(|()| None),
+            Job::Revision => {
+                let revision = list_client.revision().await?;
+                let listed = Listed {
+                    revision,
+                    ..Listed::default()
+                };
+                Ok(Some((listed, None)))
+            }
+            Job::Pin(revision) => {
+                list_client.pin(revision);
+                Ok(None)
+            }
+            Job::Check => {
+                let mut check = Check::new(&verifier.root);
+                let at_least = verifier.latest_revision();
+                let listed = list_client.show_latest(&mut check).await?;
+                let found = check.finish(&listed, verifier.of(None).as_ref())?;
                 verifier.agree(&listed, &found, at_least)?;
-                Some(found)
-            } else {
-                None
-            };
-            Ok(Some((listed, found)))
-        }
-        Job::ListUnchecked => lister.list_unchecked().await.map(|()| None),
-        Job::FirstObject => lister.first_object().await.map(|()| None),
-        Job::Revision => {
-            let revision = lister.revision().await?;
-            let listed = Listed {
-                revision,
-                ..Listed::default()
-            };
-            Ok(Some((listed, None)))
-        }
-        Job::Pin(revision) => {
-            lister.pin(revision);
-            Ok(None)
-        }
-        Job::Check => {
-            let mut check = Check::new(&verifier.root);
-            let at_least = verifier.latest_revision();
-            let listed = lister.show_latest(&mut check).await?;
-            let found = check.finish(&listed, verifier.of(None).as_ref())?;
-            verifier.agree(&listed, &found, at_least)?;
-            Ok(Some((listed, Some(found))))
-        }
-    });
+                Ok(Some((listed, Some(found))))
+            }
+        },
+    );
     let result = timeout(LIST_WITHIN, work).await;
     let result = result.unwrap_or(Err(ListError::Slow(LIST_WITHIN)));
     let elapsed = tries.elapsed();
-    let program = lister.cost();
+    let program = list_client.cost();
     Done {
         latency: program.as_ref().map_or(elapsed, |cost| cost.latency),
         first_object,

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::clients::thread::{self, ThreadError};
-use crate::endpoint::Reach;
+use crate::endpoint::TargetEndpoint;
 use crate::operation::list::{ListCase, ListError};
 use crate::operation::watch_worker::reshard_handover::{Change, Taken};
 use crate::operation::watch_worker::{Follower, Held, Log};
@@ -72,10 +72,10 @@ impl Followers {
     ///
     /// # Errors
     /// The first worker's [`ListError`] when it cannot connect.
-    pub async fn connect(cases: &[ListCase], reach: &Reach) -> Result<Self, ListError> {
+    pub async fn connect(cases: &[ListCase], endpoint: &TargetEndpoint) -> Result<Self, ListError> {
         let mut all = Self { orders: Vec::new() };
         for case in cases {
-            all.join(case, reach).await?;
+            all.join(case, endpoint).await?;
         }
         Ok(all)
     }
@@ -84,10 +84,14 @@ impl Followers {
     ///
     /// # Errors
     /// Its [`ListError`] when it cannot connect.
-    pub async fn join(&mut self, case: &ListCase, reach: &Reach) -> Result<(), ListError> {
+    pub async fn join(
+        &mut self,
+        case: &ListCase,
+        endpoint: &TargetEndpoint,
+    ) -> Result<(), ListError> {
         let (orders, receiver) = mpsc::unbounded_channel();
-        let (case, reach) = (case.clone(), reach.clone());
-        let connect = async move || Follower::connect(&case, &reach).await;
+        let (case, endpoint) = (case.clone(), endpoint.clone());
+        let connect = async move || Follower::connect(&case, &endpoint).await;
         let work = async move |follower| worker(follower, receiver).await;
         let name = thread_of(self.orders.len());
         thread::connected(&name, ListError::Thread, connect, work).await?;

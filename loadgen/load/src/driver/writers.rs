@@ -26,7 +26,7 @@ use workloads::{Arrivals, Profile};
 
 pub use self::ledger::{Acknowledged, Ledger};
 use crate::clients::thread;
-use crate::endpoint::Reach;
+use crate::endpoint::TargetEndpoint;
 use crate::operation::list::{ListCase, ListError};
 use crate::operation::patch::Patcher;
 use crate::operation::watch_worker::key_hash;
@@ -53,7 +53,7 @@ pub struct Writing {
     /// How many a second, by chance.
     pub per_second: f64,
     /// Where patches go: the objects' case, and how its API is reached.
-    pub api: Option<(ListCase, Reach)>,
+    pub api: Option<(ListCase, TargetEndpoint)>,
 }
 
 /// How writing failed.
@@ -184,7 +184,9 @@ impl Writing {
 
     async fn connect(&self) -> Result<WriterClient, WriteError> {
         Ok(match &self.api {
-            Some((case, reach)) => WriterClient::Api(Patcher::connect(case, reach).await?.into()),
+            Some((case, endpoint)) => {
+                WriterClient::Api(Patcher::connect(case, endpoint).await?.into())
+            }
             None => WriterClient::Etcd(Client::connect(self.etcd.clone()).await?.into()),
         })
     }

@@ -1,7 +1,7 @@
 //! The strategies: each one way to list everything, behind one small trait that one driver runs.
 //!
 //! `CONTRIBUTING.md` says what a new one needs, under "A strategy": of those that are more than
-//! their requests, a file here with a [`Lister`] and a line in [`ListCase::connect_etcd`] or
+//! their requests, a file here with a [`ListClient`] and a line in [`ListCase::connect_etcd`] or
 //! [`ListCase::connect_kube`]. Options, thresholds and loads beside a case then work for it as for
 //! every other.
 
@@ -11,7 +11,7 @@ mod error;
 mod go_client;
 pub(crate) mod kube;
 mod list_case;
-mod lister;
+mod list_client;
 mod no_lists;
 mod paged;
 mod whole;
@@ -24,26 +24,26 @@ use self::no_lists::NoLists;
 use self::paged::Paged;
 use self::whole::Whole;
 pub use crate::clients::thread::ThreadError;
-use crate::endpoint::Reach;
+use crate::endpoint::TargetEndpoint;
 pub use error::{ListError, MOST_RESTARTS};
-pub use kube::asks::{Asks, ShardRequest};
-pub use kube::stored_bytes::{Restore, Stored};
+pub use kube::list_parameters::{ListParameters, ShardRequest};
+pub use kube::stored_bytes::{DecodedObject, ItemDecoder};
 pub use list_case::ListCase;
-pub use lister::{ClientCost, Lister};
+pub use list_client::{ClientCost, ListClient};
 
 impl ListCase {
     /// Connects a client for this case.
     ///
     /// # Errors
     /// [`ListError`] when the server cannot be reached, or the strategy lists nothing on this tier.
-    pub async fn connect(&self, to: &Reach) -> Result<Box<dyn Lister>, ListError> {
+    pub async fn connect(&self, to: &TargetEndpoint) -> Result<Box<dyn ListClient>, ListError> {
         match self.tier {
             Tier::Etcd => self.connect_etcd(to).await,
             Tier::Kube => self.connect_kube(to).await,
         }
     }
 
-    async fn connect_etcd(&self, to: &Reach) -> Result<Box<dyn Lister>, ListError> {
+    async fn connect_etcd(&self, to: &TargetEndpoint) -> Result<Box<dyn ListClient>, ListError> {
         let raw = async || {
             let config = to.etcd.clone();
             let config = config.ok_or_else(|| self.no_endpoint(Tier::Etcd))?;
@@ -73,7 +73,7 @@ impl ListCase {
         })
     }
 
-    async fn connect_kube(&self, to: &Reach) -> Result<Box<dyn Lister>, ListError> {
+    async fn connect_kube(&self, to: &TargetEndpoint) -> Result<Box<dyn ListClient>, ListError> {
         let (exchange, query) = match self.strategy {
             Strategy::Plain(list) => {
                 let list = list.kube().ok_or_else(|| self.lists_nothing())?;

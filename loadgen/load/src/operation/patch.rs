@@ -9,10 +9,10 @@ use serde_json::json;
 
 use super::list::kube::client::Kube;
 use super::list::kube::frames::LONGEST_FRAME;
-use super::list::kube::stored_bytes::Restore;
+use super::list::kube::stored_bytes::ItemDecoder;
 use super::list::{ListCase, ListError};
 use super::watch_worker::Held;
-use crate::endpoint::Reach;
+use crate::endpoint::TargetEndpoint;
 use crate::verify::not_a_list;
 
 /// What is patched.
@@ -23,7 +23,7 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 #[derive(Debug)]
 pub struct Patcher {
     kube: Kube,
-    restore: Restore,
+    decoder: ItemDecoder,
 }
 
 impl Patcher {
@@ -31,10 +31,10 @@ impl Patcher {
     ///
     /// # Errors
     /// [`ListError`] when the server cannot be reached.
-    pub async fn connect(case: &ListCase, reach: &Reach) -> Result<Self, ListError> {
-        let kube = Kube::connect(case, reach).await?;
-        let restore = kube.restore();
-        Ok(Self { kube, restore })
+    pub async fn connect(case: &ListCase, endpoint: &TargetEndpoint) -> Result<Self, ListError> {
+        let kube = Kube::connect(case, endpoint).await?;
+        let decoder = kube.decoder();
+        Ok(Self { kube, decoder })
     }
 
     /// Sets the annotation of `namespace/name`. Returns the hash of the object's key and what it is
@@ -61,7 +61,7 @@ impl Patcher {
             let why = format!("{place} does not have what it was patched with");
             return Err(not_a_list(&why).into());
         }
-        let stored = self.restore.event(object)?;
+        let stored = self.decoder.event(object)?;
         let stored = stored.ok_or_else(|| not_a_list("an object of another shard"))?;
         Ok(Held::of(&stored)?)
     }

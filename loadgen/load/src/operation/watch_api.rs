@@ -12,7 +12,7 @@ use super::list::kube::client::Kube;
 use super::list::kube::frames::{Event, Frames};
 use super::list::kube::response::Response;
 use super::list::{ListCase, ListError};
-use crate::endpoint::Reach;
+use crate::endpoint::TargetEndpoint;
 use crate::verify::not_a_list;
 
 /// How long an apiserver is asked to go on: longer than any case.
@@ -48,8 +48,14 @@ impl ApiWatch {
     ///
     /// # Errors
     /// [`ListError`] when it cannot be reached, or refuses.
-    pub(crate) async fn current_revision(case: &ListCase, reach: &Reach) -> Result<i64, ListError> {
-        Kube::connect(case, reach).await?.current_revision().await
+    pub(crate) async fn current_revision(
+        case: &ListCase,
+        endpoint: &TargetEndpoint,
+    ) -> Result<i64, ListError> {
+        Kube::connect(case, endpoint)
+            .await?
+            .current_revision()
+            .await
     }
 
     /// Watches what changes behind a revision, of objects whose names begin with `made`; the server
@@ -59,14 +65,14 @@ impl ApiWatch {
     /// [`ListError`] when it cannot be reached, or refuses.
     pub(crate) async fn begin(
         case: &ListCase,
-        reach: &Reach,
+        endpoint: &TargetEndpoint,
         made: &str,
         revision: i64,
     ) -> Result<Self, ListError> {
         let mut case = case.clone();
-        case.asks.media = Media::Protobuf;
-        case.asks.options = Options::default();
-        let mut kube = Kube::connect(&case, reach).await?;
+        case.parameters.media = Media::Protobuf;
+        case.parameters.options = Options::default();
+        let mut kube = Kube::connect(&case, endpoint).await?;
         Ok(Self {
             body: kube.get(query(revision)).await?,
             frames: Frames::default(),

@@ -20,9 +20,9 @@ use workloads::writes::Effect;
 use super::list::kube::client::Kube;
 use super::list::kube::frames::{Event, Frames};
 use super::list::kube::response::Response;
-use super::list::kube::stored_bytes::{ROOT, Restore, Stored};
+use super::list::kube::stored_bytes::{DecodedObject, ItemDecoder, ROOT};
 use super::list::{ListCase, ListError};
-use crate::endpoint::Reach;
+use crate::endpoint::TargetEndpoint;
 use crate::verify::{Wrong, not_a_list};
 
 /// An object that a worker holds.
@@ -40,7 +40,7 @@ pub struct Held {
 
 impl Held {
     /// Returns what is held of an object, and its [`key_hash`].
-    pub(super) fn of(stored: &Stored<'_>) -> Result<(u64, Self), Wrong> {
+    pub(super) fn of(stored: &DecodedObject<'_>) -> Result<(u64, Self), Wrong> {
         let Some(key) = stored.key.strip_prefix(ROOT.as_bytes()) else {
             return Err(Wrong::ForeignKey(stored.key.escape_ascii().to_string()));
         };
@@ -99,7 +99,7 @@ pub struct Follower {
     kube: Kube,
     body: Option<Response>,
     frames: Frames,
-    restore: Restore,
+    decoder: ItemDecoder,
     /// Key of the latest object of the state, which comes in the order of keys; `None` behind the
     /// state.
     last_key: Option<Vec<u8>>,
@@ -125,10 +125,10 @@ impl Follower {
     ///
     /// # Errors
     /// [`ListError`] when the server cannot be reached.
-    pub async fn connect(case: &ListCase, reach: &Reach) -> Result<Self, ListError> {
-        let kube = Kube::connect(case, reach).await?;
+    pub async fn connect(case: &ListCase, endpoint: &TargetEndpoint) -> Result<Self, ListError> {
+        let kube = Kube::connect(case, endpoint).await?;
         Ok(Self {
-            restore: kube.restore(),
+            decoder: kube.decoder(),
             kube,
             body: None,
             frames: Frames::default(),
@@ -150,7 +150,7 @@ impl Follower {
         self.held = HashMap::new();
         self.log = Log::default();
         heap::begin();
-        self.restore = self.kube.restore();
+        self.decoder = self.kube.decoder();
         self.revision = 0;
         self.last_key = Some(Vec::new());
         self.body = Some(self.kube.get(WATCH_LIST_QUERY.to_owned()).await?);
@@ -235,7 +235,7 @@ impl Follower {
     }
 
     fn event(&mut self, frame: &[u8], now: Instant) -> Result<(), Wrong> {
-        let event = Event::read(frame, self.restore.resource())?;
+        let event = Event::read(frame, self.decoder.resource())?;
         let effect = match event.kind {
             b"ADDED" => Effect::Created,
             b"MODIFIED" => Effect::Changed,
@@ -246,7 +246,7 @@ impl Follower {
             }
             _ => return Err(event.unexpected()),
         };
-        let Some(stored) = self.restore.event(event.object)? else {
+        let Some(stored) = self.decoder.event(event.object)? else {
             self.log.filtered += u64::from(self.last_key.is_none());
             return Ok(());
         };

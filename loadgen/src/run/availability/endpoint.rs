@@ -2,7 +2,7 @@
 //! server does not know the call.
 
 use etcd_api::error::Error as EtcdError;
-use load::endpoint::Reach;
+use load::endpoint::TargetEndpoint;
 use load::operation::list::{ListCase, ListError};
 use tokio::time::timeout;
 use workloads::EtcdResponse;
@@ -75,10 +75,10 @@ impl CaseRun<'_> {
         {
             return Ok(());
         }
-        let reach = Reach::from(running);
+        let endpoint = TargetEndpoint::from(running);
         let probe = async {
-            let mut lister = case.by_our_client().connect(&reach).await?;
-            lister.first_object().await
+            let mut list_client = case.by_our_client().connect(&endpoint).await?;
+            list_client.first_object().await
         };
         let probe = timeout(ANSWERS_WITHIN, probe);
         let probed = self.unless_stopped(probe).await?;

@@ -13,7 +13,7 @@ use crate::servers::running::Running;
 pub(in crate::run) fn encoding(case: &ListCase, running: &Running) -> &'static str {
     match (case.tier, case.strategy) {
         (_, Strategy::NoLists | Strategy::NoWatches) => "none",
-        (Tier::Kube, _) if case.asks.media == Media::Json => "json",
+        (Tier::Kube, _) if case.parameters.media == Media::Json => "json",
         (Tier::Kube, _) => "protobuf",
         (Tier::Etcd, strategy) => {
             let client = strategy.go_client();
@@ -71,7 +71,7 @@ fn refused_of_resource(case: &ListCase) -> Option<String> {
         return None;
     }
     let name = &case.resource.name;
-    if !case.resource.has_protobuf && case.asks.media == Media::Protobuf {
+    if !case.resource.has_protobuf && case.parameters.media == Media::Protobuf {
         return Some(format!(
             "{name} is served in JSON only, and this case reads protobuf"
         ));
@@ -98,7 +98,7 @@ fn refused_to(case: &ListCase, client: GoClient, running: &Running) -> Option<St
         .as_deref()
         .filter(|_| case.tier == Tier::Kube);
     let kube_secured = kube.is_some_and(|url| url.starts_with("https:") || access.has_token());
-    let asks = &case.asks;
+    let parameters = &case.parameters;
     if secured || kube_secured {
         return Some(format!(
             "{} is given no credentials and no CA",
@@ -109,6 +109,6 @@ fn refused_to(case: &ListCase, client: GoClient, running: &Running) -> Option<St
     if case.tier == Tier::Kube && *resource != GroupVersionResource::core("pods") {
         return Some(format!("{client} lists pods, not {resource}"));
     }
-    (asks.namespace.is_some() || asks.own_namespaces.is_some())
+    (parameters.namespace.is_some() || parameters.own_namespaces.is_some())
         .then(|| format!("{client} lists all namespaces, and there are others than the run's"))
 }

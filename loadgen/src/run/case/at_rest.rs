@@ -19,7 +19,7 @@ use etcd_api::proto::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, LeaseLeasesRequest, PutRequest, RangeRequest,
 };
 use load::driver::closed::Verifier;
-use load::endpoint::Reach;
+use load::endpoint::TargetEndpoint;
 use measure::{MetricsClient, MetricsText, Process, settle};
 use report::result::{AtRest, Held, HeldKind, LoadRound, Outcome, Verdict};
 use tokio::time::sleep;
@@ -65,7 +65,7 @@ impl CaseRun<'_> {
     pub(super) async fn rounds_of_loads(
         &self,
         case: &LoadsSpec,
-        reach: &Reach,
+        endpoint: &TargetEndpoint,
         verifier: Verifier,
         running: &mut Running,
         measured: &mut Measured,
@@ -79,7 +79,7 @@ impl CaseRun<'_> {
             measured.histograms.clear();
             measured.profiles.clear();
             let begun = Instant::now();
-            self.loads(case, reach, verifier.clone(), running, measured)
+            self.loads(case, endpoint, verifier.clone(), running, measured)
                 .await?;
             done.push(round_of(&measured.case.loads, begun.elapsed()));
             let reading = self.at_rest(&verifier, running, readings.first()).await?;

@@ -12,7 +12,7 @@ use load::arrivals::Pace;
 use load::driver::calls::Callers;
 use load::driver::closed::{Clients, Job, Verifier};
 use load::driver::open_clock::Waiting;
-use load::endpoint::Reach;
+use load::endpoint::TargetEndpoint;
 use load::operation::list::ListCase;
 use load::operation::requests::{About, Calls};
 use load::operation::watch::{Deliveries, Watched, Watchers};
@@ -84,12 +84,12 @@ impl CaseRun<'_> {
     pub(super) async fn start_background(
         &self,
         case: &ListCase,
-        reach: &Reach,
+        endpoint: &TargetEndpoint,
         verifier: &Verifier,
     ) -> Result<Loads, Early> {
         let mut loads = Loads::default();
         for background in self.backgrounds() {
-            let started = Load::start(background, case, reach, verifier, self.data());
+            let started = Load::start(background, case, endpoint, verifier, self.data());
             let started = self.unless_stopped(started).await?;
             let failed = |error| Early::Failed(format!("background {}: {error}", background.name));
             loads.0.push(started.map_err(failed)?);
@@ -113,7 +113,7 @@ impl Load {
     async fn start(
         background: &Background,
         case: &ListCase,
-        reach: &Reach,
+        endpoint: &TargetEndpoint,
         verifier: &Verifier,
         data: Option<&Arc<DataSet>>,
     ) -> Result<Self, String> {
@@ -123,7 +123,7 @@ impl Load {
             work: None,
             idle: None,
         };
-        let etcd = || reach.etcd.as_ref().ok_or("the target has no etcd API");
+        let etcd = || endpoint.etcd.as_ref().ok_or("the target has no etcd API");
         match background.strategy.driver() {
             Driver::List => {
                 let case = ListCase {
@@ -132,7 +132,7 @@ impl Load {
                     ..case.clone()
                 };
                 let clients = background.clients.get();
-                let clients = Clients::connect(clients, &case, reach, verifier.clone()).await;
+                let clients = Clients::connect(clients, &case, endpoint, verifier.clone()).await;
                 let clients = clients.map_err(|e| e.to_string())?;
                 load.work = Some(tokio::spawn(lists(clients, load.stop.clone())));
             }

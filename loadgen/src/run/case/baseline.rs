@@ -66,9 +66,9 @@ impl CaseRun<'_> {
         server: &BaselineServer,
         bytes: u64,
     ) -> Result<Vec<BaselineRound>, Early> {
-        let like = match (self.tier, self.reach(running).etcd) {
+        let like = match (self.tier, self.endpoint(running).etcd) {
             (Tier::Etcd, Some(config)) => HttpSettings::Etcd(Box::new(config)),
-            _ => HttpSettings::Kube(case.asks.options),
+            _ => HttpSettings::Kube(case.parameters.options),
         };
         let process = Process::new(server.pid())?;
         let baseline = BaselineClient::connect(&server.url, server.socket, like, bytes);

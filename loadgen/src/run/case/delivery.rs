@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use etcd_api::client::Client;
 use etcd_api::error::Error as EtcdError;
 use etcd_api::proto::etcdserverpb::PutRequest;
-use load::endpoint::Reach;
+use load::endpoint::TargetEndpoint;
 use load::operation::watch::{Deliveries, Watched, Watchers};
 use tokio::time::timeout;
 
@@ -28,13 +28,13 @@ impl CaseRun<'_> {
     /// The measured part of a case of deliveries.
     pub(super) async fn deliveries(
         &self,
-        reach: &Reach,
+        endpoint: &TargetEndpoint,
         root: &str,
         running: &mut Running,
         measured: &mut Measured,
     ) -> Result<(), Early> {
         let failed = |error: EtcdError| Early::Failed(error.to_string());
-        let Some(config) = &reach.etcd else {
+        let Some(config) = &endpoint.etcd else {
             return Err(Early::NotApplicable(
                 "the target has no etcd API".to_owned(),
             ));

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use load::driver::closed::{Clients, Done, Job, Verifier};
-use load::endpoint::Reach;
+use load::endpoint::TargetEndpoint;
 use load::operation::list::attempts::Restarts;
 use load::operation::list::{ListCase, ListError};
 use load::record::LatencyHistogram;
@@ -48,12 +48,12 @@ impl CaseRun<'_> {
     pub(super) async fn lists(
         &self,
         case: &ListCase,
-        reach: &Reach,
+        endpoint: &TargetEndpoint,
         verifier: Verifier,
         running: &mut Running,
         measured: &mut Measured,
     ) -> Result<(), Early> {
-        let clients = Clients::connect(self.clients(), case, reach, verifier);
+        let clients = Clients::connect(self.clients(), case, endpoint, verifier);
         let clients = self.unless_stopped(clients).await??;
         let mut meter = self.settled(running, measured).await?;
         let is_timed = self.rounds(&clients, &mut meter, running, measured).await?;

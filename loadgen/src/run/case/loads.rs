@@ -16,7 +16,7 @@ use load::driver::calls::Callers;
 use load::driver::closed::{Clients, Job, Verifier};
 use load::driver::deliveries::DeliveryWatchers;
 use load::driver::lists;
-use load::endpoint::Reach;
+use load::endpoint::TargetEndpoint;
 use load::operation::kube_requests::KubeCalls;
 use load::operation::list::ListCase;
 use load::operation::requests::Calls;
@@ -97,7 +97,7 @@ impl CaseRun<'_> {
     pub(super) async fn loads(
         &self,
         case: &LoadsSpec,
-        reach: &Reach,
+        endpoint: &TargetEndpoint,
         mut verifier: Verifier,
         running: &mut Running,
         measured: &mut Measured,
@@ -118,7 +118,7 @@ impl CaseRun<'_> {
             run: self,
             case,
             data: &data,
-            reach,
+            endpoint,
             verifier: &verifier,
         };
         let mut loads = connector.loads().await?;
@@ -171,8 +171,8 @@ impl CaseRun<'_> {
             return Err(Early::Interrupted);
         }
         self.judge_loads(case, measured)?;
-        self.check_written(case, &loads, reach).await?;
-        self.list_once(reach, &verifier, measured).await
+        self.check_written(case, &loads, endpoint).await?;
+        self.list_once(endpoint, &verifier, measured).await
     }
 }
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use http::Uri;
-use load::endpoint::Reach;
+use load::endpoint::TargetEndpoint;
 use load::shaper::{Link, Shaper};
 use tokio::net::lookup_host;
 use workloads::scenario::Network;
@@ -14,26 +14,26 @@ impl CaseRun<'_> {
     /// The same servers by way of the case's network, and the relays that must be kept for it.
     pub(super) async fn through_network(
         &self,
-        mut reach: Reach,
-    ) -> Result<(Reach, Vec<Shaper>), Early> {
+        mut endpoint: TargetEndpoint,
+    ) -> Result<(TargetEndpoint, Vec<Shaper>), Early> {
         let Some(network) = self.spec.network else {
-            return Ok((reach, Vec::new()));
+            return Ok((endpoint, Vec::new()));
         };
         let mut shapers = Vec::new();
-        if let Some(etcd) = &mut reach.etcd {
+        if let Some(etcd) = &mut endpoint.etcd {
             let endpoint = etcd.endpoints.first().cloned().unwrap_or_default();
             let (relayed, shaper) = relayed(&endpoint, network).await?;
             etcd.endpoints = vec![relayed];
             shapers.push(shaper);
         }
-        if let Some(url) = &mut reach.kube_url {
+        if let Some(url) = &mut endpoint.kube_url {
             let endpoint: Uri = url.parse().unwrap_or_default();
             let (relayed, shaper) = relayed(&endpoint, network).await?;
             // Without the path `/` that a URI has and a base URL has not.
             *url = relayed.to_string().trim_end_matches('/').to_owned();
             shapers.push(shaper);
         }
-        Ok((reach, shapers))
+        Ok((endpoint, shapers))
     }
 }
 

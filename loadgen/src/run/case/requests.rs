@@ -10,7 +10,7 @@ use load::arrivals::Pace;
 use load::driver::calls::Callers;
 use load::driver::closed::{Clients, Job, Verifier};
 use load::driver::run::{NO_ANSWER, Tally};
-use load::endpoint::Reach;
+use load::endpoint::TargetEndpoint;
 use load::operation::list::ListCase;
 use load::operation::requests::{About, Calls};
 use load::record::LatencyHistogram;
@@ -48,12 +48,12 @@ impl CaseRun<'_> {
     /// The measured part of a case of small requests.
     pub(super) async fn requests(
         &self,
-        reach: &Reach,
+        endpoint: &TargetEndpoint,
         verifier: &Verifier,
         running: &mut Running,
         measured: &mut Measured,
     ) -> Result<(), Early> {
-        let (Some(config), Some(data)) = (&reach.etcd, self.data()) else {
+        let (Some(config), Some(data)) = (&endpoint.etcd, self.data()) else {
             let reason = "small requests need a data set that the run writes".to_owned();
             return Err(Early::NotApplicable(reason));
         };
@@ -97,7 +97,7 @@ impl CaseRun<'_> {
             let read_back = read_back.map_err(|_| Early::Failed(late()))?;
             read_back.map_err(|e| Early::Failed(e.to_string()))?;
         }
-        self.list_once(reach, &after, measured).await?;
+        self.list_once(endpoint, &after, measured).await?;
         match spoiled(&tally) {
             Some(reason) => measured.case.outcome = Outcome::Invalid { reason },
             None => measured.case.valid = true,
@@ -211,7 +211,7 @@ impl CaseRun<'_> {
     /// Lists everything once, checked: what was written is what is there.
     pub(super) async fn list_once(
         &self,
-        reach: &Reach,
+        endpoint: &TargetEndpoint,
         verifier: &Verifier,
         measured: &mut Measured,
     ) -> Result<(), Early> {
@@ -219,7 +219,7 @@ impl CaseRun<'_> {
             strategy: Strategy::Paged(PAGE),
             ..self.list_case()
         };
-        let clients = Clients::connect(1, &case, reach, verifier.clone());
+        let clients = Clients::connect(1, &case, endpoint, verifier.clone());
         let clients = self.unless_stopped(clients).await??;
         for done in self.unless_stopped(clients.round(Job::List)).await? {
             if let Some((_, Some(found))) = done.result? {

@@ -48,7 +48,7 @@ impl Live<'_> {
             Reshard::Give => plan.grown(distribution),
         };
         // A process that starts is no part of it.
-        self.followers.join(case, self.reach).await?;
+        self.followers.join(case, self.endpoint).await?;
         let (begun, cpu_before) = (Instant::now(), meter.cpu());
         let seen = self.followers.pause().await?;
         let revision = seen.into_iter().max().unwrap_or_default();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use load::driver::closed::Verifier;
 use load::driver::watch_workers::{Followed, Followers, Synced};
 use load::driver::writers::{Ledger, Writing};
-use load::endpoint::Reach;
+use load::endpoint::TargetEndpoint;
 use load::operation::list::{ListCase, ListError};
 use load::record::LatencyHistogram;
 use load::shards::Inventory;
@@ -38,7 +38,7 @@ impl CaseRun<'_> {
     pub(super) async fn sharded_watch(
         &self,
         case: &ListCase,
-        reach: &Reach,
+        endpoint: &TargetEndpoint,
         verifier: &Verifier,
         running: &mut Running,
         measured: &mut Measured,
@@ -48,7 +48,7 @@ impl CaseRun<'_> {
             workers.cases.clear();
         }
         let (Some(etcd), Some(data), Some(expected), Some(inventory)) = (
-            &reach.etcd,
+            &endpoint.etcd,
             self.data(),
             &verifier.expected,
             &workers.inventory,
@@ -56,8 +56,8 @@ impl CaseRun<'_> {
             let reason = "it writes, and needs a data set that the run writes".to_owned();
             return Err(Early::NotApplicable(reason));
         };
-        self.probe_shard_info(&workers, reach).await?;
-        let followers = Followers::connect(&workers.cases, reach);
+        self.probe_shard_info(&workers, endpoint).await?;
+        let followers = Followers::connect(&workers.cases, endpoint);
         let mut followers = self.unless_stopped(followers).await??;
         let writing = Writing {
             etcd: etcd.clone(),
@@ -70,7 +70,8 @@ impl CaseRun<'_> {
                 .rate
                 .or(self.scenario.rate)
                 .unwrap_or(WRITES_PER_S),
-            api: (self.spec.writes == Some(Writes::Patches)).then(|| (case.clone(), reach.clone())),
+            api: (self.spec.writes == Some(Writes::Patches))
+                .then(|| (case.clone(), endpoint.clone())),
         };
         measured.case.offered_per_s = Some(writing.per_second);
 
@@ -88,7 +89,7 @@ impl CaseRun<'_> {
             writing: &writing,
             workers: &workers,
             inventory,
-            reach,
+            endpoint,
         };
         let outcome = live.measured(&mut meter, &mut sharding, measured).await;
         summarise(&mut sharding);
@@ -98,7 +99,11 @@ impl CaseRun<'_> {
 
     /// Whether the server sends a shard where one is asked for: only its lists say so, not its
     /// watches.
-    async fn probe_shard_info(&self, workers: &Workers, reach: &Reach) -> Result<(), Early> {
+    async fn probe_shard_info(
+        &self,
+        workers: &Workers,
+        endpoint: &TargetEndpoint,
+    ) -> Result<(), Early> {
         let Strategy::WatchSharded(number) = self.strategy() else {
             return Ok(());
         };
@@ -106,8 +111,8 @@ impl CaseRun<'_> {
             strategy: Strategy::Sharded(number),
             ..workers.cases[0].clone()
         };
-        let mut lister = self.unless_stopped(case.connect(reach)).await??;
-        match self.unless_stopped(lister.revision()).await? {
+        let mut list_client = self.unless_stopped(case.connect(endpoint)).await??;
+        match self.unless_stopped(list_client.revision()).await? {
             Err(not_sharded @ ListError::NotSharded) => {
                 Err(Early::NotApplicable(not_sharded.to_string()))
             }
@@ -187,7 +192,7 @@ pub(super) struct Live<'l> {
     writing: &'l Writing,
     pub(super) workers: &'l Workers,
     inventory: &'l Inventory,
-    pub(super) reach: &'l Reach,
+    pub(super) endpoint: &'l TargetEndpoint,
 }
 
 /// What was written, and what came of it.

@@ -18,7 +18,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use load::driver::closed::{Clients, Job, Verifier};
-use load::endpoint::Reach;
+use load::endpoint::TargetEndpoint;
 use load::operation::list::{ListCase, ListError, ShardRequest};
 use load::shards::{Distribution, Inventory, Plan};
 use report::result::{ShardFigures, Sharding};
@@ -69,7 +69,7 @@ impl CaseRun<'_> {
         let by_server = self.strategy().server_shards();
         let cases = plan.shards().iter().map(|shard| {
             let mut case = case.clone();
-            case.asks.part = Some(ShardRequest {
+            case.parameters.part = Some(ShardRequest {
                 shard: shard.clone(),
                 by_server,
             });
@@ -87,7 +87,7 @@ impl CaseRun<'_> {
     pub(super) async fn shards(
         &self,
         case: &ListCase,
-        reach: &Reach,
+        endpoint: &TargetEndpoint,
         verifier: Verifier,
         running: &mut Running,
         measured: &mut Measured,
@@ -105,10 +105,10 @@ impl CaseRun<'_> {
             (case.clone(), own)
         });
         let clients: Vec<_> = clients.collect();
-        let clients = Clients::connect_each(clients, reach);
+        let clients = Clients::connect_each(clients, endpoint);
         let clients = self.unless_stopped(clients).await??;
         self.probe_shards(&clients).await?;
-        let whole = self.unsharded(case, reach, verifier.clone()).await?;
+        let whole = self.unsharded(case, endpoint, verifier.clone()).await?;
 
         let mut meter = self.settled(running, measured).await?;
         let mut set = Set::new(workers.cases.len());
@@ -159,10 +159,10 @@ impl CaseRun<'_> {
     async fn unsharded(
         &self,
         case: &ListCase,
-        reach: &Reach,
+        endpoint: &TargetEndpoint,
         verifier: Verifier,
     ) -> Result<Clients, Early> {
-        let clients = Clients::connect(1, case, reach, verifier);
+        let clients = Clients::connect(1, case, endpoint, verifier);
         Ok(self.unless_stopped(clients).await??)
     }
 

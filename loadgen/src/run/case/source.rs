@@ -7,7 +7,7 @@ use std::time::Instant;
 use kube_api::client::{HttpVersion, Options};
 use load::driver::closed::Verifier;
 use load::operation::leases::GrantedLeases;
-use load::operation::list::{Asks, ListCase};
+use load::operation::list::{ListCase, ListParameters};
 use load::verify::Expected;
 use workloads::DataSet;
 use workloads::scenario::{Http, LoadsSpec};
@@ -79,7 +79,7 @@ impl CaseRun<'_> {
             Source::Loaded(loaded) => below(OWN_ROOT, loaded.data()),
             Source::There { prefix, collection } => (prefix.clone(), collection.resource.clone()),
         };
-        let mut asks = Asks::new(
+        let mut parameters = ListParameters::new(
             self.spec.media.unwrap_or_default(),
             Options {
                 http: match self.spec.http.unwrap_or_default() {
@@ -91,13 +91,15 @@ impl CaseRun<'_> {
             },
         );
         let case = self.spec.loads.as_ref();
-        asks.ignores_made = case.is_some_and(LoadsSpec::writes_through_api);
+        parameters.ignores_made = case.is_some_and(LoadsSpec::writes_through_api);
         match &self.source {
             Source::Loaded(loaded) => {
-                asks.namespace.clone_from(&loaded.only_namespace);
-                asks.own_namespaces = Some(loaded.names_begin.clone());
+                parameters.namespace.clone_from(&loaded.only_namespace);
+                parameters.own_namespaces = Some(loaded.names_begin.clone());
             }
-            Source::There { collection, .. } => asks.namespace.clone_from(&collection.namespace),
+            Source::There { collection, .. } => {
+                parameters.namespace.clone_from(&collection.namespace)
+            }
             Source::Fresh(_) | Source::Seeded { .. } => {}
         }
         ListCase {
@@ -105,7 +107,7 @@ impl CaseRun<'_> {
             strategy: self.strategy(),
             prefix,
             resource,
-            asks,
+            parameters,
             go_clients: self.plan.go_clients.clone(),
         }
     }

@@ -10,7 +10,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::resume::{Backoff, CONFIRMED_WITHIN, is_over};
 use super::{DeliveryError, Last, MOST_EVENTS, Received, Watcher, all_in_time, at, last_is_due};
-use crate::endpoint::Reach;
+use crate::endpoint::TargetEndpoint;
 use crate::operation::list::{ListCase, ListError};
 use crate::operation::watch_api::{ApiWatch, Resumed};
 use crate::record::{LatencyHistogram, Live};
@@ -21,7 +21,7 @@ pub struct ApiWatching {
     /// The collection.
     pub case: ListCase,
     /// Where.
-    pub reach: Reach,
+    pub endpoint: TargetEndpoint,
     /// How many.
     pub count: u32,
     /// What the names of the objects begin with; events of others are only counted.
@@ -41,13 +41,13 @@ pub(super) async fn watching(
 ) -> Result<Vec<Received>, DeliveryError> {
     let ApiWatching {
         case,
-        reach,
+        endpoint,
         count,
         made,
         ..
     } = watching;
-    let revision = ApiWatch::current_revision(case, reach).await?;
-    let begun = (0..*count).map(|_| ApiWatch::begin(case, reach, made, revision));
+    let revision = ApiWatch::current_revision(case, endpoint).await?;
+    let begun = (0..*count).map(|_| ApiWatch::begin(case, endpoint, made, revision));
     let watches = try_join_all(begun).await?;
     // Whoever waited may have given up; then `until` closes.
     created.send(()).ok();

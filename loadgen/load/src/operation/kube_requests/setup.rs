@@ -11,7 +11,7 @@ use workloads::SmallRequest;
 use super::channel::{Call, KubeChannel};
 use super::text::LABEL;
 use super::{KubeCalls, Object};
-use crate::endpoint::Reach;
+use crate::endpoint::TargetEndpoint;
 use crate::operation::requests::CallError;
 
 /// Requests at the same time. An apiserver's default is 400 at once, for everybody.
@@ -23,8 +23,8 @@ impl KubeCalls {
     ///
     /// # Errors
     /// [`CallError`] of the first that cannot be made.
-    pub async fn make(&self, reach: &Reach) -> Result<(), CallError> {
-        let channel = channel(reach).await?;
+    pub async fn make(&self, endpoint: &TargetEndpoint) -> Result<(), CallError> {
+        let channel = channel(endpoint).await?;
         let objects = self.objects.iter().zip(0..);
         let made = stream::iter(objects.map(|(object, i)| self.make_one(&channel, object, i)));
         made.buffer_unordered(AT_ONCE).try_collect().await
@@ -57,8 +57,8 @@ impl KubeCalls {
     ///
     /// # Errors
     /// [`CallError`] of the first that is not.
-    pub async fn read_back(&self, reach: &Reach) -> Result<(), CallError> {
-        let channel = channel(reach).await?;
+    pub async fn read_back(&self, endpoint: &TargetEndpoint) -> Result<(), CallError> {
+        let channel = channel(endpoint).await?;
         let written = |object: &&Object| object.written.load(Ordering::Relaxed) > 0;
         let written = self.objects.iter().filter(written);
         let read = stream::iter(written.map(|object| self.read_back_one(&channel, object)));
@@ -84,8 +84,8 @@ impl KubeCalls {
     ///
     /// # Errors
     /// [`CallError`] of the first that is refused.
-    pub async fn remove(&self, reach: &Reach) -> Result<(), CallError> {
-        let channel = channel(reach).await?;
+    pub async fn remove(&self, endpoint: &TargetEndpoint) -> Result<(), CallError> {
+        let channel = channel(endpoint).await?;
         let mut collections: Vec<&str> = self.like.iter().map(|l| l.collection.as_str()).collect();
         collections.sort_unstable();
         collections.dedup();
@@ -108,8 +108,8 @@ fn percent(name: &str) -> String {
     name.replace('/', "%2F")
 }
 
-async fn channel(reach: &Reach) -> Result<KubeChannel, KubeError> {
-    let url = reach.kube_url.as_deref();
+async fn channel(endpoint: &TargetEndpoint) -> Result<KubeChannel, KubeError> {
+    let url = endpoint.kube_url.as_deref();
     let url = url.ok_or_else(|| KubeError::Body("the target has no Kubernetes API".to_owned()))?;
-    KubeChannel::connect(url, &reach.kube_access).await
+    KubeChannel::connect(url, &endpoint.kube_access).await
 }

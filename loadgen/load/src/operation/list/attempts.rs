@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use measure::thread_cpu;
 
 use super::error::{ListError, MOST_RESTARTS};
-use super::lister::Lister;
+use super::list_client::ListClient;
 
 /// The tries of a list that came to nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -68,19 +68,19 @@ impl Tries {
     }
 }
 
-/// Runs `work` on `lister`, again where history was compacted meanwhile. `work` is told when its
+/// Runs `work` on a client, again where history was compacted meanwhile. `work` is told when its
 /// try began.
 ///
 /// # Errors
 /// Those of `work`; [`ListError::HistoryTooShort`] where it was begun again [`MOST_RESTARTS`]
 /// times.
 pub async fn until_whole<T>(
-    lister: &mut dyn Lister,
+    list_client: &mut dyn ListClient,
     tries: &mut Tries,
-    mut work: impl AsyncFnMut(&mut dyn Lister, Instant) -> Result<T, ListError>,
+    mut work: impl AsyncFnMut(&mut dyn ListClient, Instant) -> Result<T, ListError>,
 ) -> Result<T, ListError> {
     loop {
-        let error = match work(lister, tries.begun).await {
+        let error = match work(list_client, tries.begun).await {
             Err(error) if error.is_compacted() => error,
             outcome => return outcome,
         };
@@ -88,7 +88,7 @@ pub async fn until_whole<T>(
             let last = error.to_string();
             return Err(ListError::HistoryTooShort { last });
         }
-        lister.begin_again().await?;
+        list_client.begin_again().await?;
         tries.begin_again();
     }
 }
@@ -114,9 +114,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_list_that_was_begun_again_has_the_time_and_cpu_of_its_last_try() {
-        let (mut lister, mut tries) = (NoLists, Tries::begin());
+        let (mut list_client, mut tries) = (NoLists, Tries::begin());
         let mut is_first = true;
-        let whole = until_whole(&mut lister, &mut tries, async |_, _| {
+        let whole = until_whole(&mut list_client, &mut tries, async |_, _| {
             if std::mem::take(&mut is_first) {
                 burn();
                 return compacted();
@@ -133,9 +133,9 @@ mod tests {
 
     #[tokio::test]
     async fn tries_are_known_of_a_list_that_takes_too_long() {
-        let (mut lister, mut tries) = (NoLists, Tries::begin());
+        let (mut list_client, mut tries) = (NoLists, Tries::begin());
         let mut number = 0;
-        let whole = until_whole(&mut lister, &mut tries, async |_, _| {
+        let whole = until_whole(&mut list_client, &mut tries, async |_, _| {
             number += 1;
             match number {
                 1 | 2 => compacted::<()>(),

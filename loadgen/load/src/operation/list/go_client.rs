@@ -17,10 +17,10 @@ use workloads::scenario::Media;
 use super::chunk;
 use super::error::ListError;
 use super::list_case::ListCase;
-use super::lister::{ClientCost, Lister};
+use super::list_client::{ClientCost, ListClient};
 use crate::child::parent_death;
 use crate::clients::program::ClientProgram;
-use crate::endpoint::Reach;
+use crate::endpoint::TargetEndpoint;
 use crate::verify::{Check, Listed, Wrong};
 
 /// A list that takes longer has failed. Below the limit of every list, so that the error names the
@@ -67,7 +67,7 @@ pub(super) struct GoLister {
 pub(super) async fn connect(
     client: GoClient,
     case: &ListCase,
-    to: &Reach,
+    to: &TargetEndpoint,
 ) -> Result<GoLister, ListError> {
     let path = case
         .go_clients
@@ -88,7 +88,11 @@ pub(super) async fn connect(
     })
 }
 
-fn arguments(client: GoClient, case: &ListCase, to: &Reach) -> Result<Vec<OsString>, ListError> {
+fn arguments(
+    client: GoClient,
+    case: &ListCase,
+    to: &TargetEndpoint,
+) -> Result<Vec<OsString>, ListError> {
     let mut args = match (&to.etcd, &to.kube_url) {
         (Some(etcd), _) if client.tier() == workloads::Tier::Etcd => {
             let endpoints = etcd.endpoints.iter();
@@ -97,7 +101,7 @@ fn arguments(client: GoClient, case: &ListCase, to: &Reach) -> Result<Vec<OsStri
             vec![endpoints, case.prefix.clone(), client.mode()]
         }
         (_, Some(url)) if client.tier() == workloads::Tier::Kube => {
-            let media = match case.asks.media {
+            let media = match case.parameters.media {
                 Media::Protobuf => "protobuf",
                 Media::Json => "json",
             };
@@ -105,7 +109,7 @@ fn arguments(client: GoClient, case: &ListCase, to: &Reach) -> Result<Vec<OsStri
         }
         _ => return Err(case.no_endpoint(client.tier())),
     };
-    if case.asks.options.gzip {
+    if case.parameters.options.gzip {
         args.push("gzip".to_owned());
     }
     Ok(args.into_iter().map(OsString::from).collect())
@@ -128,7 +132,7 @@ impl GoLister {
 }
 
 #[async_trait]
-impl Lister for GoLister {
+impl ListClient for GoLister {
     fn shows_objects(&self) -> bool {
         false
     }

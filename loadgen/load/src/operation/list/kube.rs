@@ -14,13 +14,13 @@
 //! - [`frames`]: the frames of a watch
 //! - [`read_your_write`]: a write, and whether a list has it
 
-pub(crate) mod asks;
 pub(crate) mod client;
 mod events;
 mod exact;
 pub(crate) mod frames;
 mod json;
 mod json_item;
+pub(crate) mod list_parameters;
 mod memo;
 mod pages;
 mod protobuf;
@@ -36,28 +36,31 @@ use workloads::strategy::{Strategy, Tier};
 use self::client::{Exchange, Kube};
 use super::error::ListError;
 use super::list_case::ListCase;
-use super::lister::Lister;
-use crate::endpoint::Reach;
+use super::list_client::ListClient;
+use crate::endpoint::TargetEndpoint;
 
 /// Connects a client of the Kubernetes API whose lists come like this, by requests with this query.
 pub(super) async fn connect(
     case: &ListCase,
-    reach: &Reach,
+    endpoint: &TargetEndpoint,
     exchange: Exchange,
     query: String,
-) -> Result<Box<dyn Lister>, ListError> {
-    let mut lister = Kube::connect(case, reach).await?;
-    lister.exchange = exchange;
-    lister.query = query;
+) -> Result<Box<dyn ListClient>, ListError> {
+    let mut list_client = Kube::connect(case, endpoint).await?;
+    list_client.exchange = exchange;
+    list_client.query = query;
     if case.strategy == Strategy::Exact {
-        let revision = lister.current_revision().await?;
-        lister.ask_exactly(revision);
+        let revision = list_client.current_revision().await?;
+        list_client.ask_exactly(revision);
     }
     if case.strategy == Strategy::ReadYourWrite {
-        let config = reach.etcd.clone();
+        let config = endpoint.etcd.clone();
         let config = config.ok_or_else(|| case.no_endpoint(Tier::Etcd))?;
         let etcd = etcd_api::client::Client::connect(config).await?;
-        return Ok(Box::new(read_your_write::ReadYourWrite::new(lister, etcd)));
+        return Ok(Box::new(read_your_write::ReadYourWrite::new(
+            list_client,
+            etcd,
+        )));
     }
-    Ok(Box::new(lister))
+    Ok(Box::new(list_client))
 }

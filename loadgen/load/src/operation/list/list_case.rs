@@ -4,7 +4,7 @@ use kube_api::ApiResource;
 use workloads::GoClient;
 use workloads::strategy::{Strategy, Tier};
 
-use super::kube::asks::Asks;
+use super::kube::list_parameters::ListParameters;
 use crate::clients::go_clients::GoClients;
 
 /// What a case lists, and as what.
@@ -19,7 +19,7 @@ pub struct ListCase {
     /// Resource type of the Kubernetes tier, as `pods`.
     pub resource: ApiResource,
     /// How clients of the Kubernetes tier ask.
-    pub asks: Asks,
+    pub parameters: ListParameters,
     /// Where the programs of cases by Go clients are.
     pub go_clients: GoClients,
 }

@@ -23,9 +23,9 @@ pub struct ClientCost {
 
 /// One client of one strategy, with a connection of its own.
 #[async_trait]
-pub trait Lister: Send {
-    /// Returns whether [`Lister::list`] shows the objects to its check. Where it does not, there is
-    /// nothing to verify.
+pub trait ListClient: Send {
+    /// Returns whether [`ListClient::list`] shows the objects to its check. Where it does not,
+    /// there is nothing to verify.
     fn shows_objects(&self) -> bool {
         true
     }

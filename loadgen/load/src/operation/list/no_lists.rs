@@ -4,14 +4,14 @@
 use async_trait::async_trait;
 
 use super::error::ListError;
-use super::lister::Lister;
+use super::list_client::ListClient;
 use crate::verify::{Check, Listed};
 
 #[derive(Debug)]
 pub(super) struct NoLists;
 
 #[async_trait]
-impl Lister for NoLists {
+impl ListClient for NoLists {
     fn shows_objects(&self) -> bool {
         false
     }

@@ -9,7 +9,7 @@ use etcd_api::proto::etcdserverpb::RangeRequest;
 
 use super::chunk;
 use super::error::ListError;
-use super::lister::Lister;
+use super::list_client::ListClient;
 use crate::verify::{Check, Listed, Wrong};
 
 #[derive(Debug)]
@@ -105,7 +105,7 @@ fn check_page(page: &ListSummary, before: Option<u64>) -> Result<u64, Wrong> {
 }
 
 #[async_trait]
-impl Lister for Paged {
+impl ListClient for Paged {
     async fn list(
         &mut self,
         check: &mut Check,

@@ -10,7 +10,7 @@ use workloads::strategy::plain::{EtcdList, EtcdResponse};
 
 use super::chunk;
 use super::error::ListError;
-use super::lister::Lister;
+use super::list_client::ListClient;
 use crate::verify::{Check, Faulty, Listed, Wrong};
 
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Whole {
 }
 
 #[async_trait]
-impl Lister for Whole {
+impl ListClient for Whole {
     async fn list(
         &mut self,
         check: &mut Check,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use measure::heap;
 
 use super::{End, Follower, Held};
-use crate::operation::list::kube::stored_bytes::{Sink, Stored};
+use crate::operation::list::kube::stored_bytes::{DecodedObject, Sink};
 use crate::operation::list::{ListError, ShardRequest};
 use crate::verify::{Wrong, not_a_list};
 
@@ -71,7 +71,7 @@ impl Follower {
             wire_bytes = self.kube.list_exactly(change.revision, &mut gained).await?;
         }
         self.kube.take_part(change.part.clone());
-        self.restore = self.kube.restore();
+        self.decoder = self.kube.decoder();
         Ok(Taken {
             waited,
             latency: begun.elapsed(),
@@ -102,7 +102,7 @@ struct Gained<'f> {
 }
 
 impl Sink for Gained<'_> {
-    fn take(&mut self, object: Stored<'_>) -> Result<(), Wrong> {
+    fn take(&mut self, object: DecodedObject<'_>) -> Result<(), Wrong> {
         if object.revision > self.revision {
             return Err(Wrong::Revision {
                 object: object.revision,

@@ -9,7 +9,7 @@ use load::arrivals::Pace;
 use load::driver::calls::Callers;
 use load::driver::closed::{Clients, Job, Verifier};
 use load::driver::deliveries::{ApiWatching, DeliveryWatchers, Watching};
-use load::endpoint::Reach;
+use load::endpoint::TargetEndpoint;
 use load::operation::keep_alives::KeepAlives;
 use load::operation::kube_requests::made_by;
 use load::operation::leases::GrantedLeases;
@@ -30,7 +30,7 @@ pub(super) struct Connector<'c> {
     pub(super) run: &'c CaseRun<'c>,
     pub(super) case: &'c LoadsSpec,
     pub(super) data: &'c Arc<DataSet>,
-    pub(super) reach: &'c Reach,
+    pub(super) endpoint: &'c TargetEndpoint,
     pub(super) verifier: &'c Verifier,
 }
 
@@ -170,9 +170,9 @@ impl<'c> Connector<'c> {
         };
         let mut verifier = self.verifier.clone();
         if let Some(nodes) = self.run.narrow(strategy, &mut verifier).await? {
-            case.asks.nodes = nodes;
+            case.parameters.nodes = nodes;
         }
-        let clients = Clients::connect(load.share.clients, &case, self.reach, verifier).await;
+        let clients = Clients::connect(load.share.clients, &case, self.endpoint, verifier).await;
         let clients = clients.map_err(|why| load.failed(why))?;
         let job = match load.spec.checked {
             true => Job::List,
@@ -188,7 +188,7 @@ impl<'c> Connector<'c> {
                 tier: Tier::Kube,
                 ..self.run.list_case()
             },
-            reach: self.reach.clone(),
+            endpoint: self.endpoint.clone(),
             count: load.share.clients,
             made: made_by(&self.run.plan.run_id),
             cut_every: load.spec.cut_every,
@@ -219,7 +219,7 @@ impl<'c> Connector<'c> {
     }
 
     fn etcd(&self, load: &Planned<'_>) -> Result<&'c ClientConfig, Early> {
-        let etcd = self.reach.etcd.as_ref();
+        let etcd = self.endpoint.etcd.as_ref();
         etcd.ok_or_else(|| load.failed("the target has no etcd API"))
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use load::driver::deliveries::{Beside, DeliveryWatchers};
 use load::driver::run::Written;
-use load::endpoint::Reach;
+use load::endpoint::TargetEndpoint;
 use report::result::{self, Case, Outcome};
 use tokio::time::timeout;
 use workloads::Tier;
@@ -174,7 +174,7 @@ impl CaseRun<'_> {
         &self,
         case: &LoadsSpec,
         loads: &[Load<'_>],
-        reach: &Reach,
+        endpoint: &TargetEndpoint,
     ) -> Result<(), Early> {
         // A server that was started for the case ends with its objects, unless it has rounds. Those
         // of several generators are the objects of all, and go with the namespaces that they are
@@ -183,9 +183,9 @@ impl CaseRun<'_> {
         let removes = goes_on && self.shard().is_whole();
         for load in loads {
             let read_back = async {
-                match (&load.worker, &reach.etcd) {
+                match (&load.worker, &endpoint.etcd) {
                     (Worker::Small(_, calls), Some(config)) => calls.read_back(config).await,
-                    (Worker::SmallThroughApi(_, calls), _) => calls.read_back(reach).await,
+                    (Worker::SmallThroughApi(_, calls), _) => calls.read_back(endpoint).await,
                     _ => Ok(()),
                 }
             };
@@ -198,7 +198,7 @@ impl CaseRun<'_> {
                 continue;
             };
             if removes {
-                let removed = self.unless_stopped(timeout(REMOVED_WITHIN, calls.remove(reach)));
+                let removed = self.unless_stopped(timeout(REMOVED_WITHIN, calls.remove(endpoint)));
                 let left = match removed.await? {
                     Ok(Ok(())) => continue,
                     Ok(Err(error)) => error.to_string(),

@@ -47,13 +47,14 @@ impl Connector<'_> {
         if self.is_watched() {
             calls = calls.keeping_writes();
         }
-        let made = timeout(READ_BACK_WITHIN, calls.make(self.reach)).await;
+        let made = timeout(READ_BACK_WITHIN, calls.make(self.endpoint)).await;
         let made = made.map_err(|_| format!("objects were not made within {READ_BACK_WITHIN:?}"));
         made?.map_err(|error| format!("making its objects: {error}"))?;
         let calls = Arc::new(calls);
         let (connections, shard) = (load.connections(), load.share.shard);
         let (waiting, shared) = (waiting(run.scenario), Arc::clone(&calls));
-        let callers = Callers::connect_kube(self.reach, connections, shard, shared, waiting).await;
+        let callers =
+            Callers::connect_kube(self.endpoint, connections, shard, shared, waiting).await;
         Ok((callers.map_err(|error| error.to_string())?, calls))
     }
 }

@@ -7,9 +7,9 @@ use workloads::strategy::{PlainList, Strategy, Tier};
 
 use super::super::error::ListError;
 use super::super::list_case::ListCase;
-use super::super::lister::Lister;
-use super::asks::{Asks, ShardRequest};
-use crate::endpoint::Reach;
+use super::super::list_client::ListClient;
+use super::list_parameters::{ListParameters, ShardRequest};
+use crate::endpoint::TargetEndpoint;
 use crate::verify::{Check, Listed};
 
 /// How a list comes.
@@ -40,23 +40,27 @@ pub(in crate::operation) struct Kube {
     pub(super) is_pinned: bool,
     /// The `shardSelector` of every request, which the answer must repeat.
     pub(super) shard: Option<String>,
-    pub(super) asks: Asks,
+    pub(super) parameters: ListParameters,
 }
 
 impl Kube {
     /// Connects a client, with no query yet.
     pub(in crate::operation) async fn connect(
         case: &ListCase,
-        reach: &Reach,
+        endpoint: &TargetEndpoint,
     ) -> Result<Self, ListError> {
-        let url = reach.kube_url.as_deref();
+        let url = endpoint.kube_url.as_deref();
         let url = url.ok_or_else(|| case.no_endpoint(Tier::Kube))?;
-        let asks = case.asks.clone();
-        let mut connection = Connection::new(url, reach.kube_access.clone(), asks.options)?;
+        let parameters = case.parameters.clone();
+        let mut connection =
+            Connection::new(url, endpoint.kube_access.clone(), parameters.options)?;
         connection.open().await?;
         Ok(Self {
             connection,
-            path: case.resource.name.collection(asks.namespace.as_deref()),
+            path: case
+                .resource
+                .name
+                .collection(parameters.namespace.as_deref()),
             resource: case.resource.clone(),
             strategy: case.strategy,
             exchange: Exchange::Whole,
@@ -64,14 +68,14 @@ impl Kube {
             node: None,
             revision: None,
             is_pinned: false,
-            shard: asks.part.as_ref().and_then(ShardRequest::asked),
-            asks,
+            shard: parameters.part.as_ref().and_then(ShardRequest::asked),
+            parameters,
         })
     }
 }
 
 #[async_trait]
-impl Lister for Kube {
+impl ListClient for Kube {
     fn node(&self) -> Option<&str> {
         self.node.as_deref()
     }

@@ -12,7 +12,7 @@ use super::frames::{
     ERROR, EXPIRED, Event, Frames, INITIAL_EVENTS_END, LONGEST_FRAME, STATUS, bookmark_revision,
     check_live, unexpected,
 };
-use super::stored_bytes::Restore;
+use super::stored_bytes::ItemDecoder;
 use crate::verify::{Check, Wrong, not_a_list};
 
 /// Validates the first part of one watch.
@@ -23,7 +23,7 @@ pub(super) struct EventValidator {
     line: Vec<u8>,
     /// How an object of the state begins, in JSON.
     head: String,
-    restore: Restore,
+    decoder: ItemDecoder,
     /// Objects so far.
     pub(super) items: u64,
     /// Revision of the bookmark that ends the state, once it is there.
@@ -62,14 +62,14 @@ struct OtherMeta {
 }
 
 impl EventValidator {
-    /// Returns a validator of a watch whose objects are turned back by `restore`.
-    pub(super) fn new(media: Media, restore: Restore) -> Self {
+    /// Returns a validator of a watch whose objects are turned back by `decoder`.
+    pub(super) fn new(media: Media, decoder: ItemDecoder) -> Self {
         Self {
             media,
             frames: Frames::default(),
             line: Vec::new(),
-            head: restore.type_meta(),
-            restore,
+            head: decoder.type_meta(),
+            decoder,
             items: 0,
             end: None,
         }
@@ -93,7 +93,7 @@ impl EventValidator {
     }
 
     fn frame(&mut self, frame: &[u8], check: Option<&mut Check>) -> Result<(), Wrong> {
-        let event = Event::read(frame, self.restore.resource())?;
+        let event = Event::read(frame, self.decoder.resource())?;
         if let Some(end) = self.end {
             return event.check_live(end);
         }
@@ -101,7 +101,7 @@ impl EventValidator {
             b"ADDED" => {
                 self.items += 1;
                 match check {
-                    Some(_) => self.restore.protobuf(event.object, check),
+                    Some(_) => self.decoder.protobuf(event.object, check),
                     None => Ok(()),
                 }
             }
@@ -142,7 +142,7 @@ impl EventValidator {
         {
             self.items += 1;
             return match (check, rest.strip_suffix(b"}")) {
-                (Some(check), Some(object)) => self.restore.json(object, &self.head, check),
+                (Some(check), Some(object)) => self.decoder.json(object, &self.head, check),
                 (None, Some(_)) => Ok(()),
                 (_, None) => Err(not_a_list("a line that is no event")),
             };
@@ -151,7 +151,7 @@ impl EventValidator {
         let event: Line<'_> = serde_json::from_slice(line).map_err(bad)?;
         let object: Other = serde_json::from_str(event.object.get()).map_err(bad)?;
         let kind = event.r#type.as_bytes();
-        let resource = self.restore.resource();
+        let resource = self.decoder.resource();
         let object_type = match kind {
             ERROR => STATUS,
             _ => (resource.name.api_version(), resource.kind.as_str()),
@@ -287,7 +287,7 @@ mod tests {
         cut: usize,
     ) -> Result<(Option<i64>, Found), Wrong> {
         let bytes = parts.concat();
-        let mut validator = EventValidator::new(media, Restore::one_by_one(&pods()));
+        let mut validator = EventValidator::new(media, ItemDecoder::one_by_one(&pods()));
         let mut check = Check::new(ROOT);
         validator.feed(&bytes[..cut], Some(&mut check))?;
         validator.feed(&bytes[cut..], Some(&mut check))?;
@@ -325,8 +325,8 @@ mod tests {
             ([&one[..one.len() - 1], b" \n"].concat(), false),
             (one, true),
         ] {
-            let restore = Restore::new(ROOT, &pods(), memo.clone());
-            let mut validator = EventValidator::new(Media::Json, restore);
+            let decoder = ItemDecoder::new(ROOT, &pods(), memo.clone());
+            let mut validator = EventValidator::new(Media::Json, decoder);
             let fed = validator.feed(&line, Some(&mut Check::new(ROOT)));
             assert_eq!(fed.is_ok(), passes, "{fed:?}");
         }

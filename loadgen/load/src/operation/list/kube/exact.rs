@@ -32,7 +32,7 @@ impl Kube {
         revision: i64,
         sink: &mut impl Sink,
     ) -> Result<u64, ListError> {
-        let mut validator = ProtobufValidator::new(self.restore());
+        let mut validator = ProtobufValidator::new(self.decoder());
         let mut body = self.get(exactly(revision)).await?;
         while let Some(bytes) = body.next().await? {
             validator.feed(&bytes, Some(&mut *sink))?;

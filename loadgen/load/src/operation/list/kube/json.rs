@@ -9,7 +9,7 @@ use memchr::{memchr2, memmem};
 use self::head::Head;
 use super::frames::LONGEST_FRAME;
 use super::pages::Page;
-use super::stored_bytes::Restore;
+use super::stored_bytes::ItemDecoder;
 use crate::verify::{Check, Wrong, not_a_list};
 
 /// What stands between a list's metadata and its first item.
@@ -53,7 +53,7 @@ pub(super) struct JsonValidator {
     open_head: Option<Vec<u8>>,
     scan: Scan,
     page: Page,
-    restore: Restore,
+    decoder: ItemDecoder,
 }
 
 /// Finds the end of one JSON object in bytes that come in parts.
@@ -65,15 +65,15 @@ struct Scan {
 }
 
 impl JsonValidator {
-    /// Returns a validator of lists whose items are turned back by `restore`.
-    pub(super) fn new(restore: Restore) -> Self {
+    /// Returns a validator of lists whose items are turned back by `decoder`.
+    pub(super) fn new(decoder: ItemDecoder) -> Self {
         Self {
             at: At::Head,
             kept: Vec::new(),
             open_head: None,
             scan: Scan::default(),
             page: Page::default(),
-            restore,
+            decoder,
         }
     }
 
@@ -155,7 +155,7 @@ impl JsonValidator {
 
     /// Takes what a list says of itself: the list without its items.
     fn take_head(&mut self, text: &[u8]) -> Result<(), Wrong> {
-        let head = Head::read(text, self.restore.resource())?;
+        let head = Head::read(text, self.decoder.resource())?;
         self.page.revision = head.revision;
         self.page.continue_token = head.continue_token;
         self.page.remaining = head.remaining;
@@ -212,7 +212,7 @@ impl JsonValidator {
 
     fn item(&mut self, bytes: &[u8], check: &mut Check) -> Result<usize, Wrong> {
         if self.scan.is_at_start()
-            && let Some(end) = self.restore.json_again(bytes, check)?
+            && let Some(end) = self.decoder.json_again(bytes, check)?
         {
             self.page.items += 1;
             self.at = At::Behind;
@@ -228,10 +228,10 @@ impl JsonValidator {
         self.page.items += 1;
         self.at = At::Behind;
         if self.kept.is_empty() {
-            self.restore.json(&bytes[..end], "", check)?;
+            self.decoder.json(&bytes[..end], "", check)?;
         } else {
             self.kept.extend_from_slice(&bytes[..end]);
-            self.restore.json(&self.kept, "", check)?;
+            self.decoder.json(&self.kept, "", check)?;
             self.kept.clear();
         }
         Ok(end)

@@ -12,7 +12,7 @@ use kube_api::{envelope, from_json, to_json};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::stored_bytes::{Restore, revision};
+use super::stored_bytes::{ItemDecoder, revision};
 use crate::verify::{Wrong, not_a_list};
 
 /// What is read of an item whose fields are not known.
@@ -37,7 +37,7 @@ struct ItemMeta<'i> {
     resource_version: Cow<'i, str>,
 }
 
-impl Restore {
+impl ItemDecoder {
     /// Leaves the stored object in `value` and returns its revision; `None` for an item that is not
     /// shown.
     pub(super) fn json_by_schema(

@@ -11,7 +11,7 @@ use super::memo::Memo;
 
 /// How a case of this tier asks, besides its strategy. Shared by the case's clients.
 #[derive(Debug, Clone, Default)]
-pub struct Asks {
+pub struct ListParameters {
     /// The encoding that is asked for.
     pub media: Media,
     /// HTTP version, gzip, reading speed.
@@ -31,7 +31,7 @@ pub struct Asks {
     pub(super) memo: Memo,
 }
 
-impl Asks {
+impl ListParameters {
     /// Returns what to ask for with this encoding, spoken like this.
     #[must_use]
     pub fn new(media: Media, options: Options) -> Self {

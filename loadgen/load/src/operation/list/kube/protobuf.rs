@@ -9,7 +9,7 @@ use kube_api::protobuf::{Fields, WireValue, bytes_field_len, find_bytes, get_var
 
 use super::frames::LONGEST_FRAME;
 use super::pages::Page;
-use super::stored_bytes::{Restore, Sink};
+use super::stored_bytes::{ItemDecoder, Sink};
 use crate::verify::{Wrong, not_a_list};
 
 /// Where in the body the next unit stands.
@@ -39,17 +39,17 @@ pub(super) struct ProtobufValidator {
     level: Level,
     partial: PartialMessage,
     page: Page,
-    restore: Restore,
+    decoder: ItemDecoder,
 }
 
 impl ProtobufValidator {
     /// Returns a validator that shows each object as it is stored.
-    pub(super) fn new(restore: Restore) -> Self {
+    pub(super) fn new(decoder: ItemDecoder) -> Self {
         Self {
             level: Level::Magic,
             partial: PartialMessage::default(),
             page: Page::default(),
-            restore,
+            decoder,
         }
     }
 
@@ -136,7 +136,7 @@ impl ProtobufValidator {
             }
             Level::Items { left } => {
                 self.page.items += 1;
-                self.restore.protobuf(payload, sink)?;
+                self.decoder.protobuf(payload, sink)?;
                 items_level(left - len as u64)
             }
             level => level,
@@ -154,7 +154,7 @@ impl ProtobufValidator {
     }
 
     fn check_type(&self, found: &[u8]) -> Result<(), Wrong> {
-        let resource = self.restore.resource();
+        let resource = self.decoder.resource();
         let (api_version, kind) = (resource.name.api_version(), &resource.list_kind);
         let mut wanted = Vec::new();
         put_bytes(&mut wanted, 1, api_version.as_bytes());
@@ -306,7 +306,7 @@ mod tests {
 
     fn validated(body: &[u8], cut: usize) -> Result<(Page, Fingerprint, u64), Wrong> {
         let pods = ApiResource::core("pods", "Pod");
-        let mut validator = ProtobufValidator::new(Restore::one_by_one(&pods));
+        let mut validator = ProtobufValidator::new(ItemDecoder::one_by_one(&pods));
         let mut check = Check::new(ROOT);
         validator.feed(&body[..cut], Some(&mut check))?;
         validator.feed(&body[cut..], Some(&mut check))?;

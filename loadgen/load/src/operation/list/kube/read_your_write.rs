@@ -9,7 +9,7 @@ use kube_api::ApiResource;
 use workloads::{DataSet, DataSetSpec, Kind};
 
 use super::super::error::ListError;
-use super::super::lister::Lister;
+use super::super::list_client::ListClient;
 use super::client::Kube;
 use super::stored_bytes::ROOT;
 use crate::verify::{Check, Expected, Listed, Wrong};
@@ -67,7 +67,7 @@ impl ReadYourWrite {
 }
 
 #[async_trait]
-impl Lister for ReadYourWrite {
+impl ListClient for ReadYourWrite {
     /// The list is checked against the write before it, here.
     fn shows_objects(&self) -> bool {
         false

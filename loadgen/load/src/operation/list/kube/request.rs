@@ -6,22 +6,22 @@ use workloads::scenario::Media;
 use workloads::strategy::Strategy;
 
 use super::super::error::ListError;
-use super::asks::ShardRequest;
 use super::client::Kube;
+use super::list_parameters::ShardRequest;
 use super::response::Response;
 
 impl Kube {
     /// Asks for another part from now on.
     pub(crate) fn take_part(&mut self, part: ShardRequest) {
         self.shard = part.asked();
-        self.asks.part = Some(part);
+        self.parameters.part = Some(part);
     }
 
     /// Asks for one page.
     pub(super) async fn open(&mut self, continue_token: &str) -> Result<Response, ListError> {
         let mut query = self.query.clone();
         if let Strategy::Selector(selector) = self.strategy {
-            self.node = self.asks.take_node();
+            self.node = self.parameters.take_node();
             let text = selector.of_node(self.node.as_deref().unwrap_or_default());
             let kind = if selector.is_field() {
                 "field"
@@ -53,7 +53,7 @@ impl Kube {
 
     /// Returns what is asked for with this query, where it names it.
     fn accept(&self, query: &str) -> &'static str {
-        match self.asks.media {
+        match self.parameters.media {
             Media::Json => "application/json",
             Media::Protobuf if query.starts_with("watch=true") => {
                 "application/vnd.kubernetes.protobuf;stream=watch"

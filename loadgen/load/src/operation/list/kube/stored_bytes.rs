@@ -23,7 +23,7 @@ pub(in crate::operation) const ROOT: &str = "/registry/";
 
 /// What turns an item into the stored object: its key's beginning, and its envelope.
 #[derive(Debug)]
-pub struct Restore {
+pub struct ItemDecoder {
     key_prefix: String,
     pub(super) resource: ApiResource,
     /// Its fields, where this program knows them.
@@ -35,7 +35,7 @@ pub struct Restore {
     own: Option<Vec<u8>>,
     /// Whether loads make objects outside of the data set, which are not shown.
     ignores_made: bool,
-    /// The field that [`Stored::shard_hash`] hashes.
+    /// The field that [`DecodedObject::shard_hash`] hashes.
     shard_key: ShardKey,
     last_key: Vec<u8>,
     key: Vec<u8>,
@@ -50,18 +50,18 @@ pub struct Restore {
 
 /// An object as it is stored, and what its list or event says about it.
 #[derive(Debug, Clone, Copy)]
-pub struct Stored<'r> {
+pub struct DecodedObject<'r> {
     /// Its key, from the registry's prefix on.
     pub key: &'r [u8],
     /// Its value: the envelope and the object in protobuf.
     pub value: &'r [u8],
     /// Its resourceVersion.
     pub revision: i64,
-    /// The field that shards are cut by: its uid, or what [`Restore::hashing`] says.
+    /// The field that shards are cut by: its uid, or what [`ItemDecoder::hashing`] says.
     shard_field: &'r [u8],
 }
 
-impl Stored<'_> {
+impl DecodedObject<'_> {
     /// Returns the hash of the field that shards are cut by. Made when asked for, since a list that
     /// is only checked needs none.
     #[must_use]
@@ -76,17 +76,17 @@ pub(in crate::operation) trait Sink {
     ///
     /// # Errors
     /// [`Wrong`] when it cannot be in that list.
-    fn take(&mut self, object: Stored<'_>) -> Result<(), Wrong>;
+    fn take(&mut self, object: DecodedObject<'_>) -> Result<(), Wrong>;
 }
 
 impl Sink for Check {
-    fn take(&mut self, object: Stored<'_>) -> Result<(), Wrong> {
+    fn take(&mut self, object: DecodedObject<'_>) -> Result<(), Wrong> {
         self.visit(object.key, object.value, object.revision);
         Ok(())
     }
 }
 
-impl Restore {
+impl ItemDecoder {
     /// Returns a reader for lists of `resource`, stored below `root`.
     pub(super) fn new(root: &str, resource: &ApiResource, memo: Memo) -> Self {
         let name = &resource.name;
@@ -174,7 +174,7 @@ impl Restore {
     ///
     /// # Errors
     /// [`Wrong`] when it is no object.
-    pub fn event<'r>(&'r mut self, object: &'r [u8]) -> Result<Option<Stored<'r>>, Wrong> {
+    pub fn event<'r>(&'r mut self, object: &'r [u8]) -> Result<Option<DecodedObject<'r>>, Wrong> {
         let parts = Parts::of(object)?;
         if !parts.belong_to(self.kept.as_ref()) {
             return Ok(None);
@@ -184,11 +184,15 @@ impl Restore {
     }
 
     /// Returns an object whose key was set.
-    fn stored<'r>(&'r mut self, object: &'r [u8], parts: &Parts<'r>) -> Result<Stored<'r>, Wrong> {
+    fn stored<'r>(
+        &'r mut self,
+        object: &'r [u8],
+        parts: &Parts<'r>,
+    ) -> Result<DecodedObject<'r>, Wrong> {
         let revision = revision(parts.version)?;
         self.value.clear();
-        parts.restore(object, &self.resource, &mut self.value);
-        Ok(Stored {
+        parts.decoder(object, &self.resource, &mut self.value);
+        Ok(DecodedObject {
             key: &self.key,
             value: &self.value,
             revision,
@@ -354,7 +358,7 @@ impl<'a> Parts<'a> {
 
     /// Writes the stored form: resourceVersion empty, as an apiserver stores it, and the envelope
     /// around it.
-    fn restore(&self, item: &[u8], resource: &ApiResource, out: &mut Vec<u8>) {
+    fn decoder(&self, item: &[u8], resource: &ApiResource, out: &mut Vec<u8>) {
         const EMPTY_VERSION: [u8; 2] = [6 << 3 | 2, 0];
         let (before, after) = (&item[..self.meta_field.start], &item[self.meta_field.end..]);
         let meta_len = self.meta.len() - self.version_field.len() + EMPTY_VERSION.len();

@@ -3,14 +3,14 @@
 
 use workloads::scenario::Media;
 
-use super::asks::Asks;
 use super::client::Kube;
 use super::events::EventValidator;
 use super::json::JsonValidator;
+use super::list_parameters::ListParameters;
 use super::memo::Memo;
 use super::pages::Page;
 use super::protobuf::ProtobufValidator;
-use super::stored_bytes::{ROOT, Restore};
+use super::stored_bytes::{ItemDecoder, ROOT};
 use crate::verify::{Check, Wrong};
 
 /// Validates a list in either encoding as it comes in.
@@ -45,31 +45,31 @@ impl ListValidator {
 
 impl Kube {
     pub(super) fn validator(&self) -> ListValidator {
-        let memo = self.asks.memo.clone();
-        match self.asks.media {
-            Media::Protobuf => ListValidator::Protobuf(ProtobufValidator::new(self.restore())),
+        let memo = self.parameters.memo.clone();
+        match self.parameters.media {
+            Media::Protobuf => ListValidator::Protobuf(ProtobufValidator::new(self.decoder())),
             Media::Json => ListValidator::Json(JsonValidator::new(self.restore_of_lists(memo))),
         }
     }
 
     /// Returns what turns objects in protobuf, those of the case's part, into what is stored.
-    pub(in crate::operation) fn restore(&self) -> Restore {
-        let restore = self.restore_of_lists(Memo::default());
-        match &self.asks.part {
-            Some(part) => restore.keeping(part.kept()).hashing(part.shard.key()),
-            None => restore,
+    pub(in crate::operation) fn decoder(&self) -> ItemDecoder {
+        let decoder = self.restore_of_lists(Memo::default());
+        match &self.parameters.part {
+            Some(part) => decoder.keeping(part.kept()).hashing(part.shard.key()),
+            None => decoder,
         }
     }
 
     pub(super) fn events(&self) -> EventValidator {
-        let Asks { media, memo, .. } = &self.asks;
+        let ListParameters { media, memo, .. } = &self.parameters;
         EventValidator::new(*media, self.restore_of_lists(memo.clone()))
     }
 
     /// Returns the reader of lists and states that are in no parts.
-    fn restore_of_lists(&self, memo: Memo) -> Restore {
-        let restore = Restore::new(ROOT, &self.resource, memo);
-        let restore = restore.ignoring_made(self.asks.ignores_made);
-        restore.only_namespaces(self.asks.own_namespaces.as_deref())
+    fn restore_of_lists(&self, memo: Memo) -> ItemDecoder {
+        let decoder = ItemDecoder::new(ROOT, &self.resource, memo);
+        let decoder = decoder.ignoring_made(self.parameters.ignores_made);
+        decoder.only_namespaces(self.parameters.own_namespaces.as_deref())
     }
 }

@@ -49,8 +49,11 @@ fn list(items: &[Vec<u8>]) -> Vec<u8> {
 }
 
 fn validated(body: &[u8], cut: usize, memo: Memo) -> Result<(Page, Fingerprint, u64), Wrong> {
-    let mut validator =
-        JsonValidator::new(Restore::new(ROOT, &ApiResource::core("pods", "Pod"), memo));
+    let mut validator = JsonValidator::new(ItemDecoder::new(
+        ROOT,
+        &ApiResource::core("pods", "Pod"),
+        memo,
+    ));
     let mut check = Check::new(ROOT);
     validator.feed(&body[..cut], Some(&mut check))?;
     validator.feed(&body[cut..], Some(&mut check))?;
@@ -137,15 +140,15 @@ fn an_item_of_an_earlier_list_is_known_by_its_bytes_alone() {
     let items = items(&data());
     let memo = Memo::default();
     validated(&list(&items), 0, memo.clone()).expect("a valid list");
-    let mut restore = Restore::new(ROOT, &ApiResource::core("pods", "Pod"), memo);
+    let mut decoder = ItemDecoder::new(ROOT, &ApiResource::core("pods", "Pod"), memo);
     let mut check = Check::new(ROOT);
     // Behind the first nothing is JSON: its end must not be looked for there.
     let bytes = [&items[0][..], b"}]not JSON"].concat();
-    let taken = restore.json_again(&bytes, &mut check);
+    let taken = decoder.json_again(&bytes, &mut check);
     assert_eq!(taken, Ok(Some(items[0].len())));
-    let in_part = restore.json_again(&items[1][..items[1].len() - 1], &mut check);
+    let in_part = decoder.json_again(&items[1][..items[1].len() - 1], &mut check);
     assert_eq!(in_part, Ok(None), "the second, without its last byte");
-    let other = restore.json_again(&items[2], &mut check);
+    let other = decoder.json_again(&items[2], &mut check);
     assert_eq!(other, Ok(None), "the third, in the second's place");
 }
 

@@ -48,7 +48,7 @@ fn list(items: &[String]) -> String {
 type Found = (Page, Fingerprint, u64);
 
 fn validated(body: &str, cut: usize, memo: Memo) -> Result<Found, Wrong> {
-    let mut validator = JsonValidator::new(Restore::new(ROOT, &widgets(), memo));
+    let mut validator = JsonValidator::new(ItemDecoder::new(ROOT, &widgets(), memo));
     let mut check = Check::new(ROOT);
     let (one, other) = body.as_bytes().split_at(cut);
     validator.feed(one, Some(&mut check))?;
@@ -89,7 +89,7 @@ fn an_unchecked_page_has_its_token_all_the_same() {
     let body = list(&many);
     assert!(body.len() > 4 * super::super::LONGEST_END);
     for step in [7, 4_096, 100_000] {
-        let mut validator = JsonValidator::new(Restore::one_by_one(&widgets()));
+        let mut validator = JsonValidator::new(ItemDecoder::one_by_one(&widgets()));
         for frame in body.as_bytes().chunks(step) {
             validator.feed(frame, None).expect("not looked at");
         }
@@ -101,7 +101,7 @@ fn an_unchecked_page_has_its_token_all_the_same() {
         assert_eq!(validator.items(), 0);
         assert_eq!(validator.next_page(false).expect("a page").revision, 77);
     }
-    let mut validator = JsonValidator::new(Restore::one_by_one(&widgets()));
+    let mut validator = JsonValidator::new(ItemDecoder::one_by_one(&widgets()));
     let cut = &body.as_bytes()[..body.len() - 10];
     validator.feed(cut, None).expect("not looked at");
     assert!(validator.next_page(false).is_err(), "a page without an end");
@@ -208,7 +208,7 @@ fn the_state_of_a_watch_is_the_list() {
         ),
     ] {
         let mut of_list = Check::new(ROOT);
-        let mut validator = JsonValidator::new(Restore::one_by_one(&resource));
+        let mut validator = JsonValidator::new(ItemDecoder::one_by_one(&resource));
         validator
             .feed(body.as_bytes(), Some(&mut of_list))
             .expect("a list");
@@ -221,7 +221,7 @@ fn the_state_of_a_watch_is_the_list() {
             "{{\"type\":\"ADDED\",\"object\":{object}}}\n{{\"type\":\"BOOKMARK\",\"object\":{bookmark}}}\n"
         );
         let mut of_watch = Check::new(ROOT);
-        let mut events = EventValidator::new(Media::Json, Restore::one_by_one(&resource));
+        let mut events = EventValidator::new(Media::Json, ItemDecoder::one_by_one(&resource));
         events
             .feed(lines.as_bytes(), Some(&mut of_watch))
             .expect("a state");
@@ -235,7 +235,7 @@ fn the_state_of_a_watch_is_the_list() {
         assert_eq!(of_list, of_watch, "{}", resource.name);
 
         let other = lines.replacen(&resource.kind, "Other", 1);
-        let mut events = EventValidator::new(Media::Json, Restore::one_by_one(&resource));
+        let mut events = EventValidator::new(Media::Json, ItemDecoder::one_by_one(&resource));
         let fed = events.feed(other.as_bytes(), Some(&mut Check::new(ROOT)));
         assert!(fed.is_err(), "an object of another kind: {fed:?}");
     }
@@ -253,7 +253,7 @@ fn names_order_what_is_in_no_namespace() {
     let node = |name| format!(r#"{{"metadata":{{"name":"{name}","resourceVersion":"55"}}}}"#);
     for (names, is_right) in [(["a", "b"], true), (["b", "a"], false)] {
         let body = format!("{head}{}]}}\n", names.map(node).join(","));
-        let mut validator = JsonValidator::new(Restore::one_by_one(&nodes));
+        let mut validator = JsonValidator::new(ItemDecoder::one_by_one(&nodes));
         let fed = validator.feed(body.as_bytes(), Some(&mut Check::new(ROOT)));
         assert_eq!(fed.is_ok(), is_right, "{fed:?}");
         if let Err(wrong) = fed {
