@@ -123,16 +123,22 @@ async fn events(watch: &mut Box<dyn Watch>, n: usize) -> Vec<(EventKind, Vec<u8>
 }
 
 async fn get_reads_now_and_then(storage: Storage) {
-    let missing = storage.get(&key(0), GetOptions::default()).await.unwrap();
+    let missing = storage
+        .get(&key(0), GetOptions::default())
+        .await
+        .expect("the storage answers");
     assert_eq!((missing.kv, missing.revision), (None, 1));
     let created = create(&storage, 0).await;
     let updated = update(&storage, 0, created, "new").await;
-    let now = storage.get(&key(0), GetOptions::default()).await.unwrap();
+    let now = storage
+        .get(&key(0), GetOptions::default())
+        .await
+        .expect("the storage answers");
     let kv = now.kv.expect("it exists");
     assert_eq!((&kv.value[..], kv.version), (&b"new"[..], 2));
     assert_eq!((kv.create_revision, kv.mod_revision), (created, updated));
     let then = storage.get(&key(0), GetOptions { revision: created }).await;
-    let then = then.unwrap();
+    let then = then.expect("the storage answers");
     assert_eq!(&then.kv.expect("it existed").value[..], b"value 0");
     assert_eq!(then.revision, updated, "the header tells the latest");
     let future = storage.get(&key(0), GetOptions { revision: 99 }).await;
@@ -152,7 +158,10 @@ async fn pages_hold_one_revision(storage: Storage) {
     let mut seen = Vec::new();
     let mut counts = Vec::new();
     loop {
-        let page = storage.list(PREFIX, options.clone()).await.unwrap();
+        let page = storage
+            .list(PREFIX, options.clone())
+            .await
+            .expect("the storage answers");
         counts.push(page.count);
         let Some(last) = page.kvs.last() else { break };
         options.continue_key = [&last.key[..], b"\0"].concat().into();
@@ -172,7 +181,9 @@ async fn pages_hold_one_revision(storage: Storage) {
 }
 
 async fn a_stream_is_the_list(storage: Storage) {
-    let (empty, revision, count, more) = stream(&storage, ListOptions::default()).await.unwrap();
+    let (empty, revision, count, more) = stream(&storage, ListOptions::default())
+        .await
+        .expect("the storage answers");
     assert_eq!((empty.len(), revision, count, more), (0, 1, 0, false));
     let mut first = 0;
     for i in 0..57 {
@@ -181,8 +192,13 @@ async fn a_stream_is_the_list(storage: Storage) {
             first = revision;
         }
     }
-    let list = storage.list(PREFIX, ListOptions::default()).await.unwrap();
-    let (kvs, revision, count, more) = stream(&storage, ListOptions::default()).await.unwrap();
+    let list = storage
+        .list(PREFIX, ListOptions::default())
+        .await
+        .expect("the storage answers");
+    let (kvs, revision, count, more) = stream(&storage, ListOptions::default())
+        .await
+        .expect("the storage answers");
     assert_eq!(kvs, list.kvs);
     assert_eq!((revision, count, more), (list.revision, 57, false));
 
@@ -191,7 +207,9 @@ async fn a_stream_is_the_list(storage: Storage) {
         continue_key: key(7).into(),
         ..ListOptions::default()
     };
-    let (kvs, _, count, more) = stream(&storage, limited).await.unwrap();
+    let (kvs, _, count, more) = stream(&storage, limited)
+        .await
+        .expect("the storage answers");
     assert_eq!(kvs, list.kvs[7..27]);
     assert_eq!((count, more), (50, true));
 
@@ -199,21 +217,21 @@ async fn a_stream_is_the_list(storage: Storage) {
         revision: first,
         ..ListOptions::default()
     };
-    let (kvs, revision, ..) = stream(&storage, past).await.unwrap();
+    let (kvs, revision, ..) = stream(&storage, past).await.expect("the storage answers");
     assert_eq!(kvs.len(), 1);
     assert_eq!(revision, list.revision, "the end tells the latest revision");
 }
 
 async fn counting(storage: Storage) {
-    assert_eq!(storage.count(PREFIX).await.unwrap(), 0);
+    assert_eq!(storage.count(PREFIX).await.expect("the storage answers"), 0);
     for i in 0..5 {
         create(&storage, i).await;
     }
     let outside = put(&storage, b"/z".to_vec(), "", 0, PutOptions::default()).await;
-    assert!(outside.unwrap().succeeded);
-    assert_eq!(storage.count(PREFIX).await.unwrap(), 5);
+    assert!(outside.expect("the storage answers").succeeded);
+    assert_eq!(storage.count(PREFIX).await.expect("the storage answers"), 5);
     assert_eq!(
-        storage.count(b"").await.unwrap(),
+        storage.count(b"").await.expect("the storage answers"),
         6,
         "no prefix is everything"
     );
@@ -223,7 +241,7 @@ async fn writes_are_optimistic(storage: Storage) {
     let created = create(&storage, 0).await;
     let blind = put(&storage, key(0), "other", 0, PutOptions::default())
         .await
-        .unwrap();
+        .expect("the storage answers");
     assert_eq!((blind.succeeded, blind.kv), (false, None));
     let options = PutOptions {
         get_on_failure: true,
@@ -231,13 +249,13 @@ async fn writes_are_optimistic(storage: Storage) {
     };
     let told = put(&storage, key(0), "other", created + 1, options)
         .await
-        .unwrap();
+        .expect("the storage answers");
     assert!(!told.succeeded);
     assert_eq!(told.revision, created, "nothing was written");
     assert_eq!(told.kv.expect("asked for").mod_revision, created);
     let missing = put(&storage, key(1), "other", created, options)
         .await
-        .unwrap();
+        .expect("the storage answers");
     assert_eq!((missing.succeeded, missing.kv), (false, None));
 
     let lease = PutOptions {
@@ -246,14 +264,17 @@ async fn writes_are_optimistic(storage: Storage) {
     };
     let unknown = put(&storage, key(2), "other", 0, lease).await;
     assert_eq!(refusal(unknown), Some(Refusal::LeaseNotFound));
-    let granted = storage.lease_grant(60).await.unwrap();
+    let granted = storage.lease_grant(60).await.expect("the storage answers");
     let lease = PutOptions {
         lease_id: granted,
         ..PutOptions::default()
     };
     let put = put(&storage, key(2), "other", 0, lease).await;
-    assert!(put.unwrap().succeeded);
-    let read = storage.get(&key(2), GetOptions::default()).await.unwrap();
+    assert!(put.expect("the storage answers").succeeded);
+    let read = storage
+        .get(&key(2), GetOptions::default())
+        .await
+        .expect("the storage answers");
     assert_eq!(read.kv.expect("it exists").lease, granted);
 }
 
@@ -266,14 +287,29 @@ async fn deletes_are_optimistic(storage: Storage) {
     assert!(!stale.succeeded);
     assert_eq!(stale.kv.expect("asked for").mod_revision, created);
     assert_eq!(delete(&storage, 0, created).await, created + 1);
-    let gone = storage.get(&key(0), GetOptions::default()).await.unwrap();
+    let gone = storage
+        .get(&key(0), GetOptions::default())
+        .await
+        .expect("the storage answers");
     assert_eq!((gone.kv, gone.revision), (None, created + 1));
 }
 
 async fn the_current_revision_needs_no_key(storage: Storage) {
-    assert_eq!(storage.current_revision(PREFIX).await.unwrap(), 1);
+    assert_eq!(
+        storage
+            .current_revision(PREFIX)
+            .await
+            .expect("the storage answers"),
+        1
+    );
     let created = create(&storage, 0).await;
-    assert_eq!(storage.current_revision(PREFIX).await.unwrap(), created);
+    assert_eq!(
+        storage
+            .current_revision(PREFIX)
+            .await
+            .expect("the storage answers"),
+        created
+    );
 }
 
 async fn what_is_compacted_is_refused(storage: Storage) {
@@ -282,8 +318,17 @@ async fn what_is_compacted_is_refused(storage: Storage) {
         create(&storage, i).await;
     }
     let compacted = first + 2;
-    storage.compact(compacted).await.unwrap();
-    assert_eq!(storage.compacted_revision().await.unwrap(), compacted);
+    storage
+        .compact(compacted)
+        .await
+        .expect("the storage answers");
+    assert_eq!(
+        storage
+            .compacted_revision()
+            .await
+            .expect("the storage answers"),
+        compacted
+    );
     let at = |revision| ListOptions {
         revision,
         ..ListOptions::default()
@@ -292,7 +337,10 @@ async fn what_is_compacted_is_refused(storage: Storage) {
     assert_eq!(refusal(old), Some(Refusal::Compacted));
     let old = stream(&storage, at(first)).await;
     assert_eq!(refusal(old), Some(Refusal::Compacted));
-    let kept = storage.list(PREFIX, at(compacted)).await.unwrap();
+    let kept = storage
+        .list(PREFIX, at(compacted))
+        .await
+        .expect("the storage answers");
     assert_eq!(kept.kvs.len(), 3);
     assert_eq!(
         refusal(storage.compact(compacted).await),
@@ -328,7 +376,7 @@ async fn a_watch_replays_then_follows(storage: Storage) {
     );
     let updated = update(&storage, 0, first, "new").await;
     let outside = put(&storage, b"/z".to_vec(), "", 0, PutOptions::default()).await;
-    assert!(outside.unwrap().succeeded);
+    assert!(outside.expect("the storage answers").succeeded);
     let deleted = delete(&storage, 1, second).await;
 
     let Some(Ok(WatchItem::Revision { events, .. })) = watch.next().await else {
@@ -381,7 +429,10 @@ async fn progress_never_overtakes_events(storage: Storage) {
     // A request that comes while events are under way may be dropped, so it is made again with
     // each item, as an apiserver makes it every 100 ms.
     loop {
-        storage.request_progress("").await.unwrap();
+        storage
+            .request_progress("")
+            .await
+            .expect("the storage answers");
         let next = tokio::time::timeout(std::time::Duration::from_millis(100), watch.next());
         let Ok(item) = next.await else { continue };
         match item.expect("a watch that goes on").expect("an item") {
@@ -400,11 +451,13 @@ async fn progress_never_overtakes_events(storage: Storage) {
 }
 
 async fn features_are_told(storage: Storage) {
-    let features = storage.features().await.unwrap();
+    let features = storage.features().await.expect("the storage answers");
     assert!(features.version.starts_with("3.7."), "{}", features.version);
     assert!(features.request_progress);
-    stream(&storage, ListOptions::default()).await.unwrap();
-    let features = storage.features().await.unwrap();
+    stream(&storage, ListOptions::default())
+        .await
+        .expect("the storage answers");
+    let features = storage.features().await.expect("the storage answers");
     assert_eq!(features.range_stream, Some(true));
 }
 

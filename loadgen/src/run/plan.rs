@@ -2,7 +2,7 @@
 //!
 //! - [`resource_flags`]: what is listed of existing Kubernetes APIs
 //! - [`scenarios`]: the scenarios that a command line asks for
-//! - [`targets`]: what is measured, and how it is reached
+//! - [`mod@targets`]: what is measured, and how it is reached
 
 mod resource_flags;
 mod scenarios;

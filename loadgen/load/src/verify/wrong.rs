@@ -120,7 +120,7 @@ pub enum Wrong {
         found: String,
     },
     /// The right objects, but of another revision than wrote them. Which, a sum over all of them
-    /// does not tell: see [`Expected::revisions`].
+    /// does not tell: see [`super::Expected::revisions`].
     #[error(
         "an object's revision (resourceVersion) is not the one that wrote it: over all objects their sum is {found:016x}, and of those that wrote them {expected:016x}"
     )]

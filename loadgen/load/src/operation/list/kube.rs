@@ -3,8 +3,9 @@
 //! `client-filtered:N`. Lists differ in the query of the first request and in how many pages
 //! follow.
 //!
-//! - [`client`]: a connection and how it asks
-//! - [`asks`]: what is asked for besides the strategy; [`request`]: a request as it is sent
+//! - [`client`]: a connection, and the requests over it
+//! - [`list_parameters`]: what is asked for besides the strategy; [`request`]: a request as it is
+//!   sent
 //! - [`pages`]: a list page by page; [`state`]: a watch that begins with the state; [`exact`]: a
 //!   list of one revision
 //! - [`validator`]: what reads an answer: [`protobuf`], [`json`]: validate a list as it comes in;
