@@ -18,6 +18,8 @@ pub enum Quantity {
     PerSecond(f64),
     /// A number of things, in full.
     Count(u64),
+    /// A number without a unit that need not be whole.
+    Number(f64),
     /// One size as a part of another.
     PerByte(f64),
     /// The same, where a part below the second cannot be told from none.
@@ -41,6 +43,10 @@ impl fmt::Display for Quantity {
             }
             Self::PerSecond(rate) => write!(f, "{}/s", three_digits(rate)),
             Self::Count(count) => f.write_str(&grouped(count)),
+            Self::Number(number) if number >= 0.0 && number.fract() == 0.0 => {
+                f.write_str(&grouped(number as u64))
+            }
+            Self::Number(number) => f.write_str(&three_digits(number)),
             Self::PerByte(ratio) if ratio > 0.0 && ratio < 0.001 => f.write_str("< 0.001 ×"),
             Self::PerByte(ratio) => write!(f, "{ratio:.3} ×"),
             Self::PerByteFrom(ratio, least) if ratio < least => {

@@ -302,7 +302,7 @@ pub fn quantity(metric: &str, value: f64) -> Quantity {
     } else if last.ends_with("_per_s") {
         Quantity::PerSecond(value)
     } else if group.ends_with("_ratio")
-        || ["_byte", "_skew", "_part_max", "moved"]
+        || ["_byte", "_skew", "_part_max", "moved", "_over_early"]
             .iter()
             .any(|end| last.ends_with(end))
     {
@@ -312,7 +312,7 @@ pub fn quantity(metric: &str, value: f64) -> Quantity {
     } else if bytes.iter().any(|start| last.starts_with(start)) {
         Quantity::Bytes(value)
     } else {
-        Quantity::Count(value as u64)
+        Quantity::Number(value)
     }
 }
 

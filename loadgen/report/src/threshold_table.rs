@@ -13,6 +13,8 @@ pub struct ThresholdTable {
     pub titles: Vec<String>,
     /// A line for each threshold.
     pub rows: Vec<ThresholdRow>,
+    /// Whether a row is of growth of memory, whose ratios to other targets have a floor.
+    pub has_floor: bool,
 }
 
 /// One threshold in words.
@@ -41,8 +43,10 @@ impl ThresholdTable {
             .map(str::to_owned)
             .into();
         titles.extend(first.others.iter().map(|other| other.target.clone()));
+        let mut compared = report.thresholds.iter().filter(|it| !it.others.is_empty());
         Self {
             titles,
+            has_floor: compared.any(|it| it.resolution.is_some()),
             rows: report.thresholds.iter().map(row).collect(),
         }
     }

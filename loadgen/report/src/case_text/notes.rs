@@ -4,7 +4,7 @@ use super::milliseconds;
 use super::sharding::shared;
 use crate::quantity::Quantity;
 use crate::result::{
-    Baseline, Case, ClientFigures, Outcome, PROFILED, Quantiles, Saturation, Spread,
+    Baseline, Case, ClientFigures, Outcome, PROFILED, Quantiles, Saturation, ServerFigures, Spread,
 };
 
 /// Returns everything that a reader must know about the row: [`warnings`], its rate, and what ran
@@ -33,6 +33,8 @@ pub fn notes(case: &Case) -> Vec<String> {
                 .to_owned(),
         );
     }
+    notes.extend(case.server.as_ref().and_then(cache_fill));
+    notes.extend(late_over_early(case));
     let missing = case.missing_figures.iter();
     notes.extend(missing.map(|missing| format!("not known: {missing}")));
     notes.extend(case.baseline.as_ref().map(beside_its_bytes));
@@ -160,6 +162,31 @@ fn saturation(found: &Saturation) -> String {
         None => text.push_str(", the highest rate that was tried"),
     }
     text
+}
+
+/// Returns how long the watch cache took to fill when the server started.
+fn cache_fill(server: &ServerFigures) -> Option<String> {
+    let seconds = server.kube.as_ref()?.cache_fill_s?;
+    Some(format!(
+        "its watch cache was filled in {}",
+        Quantity::seconds(seconds)
+    ))
+}
+
+/// Returns what a long phase tells of memory that grows.
+fn late_over_early(case: &Case) -> Option<String> {
+    let server = case.server.as_ref().and_then(|it| it.late_over_early);
+    let client = case.client.as_ref().and_then(|it| it.late_over_early);
+    let told = [("server", server), ("generator", client)]
+        .into_iter()
+        .filter_map(|(whose, ratio)| Some(format!("{whose} {}", Quantity::PerByte(ratio?))));
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| {
+        format!(
+            "private memory late in the phase over early in it: {}",
+            told.join(", ")
+        )
+    })
 }
 
 /// Returns what a list cost a client that is a program of its own.

@@ -49,9 +49,10 @@ fn against_first(cases: &SideBySide<'_>, pairs: &Pairs, target: usize) -> Vec<St
     }
     ratios.sort_by(|a, b| a.value.total_cmp(&b.value));
     let (Some(least), Some(most)) = (ratios.first(), ratios.last()) else {
-        return vec![format!(
+        let nothing = format!(
             "No case has comparable times of both {name} and {base}: nothing can be said of which is faster."
-        )];
+        );
+        return vec![cache_fills(cases, target).unwrap_or(nothing)];
     };
     let longer = ratios.iter().filter(|found| found.value > 1.0).count();
     let all = ratios.len();
@@ -96,6 +97,29 @@ fn memory(cases: &SideBySide<'_>, target: usize) -> Option<String> {
         cases.targets[0],
         most(0)?
     ))
+}
+
+/// Returns how long the watch cache of a target took to fill beside that of the first.
+fn cache_fills(cases: &SideBySide<'_>, target: usize) -> Option<String> {
+    let seconds = |work: &Work<'_>, of| {
+        let tier = work.counted(of)?.server.as_ref()?.kube.as_ref()?;
+        tier.cache_fill_s.map(Quantity::seconds)
+    };
+    let beside = cases.works.iter().filter_map(|work| {
+        let (own, first) = (seconds(work, target)?, seconds(work, 0)?);
+        Some(format!(
+            "{own} against {first} (`{}`)",
+            full_name(cases, work)
+        ))
+    });
+    let beside: Vec<String> = beside.collect();
+    let [first, name] = [0, target].map(|at| cases.targets[at]);
+    (!beside.is_empty()).then(|| {
+        format!(
+            "The watch cache of {name} was filled in {}, the latter that of {first}.",
+            beside.join(", ")
+        )
+    })
 }
 
 /// Returns what of the times is sure, where starts come in numbers.
@@ -283,7 +307,7 @@ fn times(ratio: f64) -> String {
 mod tests {
     use super::*;
     use crate::page::fixture;
-    use crate::result::SavedResult;
+    use crate::result::{SavedResult, TierFigures};
 
     fn said(report: &Report) -> String {
         let result = SavedResult {
@@ -329,6 +353,24 @@ mod tests {
         }
         let nothing = "No case was measured to a valid end: nothing can be said.";
         assert_eq!(said(&report), nothing);
+    }
+
+    #[test]
+    fn caches_that_fill_are_held_against_each_other_where_nobody_lists() {
+        let mut report = fixture::report(&[("bench", "no-lists", 1.0), ("other", "no-lists", 1.0)]);
+        for (case, fill) in report.cases.iter_mut().zip([1.5, 4.5]) {
+            case.latency_ms = None;
+            let server = case.server.as_mut().expect("it has");
+            server.kube = Some(TierFigures {
+                cache_fill_s: Some(fill),
+                ..TierFigures::default()
+            });
+        }
+        assert_eq!(
+            said(&report),
+            "The watch cache of other was filled in 4.50 s against 1.50 s (`no-lists`), \
+             the latter that of bench."
+        );
     }
 
     #[test]

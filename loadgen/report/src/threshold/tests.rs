@@ -189,4 +189,7 @@ fn a_metric_s_path_says_its_unit() {
     assert_eq!(text("shards.server_cpu_s_max", 0.5), "500 ms");
     assert_eq!(text("shards.server_cpu_part_max", 0.06), "0.060 ×");
     assert_eq!(text("shards.events.bytes_max", 1024.0), "1.00 KiB");
+    assert_eq!(text("server.late_over_early", 1.04), "1.040 ×");
+    assert_eq!(text("shards.events.dropped", 12_000.0), "12,000");
+    assert_eq!(text("shards.events.dropped", 0.25), "0.250");
 }
