@@ -10,7 +10,7 @@ use crate::rng::Rng;
 use crate::run::Shared;
 
 /// Keys; few, so that clients meet, and more than the ten that a stream's first message has.
-const KEYS: usize = 16;
+pub(crate) const KEYS: usize = 16;
 /// Revisions between the newest and the oldest that is read.
 const PAST: usize = 200;
 /// Revisions that a compaction leaves below the newest.

@@ -1,11 +1,16 @@
 //! A lease that expires once the other clients are done: in every run one does, with a key.
+//!
+//! A write of unknown outcome may take effect at any later time, so a delete that another client has
+//! given up explains that its key is gone as well as the expiry does. The key of the lease is one
+//! that only deletes of everything reach, and beside it lies a key without a lease, which those
+//! would take as well.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use history::{Call, KeyRange, Outcome, RangeRequest};
 
-use crate::ask::{Ask, key};
+use crate::ask::{Ask, KEYS, key};
 use crate::client::{Client, Recorded};
 use crate::lies::Lie;
 use crate::run::{LAST_READS, Shared};
@@ -19,8 +24,12 @@ const READS: usize = 200;
 /// is not whole if the key stays.
 pub(crate) async fn wait(shared: Arc<Shared>, number: u32) -> (Recorded, Option<String>) {
     let mut client = Client::new(shared, number, 0);
-    for _ in 0..LAST_READS {
-        if client.grant_short().await && put(&mut client).await {
+    for nth in 0..LAST_READS {
+        let kept = Ask::Put(kept_key(), format!("stays/{nth}"), 0);
+        if is_acknowledged(&mut client, kept).await
+            && client.grant_short().await
+            && put(&mut client).await
+        {
             break;
         }
     }
@@ -40,18 +49,32 @@ pub(crate) async fn wait(shared: Arc<Shared>, number: u32) -> (Recorded, Option<
     (client.recorded, Some(problem))
 }
 
-/// Puts the key; returns whether that was acknowledged.
+/// The key that the lease takes with it.
+fn leased_key() -> String {
+    key(KEYS)
+}
+
+/// The key that stays.
+fn kept_key() -> String {
+    key(KEYS + 1)
+}
+
+/// Puts the key with the last lease; returns whether that was acknowledged.
 async fn put(client: &mut Client) -> bool {
     let lease = client.recorded.leases.last().map_or(0, |lease| lease.id);
     let value = format!("expires/{lease}");
-    client.perform(Ask::Put(key(0), value, lease)).await;
-    let put = client.recorded.operations.last().map(|last| &last.call);
-    matches!(put, Some(Call::Txn(_, Outcome::Done(_))))
+    is_acknowledged(client, Ask::Put(leased_key(), value, lease)).await
+}
+
+async fn is_acknowledged(client: &mut Client, ask: Ask) -> bool {
+    client.perform(ask).await;
+    let last = client.recorded.operations.last().map(|last| &last.call);
+    matches!(last, Some(Call::Txn(_, Outcome::Done(_))))
 }
 
 async fn is_gone(client: &mut Client) -> bool {
     let range = RangeRequest {
-        range: KeyRange::one(&key(0)),
+        range: KeyRange::one(&leased_key()),
         ..RangeRequest::default()
     };
     client.perform(Ask::Range(range)).await;
