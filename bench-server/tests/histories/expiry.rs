@@ -1,7 +1,7 @@
 //! A lease that expires once the other clients are done: in every run one does, with a key.
 //!
-//! A write of unknown outcome may take effect at any later time, so a delete that another client has
-//! given up explains that its key is gone as well as the expiry does. The key of the lease is one
+//! A write of unknown outcome may take effect at any later time, so a delete that another client
+//! has given up explains that its key is gone as well as the expiry does. The lease's key is one
 //! that only deletes of everything reach, and beside it lies a key without a lease, which those
 //! would take as well.
 
