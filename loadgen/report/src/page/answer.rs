@@ -107,18 +107,15 @@ fn cache_fills(cases: &SideBySide<'_>, target: usize) -> Option<String> {
     };
     let beside = cases.works.iter().filter_map(|work| {
         let (own, first) = (seconds(work, target)?, seconds(work, 0)?);
-        Some(format!(
-            "{own} against {first} (`{}`)",
-            full_name(cases, work)
-        ))
+        Some(format!("{own} and {first} (`{}`)", full_name(cases, work)))
     });
     let beside: Vec<String> = beside.collect();
     let [first, name] = [0, target].map(|at| cases.targets[at]);
     (!beside.is_empty()).then(|| {
-        format!(
-            "The watch cache of {name} was filled in {}, the latter that of {first}.",
-            beside.join(", ")
-        )
+        let beside = beside.join(", ");
+        // The names stand beside the first two times.
+        let named = beside.replacen(" and ", &format!(" and {first} "), 1);
+        format!("Filling its watch cache took {name} {named}.")
     })
 }
 
@@ -368,8 +365,7 @@ mod tests {
         }
         assert_eq!(
             said(&report),
-            "The watch cache of other was filled in 4.50 s against 1.50 s (`no-lists`), \
-             the latter that of bench."
+            "Filling its watch cache took other 4.50 s and bench 1.50 s (`no-lists`)."
         );
     }
 
