@@ -2,6 +2,8 @@
 //! is sent, its namespaces have no controller here, and its figures are its own word. Runs when
 //! named (`scripts/test real-apiserver`), since the program takes long to build.
 
+#[path = "real_apiserver/administrator.rs"]
+mod administrator;
 #[allow(dead_code, reason = "the bench server's tests use more of it")]
 #[path = "../../bench-server/tests/real_apiserver/apiserver.rs"]
 mod apiserver;
@@ -18,9 +20,7 @@ mod served;
 #[path = "../../bench-server/tests/real_apiserver/tls.rs"]
 mod tls;
 
-use std::fs;
-use std::process::Command;
-
+use administrator::{FILE, loadgen};
 use apiserver::Apiserver;
 use serde_json::{Value, json};
 use served::Served;
@@ -87,24 +87,10 @@ async fn a_real_apiserver_is_loaded_listed_and_left_as_it_was() {
         names(&real, "configmaps").await,
     );
 
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    fs::write(folder.path().join("real.toml"), SCENARIO).expect("a writable folder");
-    let file = |name: String| real.identities().join(name);
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin("loadgen"));
-    command
-        .args(["run", "./real.toml", "--seed-data", "--format", "json"])
-        .args(["--pause", "0s", "--yes"])
-        .arg("--kube")
-        .arg(format!("https://{}", real.address))
-        .arg("--cacert")
-        .arg(file(format!("{}.crt", tls::SERVING)))
-        .arg("--cert")
-        .arg(file(format!("{}.crt", tls::ADMIN)))
-        .arg("--key")
-        .arg(file(format!("{}.key", tls::ADMIN)))
-        .current_dir(folder.path());
-    let output = tokio::task::spawn_blocking(move || command.output()).await;
-    let output = output.expect("no panic").expect("it runs");
+    let url = format!("https://{}", real.address);
+    let run = ["run", FILE, "--seed-data", "--format", "json"];
+    let target = ["--pause", "0s", "--yes", "--kube", &url];
+    let output = loadgen(&real, SCENARIO, &[&run[..], &target].concat()).await;
     let log = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{log}");
     let report: Value = serde_json::from_slice(&output.stdout).expect("a report");

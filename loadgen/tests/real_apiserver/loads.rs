@@ -1,14 +1,12 @@
 //! Small requests, watchers and `probe` against a real kube-apiserver: what loads count fits
 //! together, every event comes once, and nothing is left behind.
 
-use std::fs;
-use std::process::{Command, Output};
-
 use serde_json::Value;
 
+use crate::administrator::{FILE, loadgen};
 use crate::apiserver::Apiserver;
+use crate::names;
 use crate::served::Served;
-use crate::{names, tls};
 
 const SCENARIO: &str = r#"
 name = "loads"
@@ -35,25 +33,6 @@ nodes = 2
 seed = 1
 "#;
 
-/// Runs `loadgen` as the server's administrator.
-async fn loadgen(real: &Apiserver, arguments: &[&str]) -> Output {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    fs::write(folder.path().join("loads.toml"), SCENARIO).expect("a writable folder");
-    let file = |name: String| real.identities().join(name);
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin("loadgen"));
-    command
-        .args(arguments)
-        .arg("--cacert")
-        .arg(file(format!("{}.crt", tls::SERVING)))
-        .arg("--cert")
-        .arg(file(format!("{}.crt", tls::ADMIN)))
-        .arg("--key")
-        .arg(file(format!("{}.key", tls::ADMIN)))
-        .current_dir(folder.path());
-    let output = tokio::task::spawn_blocking(move || command.output()).await;
-    output.expect("no panic").expect("it runs")
-}
-
 fn count(value: &Value) -> u64 {
     value
         .as_u64()
@@ -68,7 +47,7 @@ async fn writes_reach_every_watcher_once_and_nothing_is_left() {
     let url = format!("https://{}", real.address);
     let arguments = [
         "run",
-        "./loads.toml",
+        FILE,
         "--seed-data",
         "--format",
         "json",
@@ -78,7 +57,7 @@ async fn writes_reach_every_watcher_once_and_nothing_is_left() {
         "--kube",
         &url,
     ];
-    let output = loadgen(&real, &arguments).await;
+    let output = loadgen(&real, SCENARIO, &arguments).await;
     let log = String::from_utf8_lossy(&output.stderr);
     // A generator in a debug build may be late.
     assert!(matches!(output.status.code(), Some(0 | 3)), "{log}");
@@ -117,7 +96,7 @@ async fn a_real_apiserver_honours_what_is_probed() {
     let real = Apiserver::start(&etcd.url).await.expect("a kube-apiserver");
     let url = format!("kube:https://{}", real.address);
     let arguments = ["probe", &url, "--seed-data", "--format", "json"];
-    let output = loadgen(&real, &arguments).await;
+    let output = loadgen(&real, SCENARIO, &arguments).await;
     let (text, log) = (
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),

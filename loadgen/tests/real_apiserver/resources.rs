@@ -1,17 +1,15 @@
 //! `--resource` of a real kube-apiserver: a built-in resource of a named group, and a custom one
 //! whose lists have a kind of their own.
 
-use std::fs;
-use std::process::Command;
 use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
 
+use crate::administrator::{FILE, loadgen};
 use crate::apiserver::Apiserver;
 use crate::http::send;
 use crate::served::Served;
-use crate::tls;
 
 /// Every way that is neither a write nor another client's.
 const SCENARIO: &str = r#"
@@ -104,24 +102,10 @@ async fn deployments_and_custom_resources_are_listed() {
 
 /// Lists a resource in every way; the report, and what was said.
 async fn listed(real: &Apiserver, resource: &str) -> (Value, String) {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    fs::write(folder.path().join("ways.toml"), SCENARIO).expect("a writable folder");
-    let file = |name: String| real.identities().join(name);
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin("loadgen"));
-    command
-        .current_dir(folder.path())
-        .args(["run", "./ways.toml", "--resource", resource])
-        .args(["--format", "json", "--pause", "0s", "--yes"])
-        .arg("--kube")
-        .arg(format!("https://{}", real.address))
-        .arg("--cacert")
-        .arg(file(format!("{}.crt", tls::SERVING)))
-        .arg("--cert")
-        .arg(file(format!("{}.crt", tls::ADMIN)))
-        .arg("--key")
-        .arg(file(format!("{}.key", tls::ADMIN)));
-    let output = tokio::task::spawn_blocking(move || command.output()).await;
-    let output = output.expect("no panic").expect("it runs");
+    let url = format!("https://{}", real.address);
+    let run = ["run", FILE, "--resource", resource, "--format", "json"];
+    let target = ["--pause", "0s", "--yes", "--kube", &url];
+    let output = loadgen(real, SCENARIO, &[&run[..], &target].concat()).await;
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{resource}: {log}");
     let report = serde_json::from_slice(&output.stdout).expect("a report");
