@@ -92,9 +92,9 @@ load = [
     assert_eq!(watchers["requests"], writes, "{watchers}");
     let cut = load(&report, "cut");
     assert_eq!(cut["events"], 2 * writes, "{cut}");
-    // A server ends the watch of who reads too slowly, but most cuts are the watcher's own.
+    // A server ends the watch of who reads too slowly, but not each cut is its.
     let lost = count(&cut["lost_streams"]);
-    assert!(count(&cut["cut_ms"]["n"]) >= 2 + 2 * lost, "{cut}");
+    assert!(count(&cut["cut_ms"]["n"]) >= 2 + lost, "{cut}");
     assert_eq!(load(&report, "etcd")["requests"], 50);
     let lists = load(&report, "lists");
     assert_eq!(

@@ -298,10 +298,10 @@ impl Calls {
             Planned::Compact(_) => return self.compacted(message),
         };
         match request {
-            SmallRequest::Get => {
-                self.read_since(object, at_least, message)?;
-                Ok(Checked::default())
-            }
+            SmallRequest::Get => match self.read(object, message)? < at_least {
+                true => Err(CallError::OldRead),
+                false => Ok(Checked::default()),
+            },
             // What a member has by itself may be old.
             SmallRequest::GetSerializable => {
                 self.read(object, message)?;
@@ -365,25 +365,6 @@ impl Calls {
             rewritten_at: Some(revision),
             ..Checked::default()
         })
-    }
-
-    /// Checks that an answer holds an object as it was written, by its latest write that was
-    /// acknowledged or a later one.
-    fn read_since(
-        &self,
-        object: usize,
-        acknowledged: i64,
-        message: &[u8],
-    ) -> Result<(), CallError> {
-        let found = self.read(object, message)?;
-        if found < acknowledged {
-            return Err(CallError::Lost {
-                key: self.key(object),
-                acknowledged,
-                found,
-            });
-        }
-        Ok(())
     }
 
     /// Returns the revision of the object that an answer holds, which must be the one that was

@@ -65,6 +65,10 @@ pub enum CallError {
         /// Revision that was read afterwards.
         found: i64,
     },
+    /// A linearizable get that is older than a write of the same load. The text is the same for all
+    /// of them, since errors are counted by it.
+    #[error("a get was answered with an older revision than a write that was acknowledged before")]
+    OldRead,
     /// A count that is not that of the data set.
     #[error("{found} keys were counted where {written} were written")]
     Miscounted {

@@ -13,7 +13,8 @@ pub(crate) enum Planned {
         /// Its number.
         object: usize,
         /// The latest revision that a write of it was acknowledged with before this was planned,
-        /// which a linearizable read must see; 0 where that is not known.
+        /// which a linearizable read must see; 0 where none was, and through Kubernetes' API, whose
+        /// answers are checked against what the load knew when it sent the request.
         at_least: i64,
         /// The number of the operation.
         n: u64,

@@ -58,7 +58,15 @@ impl Calls {
 
     fn check_written(&self, object: usize, done: Completion<'_>) -> Result<(), CallError> {
         let acknowledged = self.objects[object].written.load(Ordering::Relaxed);
-        self.read_since(object, acknowledged, done.response?)
+        let found = self.read(object, done.response?)?;
+        match found < acknowledged {
+            true => Err(CallError::Lost {
+                key: self.key(object),
+                acknowledged,
+                found,
+            }),
+            false => Ok(()),
+        }
     }
 }
 
