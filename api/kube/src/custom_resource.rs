@@ -161,6 +161,21 @@ mod tests {
     use crate::{item_object, list_item};
 
     #[test]
+    fn a_number_is_kept_as_the_nearest_float() {
+        for text in ["2.5e+44", "0.1", "1e-7", "123456789.12345679"] {
+            let stored = format!("{{\"metadata\":{{}},\"spec\":{text}}}");
+            let custom = custom_resource_from_json(stored.as_bytes()).expect("an object");
+            let mut out = Vec::new();
+            custom_resource_to_json(&custom, &mut out).expect("as made");
+            let out = String::from_utf8(out).expect("UTF-8");
+            assert!(
+                out.ends_with(&format!("\"spec\":{text}}}")),
+                "{out} of {text}"
+            );
+        }
+    }
+
+    #[test]
     fn the_version_is_inserted_in_both_forms() {
         let stored = br#"{"kind":"Widget","apiVersion":"bench.example.com/v1","spec":{"b":"<\u2028>","a":[{"d":0,"c":null}]},
             "metadata":{"name":"w","namespace":"a","labels":{"x":"y"},"resourceVersion":"stale","unknown":1}}"#;
