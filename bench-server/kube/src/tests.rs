@@ -184,6 +184,12 @@ pub(super) async fn metric(service: &KubeService, line: &str) -> f64 {
     })
 }
 
+/// How often lists of pods have asked storage for its revision.
+async fn revision_reads(service: &KubeService) -> f64 {
+    let line = "bench_revision_reads_total{group=\"\",resource=\"pods\"}";
+    metric(service, line).await
+}
+
 #[tokio::test(start_paused = true)]
 async fn lists_are_ordered_by_storage_key() {
     let etcd = FakeEtcd::default();

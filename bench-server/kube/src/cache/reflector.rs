@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_api::kubernetes::{
-    EventKind, KubernetesEtcd, WatchError, WatchEvent, WatchItem, WatchOptions,
+    EventKind, KubernetesEtcd, Watch, WatchError, WatchEvent, WatchItem, WatchOptions,
 };
 use index::Item;
 use tokio::sync::{mpsc, oneshot};
@@ -36,6 +36,24 @@ const BACKOFF: [Duration; 6] = [
 
 /// A watch that lasted so long resets the pauses.
 const STEADY: Duration = Duration::from_secs(30);
+
+/// Why storage's watch delivers no more.
+#[derive(Debug)]
+enum Interruption {
+    /// Events are lost: everything is to be listed again.
+    Gap(WatchError),
+    /// Storage still has the events that follow.
+    Break(WatchError),
+}
+
+impl From<WatchError> for Interruption {
+    fn from(error: WatchError) -> Self {
+        match error {
+            WatchError::Compacted { .. } => Self::Gap(error),
+            _ => Self::Break(error),
+        }
+    }
+}
 
 impl WatchCache {
     /// Fills the cache and keeps it current. Never returns.
@@ -167,14 +185,8 @@ impl WatchCache {
     ) -> WatchError {
         let mut failures = 0;
         loop {
-            let options = WatchOptions {
-                start_revision: self.snapshot().revision + 1,
-                progress_notify: true,
-                stream_key: self.stream_key.clone(),
-                ..WatchOptions::default()
-            };
-            let mut error = None;
-            match backend.watch(&self.prefix, options).await {
+            let mut interruption = None;
+            match self.open_watch(backend).await {
                 Ok(mut watch) => loop {
                     let batch = match watch.next().await {
                         Some(Ok(WatchItem::Revision { revision, events })) => {
@@ -182,7 +194,7 @@ impl WatchCache {
                         }
                         Some(Ok(WatchItem::Progress { revision })) => self.note_progress(revision),
                         Some(Err(ended)) => {
-                            error = Some(ended);
+                            interruption = Some(Interruption::from(ended));
                             break;
                         }
                         None => break,
@@ -190,11 +202,11 @@ impl WatchCache {
                     self.send(incoming, batch).await;
                     failures = 0;
                 },
-                Err(refused) => error = Some(refused),
+                Err(failed) => interruption = Some(failed),
             }
-            match error {
-                Some(compacted @ WatchError::Compacted { .. }) => return compacted,
-                Some(error) => tracing::warn!(
+            match interruption {
+                Some(Interruption::Gap(error)) => return error,
+                Some(Interruption::Break(error)) => tracing::warn!(
                     "{}: storage's watch failed, watching again: {error}",
                     self.resource.name
                 ),
@@ -204,25 +216,34 @@ impl WatchCache {
                 ),
             }
             pause(&mut failures).await;
-            if let Err(other) = self.is_same_storage(backend).await {
-                return other;
-            }
         }
     }
 
-    /// Checks that storage has the revision that the cache has reached. A storage that was
-    /// restarted empty, or restored, does not, and a watch from a future revision would wait
-    /// forever.
-    async fn is_same_storage(&self, backend: &dyn KubernetesEtcd) -> Result<(), WatchError> {
+    /// Watches storage from the revision that the cache has reached, once storage has said that it
+    /// has that revision, too. One that was restarted empty, or restored, does not, and a watch
+    /// from a future revision would wait for it and miss what comes before. Storage is asked after
+    /// the watch is open: one that restarts later breaks the watch.
+    async fn open_watch(
+        &self,
+        backend: &dyn KubernetesEtcd,
+    ) -> Result<Box<dyn Watch>, Interruption> {
         let reached = self.snapshot().revision;
-        match backend.current_revision(&self.prefix).await {
-            Ok(revision) if revision < reached => Err(WatchError::Canceled(format!(
-                "storage is at revision {revision}, but revision {reached} was read from it before: it was restored or \
+        let options = WatchOptions {
+            start_revision: reached + 1,
+            progress_notify: true,
+            stream_key: self.stream_key.clone(),
+            ..WatchOptions::default()
+        };
+        let watch = backend.watch(&self.prefix, options).await?;
+        let current = backend.current_revision(&self.prefix).await;
+        let current = current.map_err(WatchError::from)?;
+        if current < reached {
+            return Err(Interruption::Gap(WatchError::Canceled(format!(
+                "storage is at revision {current}, but revision {reached} was read from it before: it was restored or \
                  restarted empty"
-            ))),
-            // Storage is unreachable, so watching again will fail, too.
-            _ => Ok(()),
+            ))));
         }
+        Ok(watch)
     }
 
     /// Applies all events of one revision, which came at `received`; readers see all of them or

@@ -39,9 +39,10 @@ struct Inner {
     has_progress: AtomicBool,
     /// `features` fails, and nothing else.
     no_features: AtomicBool,
+    /// The current revision cannot be read, and nothing else fails.
+    no_revisions: AtomicBool,
     /// Streamed lists are not answered, and nothing else is held up.
     stuck: AtomicBool,
-    revision_reads: AtomicUsize,
     progress_requests: AtomicUsize,
     streams: AtomicUsize,
     pages: AtomicUsize,
@@ -61,8 +62,8 @@ impl Default for FakeEtcd {
             broken: AtomicBool::new(false),
             has_progress: AtomicBool::new(true),
             no_features: AtomicBool::new(false),
+            no_revisions: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
-            revision_reads: AtomicUsize::new(0),
             progress_requests: AtomicUsize::new(0),
             streams: AtomicUsize::new(0),
             pages: AtomicUsize::new(0),

@@ -1,6 +1,6 @@
 //! Switches that make the storage fail, and counters of its calls.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use etcd_api::error::Error;
 
@@ -31,12 +31,12 @@ impl FakeEtcd {
         self.0.no_features.store(no_features, Ordering::SeqCst);
     }
 
-    pub(crate) fn set_stuck(&self, stuck: bool) {
-        self.0.stuck.store(stuck, Ordering::SeqCst);
+    pub(crate) fn set_no_revisions(&self, no_revisions: bool) {
+        self.0.no_revisions.store(no_revisions, Ordering::SeqCst);
     }
 
-    pub(crate) fn revision_reads(&self) -> usize {
-        self.0.revision_reads.load(Ordering::SeqCst)
+    pub(crate) fn set_stuck(&self, stuck: bool) {
+        self.0.stuck.store(stuck, Ordering::SeqCst);
     }
 
     pub(crate) fn progress_requests(&self) -> usize {
@@ -53,12 +53,20 @@ impl FakeEtcd {
 
     pub(super) fn up(&self) -> Result<(), Error> {
         assert!(!self.0.broken.load(Ordering::SeqCst), "this fake is broken");
-        match self.0.down.load(Ordering::SeqCst) {
-            true => Err(Error::Unreachable {
-                endpoint: "fake".into(),
-                reason: "switched off".into(),
-            }),
-            false => Ok(()),
-        }
+        unless(&self.0.down)
+    }
+
+    pub(super) fn has_revisions(&self) -> Result<(), Error> {
+        unless(&self.0.no_revisions)
+    }
+}
+
+fn unless(switch: &AtomicBool) -> Result<(), Error> {
+    match switch.load(Ordering::SeqCst) {
+        true => Err(Error::Unreachable {
+            endpoint: "fake".into(),
+            reason: "switched off".into(),
+        }),
+        false => Ok(()),
     }
 }

@@ -50,6 +50,23 @@ async fn a_storage_that_starts_over_is_listed_again() {
     assert_eq!(client.brief().await, "ADDED newer");
 }
 
+/// A storage that answers again in the moment between the question and the watch.
+#[tokio::test(start_paused = true)]
+async fn a_storage_that_starts_over_is_not_followed_before_it_says_where_it_is() {
+    let etcd = FakeEtcd::default();
+    for i in 0..10 {
+        put(&etcd, "a", &format!("old-{i}"), "Running");
+    }
+    let tier = ready(&etcd, &[]).await;
+    etcd.set_no_revisions(true);
+    etcd.restart_empty();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    etcd.set_no_revisions(false);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    put(&etcd, "a", "new", "Running");
+    assert_eq!(get(&tier.service, "/api/v1/pods").await.names(), ["a/new"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_a_cache_compaction_is_an_error_event() {
     let etcd = FakeEtcd::default();
