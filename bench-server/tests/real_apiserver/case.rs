@@ -12,6 +12,7 @@ use ::http::Method;
 use etcd_api::kubernetes::{KubernetesEtcd, PutOptions};
 use libtest_mimic::{Arguments, Failed, Trial};
 
+use crate::ages;
 use crate::apiserver::{self, Apiserver};
 use crate::compare::{Answer, Body, Question, bytes, differences, plain};
 use crate::data::{self, Data};
@@ -22,10 +23,10 @@ use crate::pair::{self, Second};
 
 /// No case may run longer than this; servers and data are there before.
 const CASE_LIMIT: Duration = Duration::from_secs(120);
+/// Nor may servers take longer to start and to be filled.
+const START_LIMIT: Duration = Duration::from_secs(900);
 /// How often both are asked: a server may write on its own between two requests.
 const ATTEMPTS: usize = 2;
-/// The same where ages are told, which turn.
-const AGE_ATTEMPTS: usize = 20;
 /// How many findings of one case are told.
 const TOLD: usize = 60;
 
@@ -229,9 +230,17 @@ fn run(pairing: Pairing, world: &Shared, case: Case) -> Result<(), Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let world = world.get_or_init(|| match pairing {
-        Pairing::Over(backend) => runtime.block_on(World::start(backend)),
-        Pairing::TwoReal => runtime.block_on(pair::start()),
+    let world = world.get_or_init(|| {
+        runtime.block_on(async {
+            let started = async {
+                match pairing {
+                    Pairing::Over(backend) => World::start(backend).await,
+                    Pairing::TwoReal => pair::start().await,
+                }
+            };
+            let limited = tokio::time::timeout(START_LIMIT, started).await;
+            limited.unwrap_or_else(|_| Err(format!("not started after {START_LIMIT:?}")))
+        })
     });
     let world = world.as_ref().map_err(Failed::from)?;
     let context = CaseContext {
@@ -295,8 +304,7 @@ impl CaseContext<'_> {
             }
             let (theirs, our) = futures::join!(put(real, question), put(ours, question));
             let found = self.differ(question, &theirs, &our);
-            let ages = question.header("accept").contains("as=Table");
-            if found.is_empty() || attempt == if ages { AGE_ATTEMPTS } else { ATTEMPTS } {
+            if found.is_empty() || attempt == ATTEMPTS {
                 self.tell(question, found);
                 return theirs;
             }
@@ -346,6 +354,7 @@ impl CaseContext<'_> {
                 false => vec![format!("the same values, but {}", bytes(&real, &ours))],
             };
         }
+        ages::level(&mut theirs, &mut our);
         let (real, ours) = (theirs.clone(), our.clone());
         level(self.world.known, question, &mut theirs, &mut our, None);
         let found = differences(&theirs, &our);

@@ -18,6 +18,10 @@ const NODES: usize = 6;
 const PODS: usize = 70;
 const CONFIG_MAPS: usize = 15;
 const FEW: usize = 6;
+/// Steps of one round of changes.
+const STEPS: usize = 30;
+/// In every so many steps a pod and a ConfigMap are deleted.
+const DELETED_EVERY: usize = 5;
 /// Requests under way at once.
 const AT_ONCE: usize = 8;
 
@@ -26,6 +30,8 @@ const AT_ONCE: usize = 8;
 pub(crate) struct Data {
     /// Of lists of pods between changes, oldest first.
     pub(crate) revisions: Vec<i64>,
+    /// The same, of changes that both servers' caches have watched.
+    pub(crate) watched: Vec<i64>,
 }
 
 /// Writes everything.
@@ -77,44 +83,51 @@ pub(crate) async fn write(real: &Apiserver) -> Data {
         .buffer_unordered(AT_ONCE)
         .collect::<Vec<_>>()
         .await;
+    let revisions = change_all(real, 0).await;
     Data {
-        revisions: history(real).await,
+        watched: revisions.clone(),
+        revisions,
     }
 }
 
-/// Statuses, changed labels and deletions, with the revisions between them.
-async fn history(real: &Apiserver) -> Vec<i64> {
+/// Changes statuses and labels and deletes objects; returns the revisions between these changes.
+/// Round 0, and then round 1, find what they change.
+pub(crate) async fn change_all(real: &Apiserver, round: usize) -> Vec<i64> {
     let mut revisions = Vec::new();
-    for (step, namespace) in NAMESPACES.iter().cycle().take(30).enumerate() {
-        let pods = format!("{CORE}/namespaces/{namespace}/pods");
+    for (step, namespace) in NAMESPACES.iter().cycle().take(STEPS).enumerate() {
+        let core = format!("{CORE}/namespaces/{namespace}");
         for i in 0..3 {
             let i = (step * 3 + i) % 50;
-            let path = format!("{pods}/pod-{i:03}/status");
-            change(real, Method::PATCH, &path, &pod_status(i)).await;
+            let path = format!("{core}/pods/pod-{i:03}/status");
+            let mut status = pod_status(i);
+            if round > 0 {
+                // Out of what a selector of the phase selects.
+                status["status"]["phase"] = "Failed".into();
+                status["status"]["message"] = format!("round {round}").into();
+            }
+            change(real, Method::PATCH, &path, &status).await;
         }
-        let labels = json!({"metadata": {"labels": {"app": format!("app-{}", step % 5), "step": step.to_string()}}});
-        change(
-            real,
-            Method::PATCH,
-            &format!("{pods}/pod-{:03}", step + 20),
-            &labels,
-        )
-        .await;
-        let map = format!(
-            "{CORE}/namespaces/{namespace}/configmaps/map-{:02}",
-            step % 10
-        );
-        change(real, Method::PATCH, &map, &labels).await;
-        let widget = format!(
-            "{WIDGETS}/namespaces/{namespace}/widgets/widget-{}",
-            step % FEW
-        );
-        change(real, Method::PATCH, &widget, &labels).await;
-        if step.is_multiple_of(5) {
+        let labels = json!({"metadata": {"labels": {
+            "app": format!("app-{}", (step + round) % 5),
+            "step": (round * STEPS + step).to_string(),
+        }}});
+        let widgets = format!("{WIDGETS}/namespaces/{namespace}/widgets");
+        for path in [
+            format!("{core}/pods/pod-{:03}", step + 20),
+            format!("{core}/configmaps/map-{:02}", step % 4),
+            format!("{widgets}/widget-{}", step % FEW),
+            format!("{CORE}/nodes/node-{}", step % NODES),
+        ] {
+            change(real, Method::PATCH, &path, &labels).await;
+        }
+        if step.is_multiple_of(DELETED_EVERY) {
+            let deletions = STEPS / DELETED_EVERY;
+            let i = step / DELETED_EVERY;
+            let path = format!("{core}/pods/pod-{:03}", PODS - 1 - i - round * deletions);
             let now = json!({"gracePeriodSeconds": 0});
-            let path = format!("{pods}/pod-{:03}", PODS - 1 - step / 5);
             change(real, Method::DELETE, &path, &now).await;
-            change(real, Method::DELETE, &map, &json!({})).await;
+            let path = format!("{core}/configmaps/map-{:02}", 9 - (i + round) % deletions);
+            change(real, Method::DELETE, &path, &json!({})).await;
         }
         let list = real.get(&format!("{CORE}/pods?limit=1")).await;
         revisions.push(list.ok().revision());

@@ -8,6 +8,7 @@
 //! `scripts/oracle kube-apiserver` builds the peer, which takes long; without it these tests are
 //! ignored: `cargo test -p bench-server --test real_apiserver -- bench::lists`.
 
+mod ages;
 mod apiserver;
 mod case;
 mod clients;

@@ -3,7 +3,8 @@
 //!
 //! Everything is written through the first. What it wrote is then copied revision by revision, so
 //! that every key has the same revisions and the same bytes in both; what the second writes when it
-//! starts is copied back.
+//! starts is copied back. Once both run, a second round of changes is written and copied in the
+//! same way, which both caches receive as events.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,6 +30,8 @@ use crate::peer::{Peer, Server};
 
 /// How long nothing may be written until both are taken to be at rest.
 const REST: Duration = Duration::from_secs(3);
+/// How long events that were written may be on their way.
+const SILENCE: Duration = Duration::from_secs(30);
 /// How often what one writes is copied to the other, at most.
 const COPIES: usize = 10;
 /// Leases that are copied live longer than any case.
@@ -58,35 +61,56 @@ pub(crate) async fn start() -> Result<World, String> {
         put(&from, [b"/before/", &[i][..]].concat()).await?;
     }
     let writer = Apiserver::start(&bench).await?;
-    let data = data::write(&writer).await;
+    let mut data = data::write(&writer).await;
     // Its cache began with its own writes; one that starts now begins where the other's does.
     let real = writer.start_again().await?;
     at_rest(&from).await?;
     copy(&from, &to, 1).await?;
     let second = real.another(&etcd).await?;
-    let mut copies = 0;
-    loop {
-        let revisions = [at_rest(&from).await?, at_rest(&to).await?];
-        match revisions {
-            [bench, etcd] if bench < etcd => copy(&to, &from, bench).await?,
-            [bench, etcd] if etcd < bench => copy(&from, &to, etcd).await?,
-            _ => break,
-        }
-        copies += 1;
-        if copies > COPIES {
-            return Err(format!("both go on writing: revisions {revisions:?}"));
-        }
-    }
+    make_equal(&from, &to).await?;
     for server in [&real, &second] {
         for collection in collections() {
             data::until_found(server, &collection).await;
         }
     }
+    data.watched = data::change_all(&real, 1).await;
+    make_equal(&from, &to).await?;
+    have_the_same_history(&from, &to).await?;
     let second = Second {
         server: second,
         _etcds: etcds,
     };
     Ok(World::of_two(second, real, data))
+}
+
+/// Copies what one etcd has and the other has not, until both are at rest at the same revision.
+async fn make_equal(bench: &Client, etcd: &Client) -> Result<(), String> {
+    let mut revisions = [0; 2];
+    for _ in 0..COPIES {
+        revisions = [at_rest(bench).await?, at_rest(etcd).await?];
+        match revisions {
+            [ours, theirs] if ours < theirs => copy(etcd, bench, ours).await?,
+            [ours, theirs] if theirs < ours => copy(bench, etcd, theirs).await?,
+            _ => return Ok(()),
+        }
+    }
+    Err(format!("both go on writing: revisions {revisions:?}"))
+}
+
+/// Compares every event of both: keys, values, revisions, versions and leases.
+async fn have_the_same_history(bench: &Client, etcd: &Client) -> Result<(), String> {
+    let until = revision(bench).await?;
+    let (ours, theirs) = (history(bench, 0, until), history(etcd, 0, until));
+    let (ours, theirs) = (ours.await?, theirs.await?);
+    let different = (1..=until).find(|revision| ours.get(revision) != theirs.get(revision));
+    match different {
+        Some(revision) => Err(format!(
+            "revision {revision}: {:?} is a copy of {:?}",
+            theirs.get(&revision),
+            ours.get(&revision)
+        )),
+        None => Ok(()),
+    }
 }
 
 async fn client(url: &str) -> Result<Client, String> {
@@ -196,7 +220,9 @@ async fn history(of: &Client, after: i64, until: i64) -> Result<BTreeMap<i64, Ve
             .last_key_value()
             .is_none_or(|(last, _)| *last < until)
     {
-        let response = stream.message().await.map_err(|error| error.to_string())?;
+        let next = tokio::time::timeout(SILENCE, stream.message()).await;
+        let next = next.map_err(|_| format!("no event up to revision {until} for {SILENCE:?}"))?;
+        let response = next.map_err(|error| error.to_string())?;
         let response = response.ok_or("the watch ended")?;
         if response.canceled {
             return Err(format!("the watch ended: {}", response.cancel_reason));

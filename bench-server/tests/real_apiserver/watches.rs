@@ -1,10 +1,14 @@
 //! Watches that end by their own limit: from a revision, from the state, by list, filtered, and in
 //! each form.
 
+use std::collections::BTreeSet;
+
 use futures::future::join_all;
+use serde_json::Value;
 
 use crate::case::{CaseContext, cases};
 use crate::data::{LEASES, WIDGETS};
+use crate::http::Reply;
 
 cases! {
     from_revisions everywhere;
@@ -18,14 +22,29 @@ const BY_LIST: &str =
     "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
 const NOT_BY_LIST: &str = "sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
 
-async fn ask(context: &CaseContext<'_>, questions: &[(String, Vec<(&str, &str)>)]) {
+/// Asks both; answers what the real one said.
+async fn ask(context: &CaseContext<'_>, questions: &[(String, Vec<(&str, &str)>)]) -> Vec<Reply> {
+    let mut replies = Vec::new();
     for some in questions.chunks(12) {
-        join_all(
-            some.iter()
-                .map(|(path, headers)| context.get(path, headers)),
-        )
-        .await;
+        let asked = some
+            .iter()
+            .map(|(path, headers)| context.get(path, headers));
+        replies.extend(join_all(asked).await);
     }
+    replies
+}
+
+/// The types of all events in JSON.
+fn types(replies: &[Reply]) -> BTreeSet<String> {
+    let events = replies
+        .iter()
+        .flat_map(|reply| serde_json::Deserializer::from_slice(&reply.body).into_iter::<Value>());
+    let types = events
+        .map_while(Result::ok)
+        .map(|event| event["type"].clone());
+    types
+        .filter_map(|name| name.as_str().map(str::to_owned))
+        .collect()
 }
 
 fn watched() -> [String; 5] {
@@ -39,20 +58,29 @@ fn watched() -> [String; 5] {
 }
 
 async fn from_revisions(context: &CaseContext<'_>) {
-    let revisions = &context.world.data.revisions;
+    let data = &context.world.data;
+    let revisions: BTreeSet<_> = [&data.revisions, &data.watched]
+        .into_iter()
+        .flat_map(|revisions| [0, 3, 15, revisions.len() - 1].map(|i| revisions[i]))
+        .collect();
     let mut questions = Vec::new();
     for path in watched() {
-        for i in [0, 3, 15, revisions.len() - 1] {
-            let query = format!("watch=1&timeoutSeconds=1&resourceVersion={}", revisions[i]);
+        for revision in &revisions {
+            let query = format!("watch=1&timeoutSeconds=1&resourceVersion={revision}");
             questions.push((format!("{path}?{query}"), Vec::new()));
             questions.push((format!("{path}?{query}&{NOT_BY_LIST}"), Vec::new()));
         }
     }
-    ask(context, &questions).await;
+    let found = types(&ask(context, &questions).await);
+    for expected in ["MODIFIED", "DELETED"] {
+        if !found.contains(expected) {
+            context.finding(format!("no event is {expected}: {found:?}"));
+        }
+    }
 }
 
 async fn from_the_state(context: &CaseContext<'_>) {
-    let late = context.world.data.revisions[20];
+    let late = context.world.data.watched[20];
     let mut questions = Vec::new();
     for path in watched() {
         for query in [
@@ -78,7 +106,7 @@ async fn from_the_state(context: &CaseContext<'_>) {
 }
 
 async fn filtered(context: &CaseContext<'_>) {
-    let first = context.world.data.revisions[0];
+    let first = context.world.data.watched[0];
     let mut questions = Vec::new();
     for selector in [
         "labelSelector=app%3Dapp-1",
@@ -101,7 +129,7 @@ async fn filtered(context: &CaseContext<'_>) {
 }
 
 async fn in_every_form(context: &CaseContext<'_>) {
-    let first = context.world.data.revisions[0];
+    let first = context.world.data.watched[0];
     let mut questions = Vec::new();
     for accept in [
         "application/json;stream=watch",
@@ -140,7 +168,7 @@ async fn in_every_form(context: &CaseContext<'_>) {
 }
 
 async fn of_the_old_path(context: &CaseContext<'_>) {
-    let first = context.world.data.revisions[0];
+    let first = context.world.data.watched[0];
     let paths = [
         "pods",
         "namespaces/a/pods",
