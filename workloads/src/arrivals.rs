@@ -94,6 +94,12 @@ pub enum ProfileError {
 }
 
 impl Profile {
+    /// Returns whether its rate stays the same.
+    #[must_use]
+    pub fn is_steady(&self) -> bool {
+        matches!(self, Self::Poisson(_) | Self::Constant(_))
+    }
+
     /// Checks that the profile is valid.
     ///
     /// # Errors

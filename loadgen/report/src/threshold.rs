@@ -18,6 +18,9 @@ const MEDIAN: &str = ".p50";
 /// The interval in which such a median lies, where it is known.
 const LIKELY: &str = "likely";
 
+/// How the path of the interval ends in which another figure lies, where it is known.
+const OWN_LIKELY: &str = "_likely";
+
 /// Figures of a server's peak memory.
 const PEAKS: [&str; 3] = [
     "server.peak_above_idle",
@@ -149,9 +152,12 @@ impl<'a> Figures<'a> {
         (case.counts() || is_own && late).then(|| figure_of(case, metric))?
     }
 
-    /// Returns the smallest and the largest value, where the figure is a median.
+    /// Returns the smallest and the largest value where the figure is a median, and the interval of
+    /// one that has its own.
     fn range(&self, target: &str, data_set: &str) -> Option<[f64; 2]> {
-        let group = self.spec.metric.strip_suffix(MEDIAN)?;
+        let Some(group) = self.spec.metric.strip_suffix(MEDIAN) else {
+            return self.own_likely(target, data_set);
+        };
         let end = |name| {
             let path = format!("{group}.{name}");
             self.metric(&path, target, data_set, &self.spec.case)
@@ -167,16 +173,24 @@ impl<'a> Figures<'a> {
         self.metric(RESOLUTION, target, data_set, &self.spec.case)
     }
 
-    /// Returns the interval in which the figure lies: where it is a median and that is known, and
-    /// where it is growth of memory.
+    /// Returns the interval in which the figure lies: where it is a median and that is known, where
+    /// it is growth of memory, and where it has one of its own.
     fn likely(&self, target: &str, data_set: &str) -> Option<[f64; 2]> {
         if let Some(resolution) = self.resolution(target, data_set) {
             let figure = self.of(target, data_set, &self.spec.case)?;
             return Some([figure - resolution, figure + resolution]);
         }
-        let group = self.spec.metric.strip_suffix(MEDIAN)?;
+        let Some(group) = self.spec.metric.strip_suffix(MEDIAN) else {
+            return self.own_likely(target, data_set);
+        };
         let case = self.case(target, data_set, &self.spec.case)?;
         value_at(case, &format!("{group}.{LIKELY}"))
+    }
+
+    /// Returns the interval in which a figure lies that has one beside it.
+    fn own_likely(&self, target: &str, data_set: &str) -> Option<[f64; 2]> {
+        let case = self.case(target, data_set, &self.spec.case)?;
+        value_at(case, &format!("{}{OWN_LIKELY}", self.spec.metric))
     }
 
     /// Returns what the figure is divided by: another case's, another data set's or another

@@ -304,6 +304,16 @@ impl LoadSpec {
         )
     }
 
+    /// Returns whether it is the same throughout a case that lasts `duration`.
+    #[must_use]
+    pub fn is_steady(&self, duration: Duration) -> bool {
+        let same_rate = match &self.arrivals {
+            Start::Closed => true,
+            Start::Open(profile) => profile.is_steady(),
+        };
+        same_rate && self.window(duration) == (Duration::ZERO, duration)
+    }
+
     fn check(&self, tier: Tier, duration: Duration) -> Result<(), String> {
         if !is_plain(&self.name) {
             return Err("a name may hold only letters, digits, `-`, `_` and `.`".to_owned());

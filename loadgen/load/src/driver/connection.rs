@@ -10,12 +10,12 @@ use tokio_util::sync::CancellationToken;
 use workloads::Arrivals;
 
 use super::open_clock::NextDue;
-use super::run::{DRAIN_WITHIN, NO_ANSWER, Run, Tally, Written};
+use super::run::{DRAIN_WITHIN, Run, Tally, Written};
 use crate::arrivals::Pace;
 use crate::operation::own_keys::OwnKeys;
 use crate::operation::request_api::{Answer as _, RequestApi};
 use crate::operation::requests::{CallError, Planned};
-use crate::record::Live;
+use crate::record::{Live, NO_ANSWER};
 
 /// Requests without an answer on one connection, at most: beyond this the target does not keep the
 /// rate, and only memory fills.

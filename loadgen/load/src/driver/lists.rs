@@ -4,7 +4,7 @@
 //! runs meanwhile: lists that take longer than the schedule allows show as latency, not as fewer
 //! lists.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::future::pending;
 use std::io;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::alarm::{Alarm, Timer, until};
 use super::closed::{Clients, Done, Job};
 use crate::arrivals::Pace;
 use crate::operation::list::attempts::Restarts;
-use crate::record::{LatencyHistogram, Live};
+use crate::record::{Errors, LatencyHistogram, Live};
 
 /// Lists that wait for a client, at most: beyond this the target does not keep the rate.
 const WAITING: usize = 1_000;
@@ -40,8 +40,8 @@ pub struct ListTally {
     pub lists: u64,
     /// Lists that failed, or whose answer was wrong.
     pub errors: u64,
-    /// Error texts and how often each was seen.
-    pub error_counts: HashMap<String, u64>,
+    /// Their reasons.
+    pub reasons: Errors,
     /// Tries that compaction cut off, and lists that were begun again for it.
     pub restarts: Restarts,
     /// Bytes of one checked list, as the last one had them: keys, values and envelopes.
@@ -244,7 +244,7 @@ impl ListTally {
             }
             Err(error) => {
                 self.errors += 1;
-                *self.error_counts.entry(error.to_string()).or_default() += 1;
+                self.reasons.add(1, error.to_string());
                 None
             }
         }
@@ -253,7 +253,7 @@ impl ListTally {
     fn failed(&mut self, count: u64, text: String) {
         self.lists += count;
         self.errors += count;
-        *self.error_counts.entry(text).or_default() += count;
+        self.reasons.add(count, text);
     }
 }
 

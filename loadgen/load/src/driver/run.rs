@@ -1,6 +1,6 @@
 //! One run of small requests: what was ordered, and what it came to.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,10 @@ use workloads::SmallRequest;
 
 use super::open_clock::Waiting;
 use crate::arrivals::Pace;
-use crate::record::{LatencyHistogram, Live};
+use crate::record::{Errors, LatencyHistogram, Live};
 
 /// How long answers may take after the last request was sent.
 pub(super) const DRAIN_WITHIN: Duration = Duration::from_secs(10);
-
-/// How the error of a request begins that had no answer by then.
-pub const NO_ANSWER: &str = "no answer within";
 
 /// What was ordered.
 #[derive(Debug)]
@@ -51,8 +48,8 @@ pub struct Tally {
     pub kinds: BTreeMap<SmallRequest, KindTally>,
     /// What was written to the data set, where that is kept.
     pub writes: Vec<Written>,
-    /// Error texts and how often each was seen.
-    pub error_counts: HashMap<String, u64>,
+    /// Their reasons.
+    pub reasons: Errors,
     /// Set when the target fell so far behind that sending was given up.
     pub overrun: bool,
     /// From the first request to the last answer.
@@ -76,9 +73,7 @@ impl Tally {
         }
         self.writes.extend_from_slice(&other.writes);
         self.overrun |= other.overrun;
-        for (text, count) in &other.error_counts {
-            *self.error_counts.entry(text.clone()).or_default() += count;
-        }
+        self.reasons.merge(&other.reasons);
     }
 
     /// Returns what is counted of requests of one kind.
@@ -97,7 +92,7 @@ impl Tally {
     pub fn failed(&mut self, count: u64, text: String) {
         self.requests += count;
         self.errors += count;
-        *self.error_counts.entry(text).or_default() += count;
+        self.reasons.add(count, text);
     }
 }
 

@@ -2,6 +2,7 @@
 //! is right.
 //!
 //! - `planned`: one request, and what came of it
+//! - `revisions`: what responses told of the objects, shared by the loads of a case
 //! - `read_back`: what requests are about, read before and after them
 
 use std::sync::Arc;
@@ -26,10 +27,12 @@ use super::own_keys::OwnKeys;
 use super::{own_requests, transactions};
 pub use error::CallError;
 pub(crate) use planned::{Checked, Planned};
+pub use revisions::Revisions;
 
 mod error;
 mod planned;
 mod read_back;
+mod revisions;
 #[cfg(test)]
 mod tests;
 
@@ -53,6 +56,8 @@ pub struct About<'a> {
     pub seed: u64,
     /// What is created; the values of objects where nothing is said.
     pub values: Option<&'a Values>,
+    /// What other loads of the same case know of the objects; nothing where there is none.
+    pub revisions: Option<&'a Arc<Revisions>>,
     /// Where granted leases are noted, on an endpoint that outlives the run.
     pub leases: Option<&'a Arc<GrantedLeases>>,
 }
@@ -69,6 +74,7 @@ impl<'a> About<'a> {
             after: 0,
             seed: data.spec().seed,
             values: None,
+            revisions: None,
             leases: None,
         }
     }
@@ -79,6 +85,7 @@ impl<'a> About<'a> {
 pub struct Calls {
     mix: Mix,
     objects: Vec<Object>,
+    revisions: Arc<Revisions>,
     /// The interval of all objects, and how many keys it has.
     all: RangeRequest,
     count: i64,
@@ -102,8 +109,6 @@ pub struct Calls {
 struct Object {
     get: RangeRequest,
     put: PutRequest,
-    /// The latest revision that a write of it was acknowledged with; 0 where none was.
-    written: AtomicI64,
     /// The latest revision that was seen of it, with which updates compare; 0 where none was.
     seen: AtomicI64,
 }
@@ -120,6 +125,7 @@ impl Calls {
             after,
             seed,
             values,
+            revisions,
             leases,
         } = about;
         let count = data.len().min(OBJECTS);
@@ -131,9 +137,11 @@ impl Calls {
             Object::new(key.into(), data.value(i))
         });
         let prefix = format!("{root}{}", data.prefix()).into_bytes();
+        let fresh = || Arc::new(Revisions::new(data));
         Self {
             mix: mix.into(),
             objects: objects.collect(),
+            revisions: revisions.map_or_else(fresh, Arc::clone),
             all: RangeRequest {
                 range_end: prefix_end(&prefix).into(),
                 key: prefix.into(),
@@ -188,7 +196,7 @@ impl Calls {
                 Planned::Object {
                     request,
                     object,
-                    at_least: self.objects[object].written.load(Ordering::Relaxed),
+                    at_least: self.revisions.at_least(object),
                     n,
                 }
             }
@@ -298,10 +306,14 @@ impl Calls {
             Planned::Compact(_) => return self.compacted(message),
         };
         match request {
-            SmallRequest::Get => match self.read(object, message)? < at_least {
-                true => Err(CallError::OldRead),
-                false => Ok(Checked::default()),
-            },
+            SmallRequest::Get => {
+                let revision = self.read(object, message)?;
+                if revision < at_least {
+                    return Err(CallError::OldRead);
+                }
+                self.revisions.answered(object, revision);
+                Ok(Checked::default())
+            }
             // What a member has by itself may be old.
             SmallRequest::GetSerializable => {
                 self.read(object, message)?;
@@ -331,9 +343,9 @@ impl Calls {
                         key: self.key(object),
                     }),
                     (false, found) => {
-                        self.objects[object]
-                            .seen
-                            .fetch_max(found, Ordering::Relaxed);
+                        let seen = &self.objects[object].seen;
+                        seen.fetch_max(found, Ordering::Relaxed);
+                        self.revisions.answered(object, found);
                         Ok(Checked::conflict())
                     }
                 }
@@ -358,9 +370,9 @@ impl Calls {
                 after: self.after,
             });
         }
-        let object = &self.objects[object];
-        object.written.fetch_max(revision, Ordering::Relaxed);
-        object.seen.fetch_max(revision, Ordering::Relaxed);
+        self.revisions.wrote(object, revision);
+        let seen = &self.objects[object].seen;
+        seen.fetch_max(revision, Ordering::Relaxed);
         Ok(Checked {
             rewritten_at: Some(revision),
             ..Checked::default()
@@ -403,7 +415,6 @@ impl Object {
                 value,
                 ..PutRequest::default()
             },
-            written: AtomicI64::new(0),
             seen: AtomicI64::new(0),
         }
     }

@@ -10,18 +10,22 @@ const SHORTEST: Duration = Duration::from_secs(60);
 /// connections are opened and pools fill.
 const PARTS: f64 = 5.0;
 
-/// The median private memory of a process in two parts of a phase, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Each of the two is cut into this many windows, whose medians tell how far memory wanders by
+/// itself.
+const WINDOWS: u32 = 10;
+
+/// Private memory of a process in two parts of a phase, in bytes: the median of each window.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EarlyAndLate {
     /// In the second fifth.
-    pub early: u64,
+    pub early: Vec<u64>,
     /// In the last fifth.
-    pub late: u64,
+    pub late: Vec<u64>,
 }
 
 impl Series {
-    /// Returns the median private memory in the second and the last fifth; `None` of a phase of
-    /// less than a minute, and where a fifth has no sample.
+    /// Returns private memory in the second and the last fifth; `None` of a phase of less than a
+    /// minute, and where a window has no sample.
     #[must_use]
     pub fn early_and_late(&self) -> Option<EarlyAndLate> {
         let (first, last) = (self.samples.first()?, self.samples.last()?);
@@ -29,17 +33,21 @@ impl Series {
         if span < SHORTEST.as_secs_f64() {
             return None;
         }
-        let part = |from: f64, to: f64| {
-            let place = |sample: &Sample| (sample.elapsed_s - first.elapsed_s) / span * PARTS;
+        let place = |sample: &Sample| (sample.elapsed_s - first.elapsed_s) / span * PARTS;
+        let window = |from: f64, to: f64| {
             let within = self.samples.iter().filter(|sample| {
                 let place = place(sample);
                 place >= from && place <= to
             });
             median(within.map(|sample| sample.anon).collect())
         };
+        let part = |from: f64| -> Option<Vec<u64>> {
+            let edge = |i: u32| from + f64::from(i) / f64::from(WINDOWS);
+            (0..WINDOWS).map(|i| window(edge(i), edge(i + 1))).collect()
+        };
         Some(EarlyAndLate {
-            early: part(1.0, 2.0)?,
-            late: part(PARTS - 1.0, PARTS)?,
+            early: part(1.0)?,
+            late: part(PARTS - 1.0)?,
         })
     }
 }
@@ -68,28 +76,36 @@ mod tests {
         }
     }
 
+    /// The same in every window.
+    fn flat(bytes: u64) -> Vec<u64> {
+        vec![bytes; WINDOWS as usize]
+    }
+
     #[test]
     fn a_process_that_grows_has_more_late_than_early() {
-        let grown = series(100, |second| 1_000 + second).early_and_late();
-        let expected = EarlyAndLate {
-            early: 1_030,
-            late: 1_090,
-        };
-        assert_eq!(grown, Some(expected));
+        let grown = series(1_000, |second| 1_000 + second).early_and_late();
+        let EarlyAndLate { early, late } = grown.expect("a long phase");
+        for (windows, first) in [(early, 1_210), (late, 1_810)] {
+            assert_eq!(windows.len(), WINDOWS as usize);
+            for (i, bytes) in (0..).zip(windows) {
+                // A sample on an edge is in one window or in both.
+                assert!(bytes.abs_diff(first + 20 * i) <= 1, "{bytes} in window {i}");
+            }
+        }
     }
 
     #[test]
     fn what_fills_in_the_first_fifth_is_no_growth() {
         let filled = series(100, |second| 1_000 + second.min(20)).early_and_late();
-        assert_eq!(filled.map(|both| both.late - both.early), Some(0));
+        assert_eq!(filled.map(|both| both.late), Some(flat(1_020)));
     }
 
     #[test]
     fn one_peak_is_no_growth() {
         let peak = series(100, |second| if second == 95 { 9_000 } else { 1_000 });
         let expected = EarlyAndLate {
-            early: 1_000,
-            late: 1_000,
+            early: flat(1_000),
+            late: flat(1_000),
         };
         assert_eq!(peak.early_and_late(), Some(expected));
     }

@@ -175,11 +175,20 @@ fn cache_fill(server: &ServerFigures) -> Option<String> {
 
 /// Returns what a long phase tells of memory that grows.
 fn late_over_early(case: &Case) -> Option<String> {
-    let server = case.server.as_ref().and_then(|it| it.late_over_early);
-    let client = case.client.as_ref().and_then(|it| it.late_over_early);
+    let server = case.server.as_ref();
+    let server = server.and_then(|it| Some((it.late_over_early?, it.late_over_early_likely)));
+    let client = case.client.as_ref();
+    let client = client.and_then(|it| Some((it.late_over_early?, it.late_over_early_likely)));
     let told = [("server", server), ("generator", client)]
         .into_iter()
-        .filter_map(|(whose, ratio)| Some(format!("{whose} {}", Quantity::PerByte(ratio?))));
+        .filter_map(|(whose, figure)| {
+            let (ratio, likely) = figure?;
+            let ratio = Quantity::PerByte(ratio);
+            Some(match likely.map(|ends| ends.map(Quantity::PerByte)) {
+                Some([lower, upper]) => format!("{whose} {ratio} ({lower} … {upper})"),
+                None => format!("{whose} {ratio}"),
+            })
+        });
     let told: Vec<String> = told.collect();
     (!told.is_empty()).then(|| {
         format!(

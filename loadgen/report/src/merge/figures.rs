@@ -127,6 +127,8 @@ fn load(loads: &[&Load], times: &Histograms) -> Load {
         achieved_per_s: rate(loads.iter().map(|load| load.achieved_per_s)),
         requests,
         errors: loads.iter().map(|load| load.errors).sum(),
+        refused: loads.iter().map(|load| load.refused).sum(),
+        unanswered: loads.iter().map(|load| load.unanswered).sum(),
         events: sum(loads.iter().map(|load| load.events)),
         foreign_events: loads.iter().map(|load| load.foreign_events).sum(),
         watchers: watchers(loads),
@@ -252,11 +254,16 @@ fn client(cases: &[&Case], requests: u64, lag_ms: Option<Quantiles>) -> Option<C
     let cpu_s = all.iter().map(|client| client.cpu_s).sum::<Option<f64>>();
     let is_priced = first.cpu_s_per_request.is_some() && requests > 0;
     let per_request = cpu_s.filter(|_| is_priced);
+    let steepest = all.iter().max_by(|a, b| {
+        let of = |client: &ClientFigures| client.late_over_early.unwrap_or(f64::NEG_INFINITY);
+        of(a).total_cmp(&of(b))
+    });
     Some(ClientFigures {
         cpu_s,
         cpu_s_per_request: per_request.map(|cpu_s| cpu_s / requests as f64),
         rss_peak: all.iter().filter_map(|client| client.rss_peak).max(),
-        late_over_early: most(all.iter().map(|client| client.late_over_early)),
+        late_over_early: steepest.and_then(|client| client.late_over_early),
+        late_over_early_likely: steepest.and_then(|client| client.late_over_early_likely),
         stall_ms: most(all.iter().map(|client| client.stall_ms)),
         lag_ms,
         ..first.clone()

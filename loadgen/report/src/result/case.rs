@@ -448,10 +448,13 @@ pub struct ClientFigures {
     /// Null as `cpu_s`.
     pub rss_peak: Option<u64>,
     /// Private memory of the generator late in that phase over early in it, as
-    /// [`super::ServerFigures::late_over_early`]; null of a phase of less than a minute and of
-    /// other programs.
+    /// [`super::ServerFigures::late_over_early`]; also null of other programs, and where events are
+    /// kept until the end.
     #[serde(default)]
     pub late_over_early: Option<f64>,
+    /// Where that ratio may lie.
+    #[serde(default)]
+    pub late_over_early_likely: Option<[f64; 2]>,
     /// The longest time that the pacing thread was kept from its CPU when it should have sent; null
     /// in a closed loop.
     #[serde(default)]

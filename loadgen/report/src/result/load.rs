@@ -35,6 +35,12 @@ pub struct Load {
     pub requests: u64,
     /// How many of them failed, were answered wrongly, or not at all.
     pub errors: u64,
+    /// How many of those the server refused since it had too many.
+    #[serde(default)]
+    pub refused: u64,
+    /// How many of those had no answer when the load was over.
+    #[serde(default)]
+    pub unanswered: u64,
     /// Transactions that wrote nothing since the key had changed, and were sent again; the
     /// request's time went on.
     pub conflicts: u64,

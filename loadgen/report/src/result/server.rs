@@ -58,11 +58,16 @@ pub struct ServerFigures {
     /// The same figure for each repeat apart, where the peak was reset before each: what `compare`
     /// tests.
     pub peaks_above_idle: Vec<u64>,
-    /// Private memory late in the measured phase over early in it: the median of its last fifth
-    /// over that of its second fifth, of several processes the sum of each. 1 where memory is flat.
-    /// Null of a phase of less than a minute, and where the process is not ours to look at.
+    /// Private memory late in the measured phase over early in it: of its last fifth over that of
+    /// its second fifth, each the median of the medians of ten windows; of several processes the
+    /// sum of each. 1 where memory is flat. Null of a phase of less than a minute, of one whose
+    /// load changes by intent, and where the process is not ours to look at.
     #[serde(default)]
     pub late_over_early: Option<f64>,
+    /// Where that ratio may lie: both medians at the ends of their intervals
+    /// ([`Spread::likely`](super::Spread)), so at least 90 % of independent windows.
+    #[serde(default)]
+    pub late_over_early_likely: Option<[f64; 2]>,
     /// Kernel memory of TCP sockets after the server settled: of all processes of this machine,
     /// both ends of each connection here. null on existing endpoints, or the kernel does
     /// not tell.

@@ -81,6 +81,28 @@ fn a_threshold_is_held_against_the_first_target_with_the_others_beside_it() {
 }
 
 #[test]
+fn a_figure_with_an_interval_of_its_own_decides_nothing_within_it() {
+    let text = SCENARIO.replace("latency_ms.p50", "server.late_over_early");
+    let scenario = Scenario::parse(&text, "bars").expect("a scenario");
+    let mut spec = scenario.thresholds[0].clone();
+    spec.at_most = Some(1.05);
+    let judge = |ratio: f64, likely: Option<[f64; 2]>| {
+        let mut case = case("bench", "stream", Some(1.0));
+        case.server = Some(ServerFigures {
+            late_over_early: Some(ratio),
+            late_over_early_likely: likely,
+            ..ServerFigures::default()
+        });
+        judged(&spec, "raw", &[case])
+    };
+    let around = judge(1.04, Some([0.98, 1.1]));
+    assert_eq!((around.met, around.range), (None, Some([0.98, 1.1])));
+    assert_eq!(judge(1.02, Some([1.01, 1.03])).met, Some(true));
+    assert_eq!(judge(1.2, Some([1.1, 1.3])).met, Some(false));
+    assert_eq!(judge(1.04, None).met, Some(true), "of earlier results");
+}
+
+#[test]
 fn a_median_that_may_lie_on_either_side_decides_nothing() {
     let text = SCENARIO.replace("latency_ms.p50", "checking_ratio.p50");
     let scenario = Scenario::parse(&text, "bars").expect("a scenario");

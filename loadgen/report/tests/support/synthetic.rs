@@ -307,6 +307,7 @@ fn measured(result: &mut SavedResult, sketch: &Sketch) {
         rss_peak: Some(30 << 20),
         cpu_s_per_request: None,
         late_over_early: None,
+        late_over_early_likely: None,
         stall_ms: None,
         lag_ms: None,
     });

@@ -77,6 +77,7 @@ impl CaseRun<'_> {
         };
 
         let mut meter = self.settled(running, measured).await?;
+        meter.generator_keeps_events();
         let watched = Watched::Together(prefix.clone());
         let created = Watchers::create(config, &watched, watchers, connections, &deliveries);
         let created = self.unless_stopped(created).await?.map_err(failed)?;

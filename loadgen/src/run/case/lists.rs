@@ -1,14 +1,13 @@
 //! A case of whole lists: in rounds and checked, unchecked, cancelled after their first
 //! object.
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use load::driver::closed::{Clients, Done, Job, Verifier};
 use load::endpoint::TargetEndpoint;
 use load::operation::list::attempts::Restarts;
 use load::operation::list::{ListCase, ListError};
-use load::record::LatencyHistogram;
+use load::record::{Errors, LatencyHistogram};
 use load::verify::Found;
 use report::quantity::Quantity;
 use report::result::{self, Case, ServedFrom};
@@ -16,6 +15,7 @@ use workloads::{EtcdResponse, Strategy, Tier};
 
 use super::meter::Meter;
 use super::programs::Programs;
+use super::requests::KEPT_ERRORS;
 use super::{CaseRun, Early, Measured};
 use crate::live::LiveLoad;
 use crate::progress::{Counted, Phase};
@@ -23,8 +23,6 @@ use crate::run::foreign::Precautions;
 use crate::servers::running::Running;
 use crate::to_result;
 
-/// Error texts that a case keeps.
-const KEPT_ERRORS: usize = 5;
 /// An apiserver gives a request a minute. A list that is ended sooner was not too slow.
 const LEAST_REQUEST_TIME: Duration = Duration::from_secs(55);
 /// How long the first-object phase may take where the scenario does not say it: a server that
@@ -290,7 +288,7 @@ struct Lists {
     latency: LatencyHistogram,
     requests: u64,
     errors: u64,
-    error_counts: HashMap<String, u64>,
+    reasons: Errors,
     wire_bytes: u64,
     chunks: Option<u64>,
     found: Option<Found>,
@@ -311,7 +309,7 @@ impl Lists {
             latency: LatencyHistogram::default(),
             requests: 0,
             errors: 0,
-            error_counts: HashMap::new(),
+            reasons: Errors::default(),
             wire_bytes: 0,
             chunks: None,
             found: None,
@@ -365,7 +363,7 @@ impl Lists {
 
     fn fail(&mut self, error: &ListError) {
         self.errors += 1;
-        *self.error_counts.entry(error.to_string()).or_default() += 1;
+        self.reasons.add(1, error.to_string());
     }
 
     /// Bytes of one list as received; 0 before there was one.
@@ -387,10 +385,7 @@ impl Lists {
             (self.wire_bytes > 0).then(|| self.wire_bytes as f64 / elapsed.as_secs_f64());
         case.verified = self.found.as_ref().map(to_result::verified);
         case.objects = case.verified.as_ref().map_or(0, |v| v.objects);
-        let mut errors: Vec<_> = self.error_counts.iter().collect();
-        errors.sort_by(|a, b| b.1.cmp(a.1).then_with(|| a.0.cmp(b.0)));
-        let texts = errors.into_iter().take(KEPT_ERRORS);
-        case.error_samples = texts.map(|(text, _)| text.clone()).collect();
+        case.error_samples = self.reasons.most_frequent(KEPT_ERRORS);
     }
 }
 

@@ -19,7 +19,7 @@ use load::driver::lists;
 use load::endpoint::TargetEndpoint;
 use load::operation::kube_requests::KubeCalls;
 use load::operation::list::ListCase;
-use load::operation::requests::Calls;
+use load::operation::requests::{Calls, Revisions};
 use load::record::Live;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -114,12 +114,20 @@ impl CaseRun<'_> {
         }
         let duration = case.lasts(self.scenario.duration);
         let mut meter = self.settled(running, measured).await?;
+        if case.load.iter().any(|load| !load.is_steady(duration)) {
+            meter.load_changes();
+        }
+        let watches = |load: &LoadSpec| matches!(load.operation, Operation::Watch);
+        if case.load.iter().any(watches) {
+            meter.generator_keeps_events();
+        }
         let connector = Connector {
             run: self,
             case,
             data: &data,
             endpoint,
             verifier: &verifier,
+            revisions: Arc::new(Revisions::new(&data)),
         };
         let mut loads = connector.loads().await?;
         let never = CancellationToken::new();

@@ -69,6 +69,10 @@ pub(super) struct Meter {
     figures: ServerFigures,
     stored_bytes: Option<u64>,
     ask_allocated_every: Duration,
+    /// Whether the load is the same throughout the phase.
+    is_steady: bool,
+    /// Whether the generator keeps events until the phase is over.
+    keeps_events: bool,
     sampler: Option<Sampler>,
     rounds: Rounds,
     /// Where profiles are asked for.
@@ -124,6 +128,8 @@ impl Meter {
             figures,
             stored_bytes,
             ask_allocated_every: ASK_ALLOCATED_EVERY,
+            is_steady: true,
+            keeps_events: false,
             sampler: None,
             rounds: Rounds::default(),
             profilers: None,
@@ -135,6 +141,17 @@ impl Meter {
     /// in between.
     pub(super) fn ask_seldom(&mut self) {
         self.ask_allocated_every = ASK_SELDOM;
+    }
+
+    /// Says that the load changes within the phase, so that memory may, too, and says nothing.
+    pub(super) fn load_changes(&mut self) {
+        self.is_steady = false;
+    }
+
+    /// Says that the generator keeps every event until the phase is over: its memory grows by
+    /// intent.
+    pub(super) fn generator_keeps_events(&mut self) {
+        self.keeps_events = true;
     }
 
     /// Profiles the servers during the measured phase.
@@ -338,6 +355,7 @@ impl Meter {
             stall_ms: None,
             rss_peak: memory.map(|memory| memory.peak),
             late_over_early: None,
+            late_over_early_likely: None,
             lag_ms: None,
         };
         for server in &mut self.servers {
@@ -355,7 +373,11 @@ impl Meter {
             }
             None => Vec::new(),
         };
-        client.late_over_early = late_over_early(&series, [OWN_SERIES]);
+        if self.is_steady && !self.keeps_events {
+            let own = late_over_early(&series, [OWN_SERIES]);
+            client.late_over_early = own.map(|own| own.ratio);
+            client.late_over_early_likely = own.and_then(|own| own.likely);
+        }
         if let Some(remote) = &mut self.remote {
             let (figures, missing) = remote.end(in_flight, requests).await;
             self.missing.extend(missing);
@@ -368,8 +390,12 @@ impl Meter {
             let counters = server.counters_since(&mut self.missing).await;
             self.figures.counters.extend(counters);
         }
-        let names = self.servers.iter().map(|server| server.name.as_str());
-        self.figures.late_over_early = late_over_early(&series, names);
+        if self.is_steady {
+            let names = self.servers.iter().map(|server| server.name.as_str());
+            let theirs = late_over_early(&series, names);
+            self.figures.late_over_early = theirs.map(|theirs| theirs.ratio);
+            self.figures.late_over_early_likely = theirs.and_then(|theirs| theirs.likely);
+        }
         for server in &mut self.servers {
             if let Some(series) = series.iter().find(|series| series.process == server.name) {
                 server.note_series(series);

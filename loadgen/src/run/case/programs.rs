@@ -52,6 +52,7 @@ impl Programs {
         client.cpu_s_per_request = (requests > 0).then(|| cpu_s / requests as f64);
         client.rss_peak = Some(self.rss_peak);
         client.late_over_early = None;
+        client.late_over_early_likely = None;
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
         let part = self.all_cpu.as_secs_f64() / (elapsed.as_secs_f64() * cores as f64);
         // They are none of the others.

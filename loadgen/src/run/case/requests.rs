@@ -1,6 +1,5 @@
 //! A case of small requests: in a closed or an open loop, or searched for its highest rate.
 
-use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use etcd_api::client::config::ClientConfig;
 use load::arrivals::Pace;
 use load::driver::calls::Callers;
 use load::driver::closed::{Clients, Job, Verifier};
-use load::driver::run::{NO_ANSWER, Tally};
+use load::driver::run::Tally;
 use load::endpoint::TargetEndpoint;
 use load::operation::list::ListCase;
 use load::operation::requests::{About, Calls};
@@ -33,8 +32,6 @@ const WARM_UP: Duration = Duration::from_millis(500);
 const LATE_PART: f64 = 0.1;
 /// The part of its schedule that a target keeps which is not saturated.
 const KEPT_PART: f64 = 0.99;
-/// What a server says that refuses a request since it has too many, in its status message.
-const REFUSED: &str = "too many requests";
 /// How long the generator may be kept from its CPU.
 const STALL_MS: f64 = 100.0;
 /// Page of the list that checks what is there afterwards.
@@ -42,7 +39,7 @@ const PAGE: NonZeroU32 = NonZeroU32::new(10_000).expect("not zero");
 /// How long it may take to read what was put.
 pub(super) const READ_BACK_WITHIN: Duration = Duration::from_secs(60);
 /// Error texts that a case keeps.
-const KEPT_ERRORS: usize = 5;
+pub(super) const KEPT_ERRORS: usize = 5;
 
 impl CaseRun<'_> {
     /// The measured part of a case of small requests.
@@ -155,13 +152,17 @@ impl CaseRun<'_> {
         };
 
         let mut meter = self.settled(running, measured).await?;
+        if matches!(&pace, Pace::Open(profile) if !profile.is_steady()) {
+            meter.load_changes();
+        }
         let never = CancellationToken::new();
         let warm_up = callers.run(pace.clone(), WARM_UP, &never);
         let warm_up = self.unless_stopped(warm_up).await?;
         // A request left without an answer would be taken for one of the measured ones. One that is
         // refused for the load is what the measured part is about.
-        let is_expected = is_open && is_refused_at_once(&warm_up);
-        if let Some(reason) = warm_up.error_counts.keys().next().filter(|_| !is_expected) {
+        let is_expected = is_open && warm_up.errors == warm_up.reasons.refused;
+        let reason = warm_up.reasons.most_frequent(1).into_iter().next();
+        if let Some(reason) = reason.filter(|_| !is_expected) {
             return Err(Early::Failed(format!(
                 "warm-up: {} of {} requests failed: {reason}",
                 warm_up.errors, warm_up.requests
@@ -263,15 +264,7 @@ pub(super) fn describe(case: &mut Case, tally: &Tally) {
         let is_open = client.lag_ms.is_some();
         client.stall_ms = is_open.then_some(tally.stall.as_secs_f64() * 1e3);
     }
-    case.error_samples = most_frequent(&tally.error_counts);
-}
-
-/// Returns the most frequent error texts, a few of them.
-pub(super) fn most_frequent(counts: &HashMap<String, u64>) -> Vec<String> {
-    let mut errors: Vec<_> = counts.iter().collect();
-    errors.sort_by(|a, b| b.1.cmp(a.1).then_with(|| a.0.cmp(b.0)));
-    let texts = errors.into_iter().take(KEPT_ERRORS);
-    texts.map(|(text, _)| text.clone()).collect()
+    case.error_samples = tally.reasons.most_frequent(KEPT_ERRORS);
 }
 
 /// Returns why a case's figures say nothing about the target; `None` when they do. A closed loop
@@ -302,27 +295,22 @@ pub(super) fn is_saturated(tally: &Tally, duration: Duration) -> bool {
     tally.overrun || answered / tally.elapsed.as_secs_f64() < KEPT_PART * due
 }
 
-/// Returns whether all that failed was refused for the load, and so not done.
-fn is_refused_at_once(tally: &Tally) -> bool {
-    let mut errors = tally.error_counts.keys();
-    errors.all(|error| error.contains(REFUSED))
-}
-
 /// Returns whether all that failed did so for the load.
 fn is_refused(tally: &Tally) -> bool {
-    let errors = tally.error_counts.keys().map(String::as_str);
-    is_of_the_load(tally.requests, tally.errors, errors)
+    let reasons = &tally.reasons;
+    is_of_the_load(
+        tally.requests,
+        reasons.refused,
+        reasons.unanswered,
+        tally.errors,
+    )
 }
 
 /// Returns whether requests failed since there were too many: refused, or still waiting when most
 /// had been answered. A target that answers next to nothing hangs.
-pub(super) fn is_of_the_load<'a>(
-    requests: u64,
-    failed: u64,
-    mut errors: impl Iterator<Item = &'a str>,
-) -> bool {
+pub(super) fn is_of_the_load(requests: u64, refused: u64, unanswered: u64, failed: u64) -> bool {
     let mostly_answered = 2 * failed < requests;
-    errors.all(|error| error.contains(REFUSED) || error.starts_with(NO_ANSWER) && mostly_answered)
+    failed == refused + unanswered && (unanswered == 0 || mostly_answered)
 }
 
 /// Returns why the median of an open loop is the generator's rather than the target's. Between the

@@ -45,6 +45,7 @@ impl CaseRun<'_> {
         // Nobody waits for a response: the schedule stands for any number of clients.
         measured.case.clients = 1;
         let mut meter = self.settled(running, measured).await?;
+        meter.load_changes();
         let title = format!("{}/{}", self.target.name, self.spec.name());
         let searches = u64::from(saturate.searches.get());
         let phase = self.progress.phase(&title, searches, Counted::Requests);
@@ -141,6 +142,9 @@ impl CaseRun<'_> {
             if stopped {
                 return Ok((None, all));
             }
+            if let Some(why) = wrong(&tally, rate) {
+                return Err(Early::Failed(why));
+            }
             let verdict = judge(objective, &tally, duration);
             let trial = Trial {
                 rate,
@@ -158,8 +162,18 @@ impl CaseRun<'_> {
     }
 }
 
-/// Returns what a trial showed. Failed requests and those without a response are slower than any
-/// objective.
+/// Returns why a trial says nothing of a rate: requests failed, or were answered wrongly, other
+/// than for their number.
+fn wrong(tally: &Tally, rate: f64) -> Option<String> {
+    let why = tally.reasons.most_wrong()?;
+    let (wrong, requests) = (tally.reasons.wrong, tally.requests);
+    Some(format!(
+        "at {rate:.0}/s {wrong} of {requests} requests failed: {why}"
+    ))
+}
+
+/// Returns what a trial showed. Requests that were refused and those without a response are slower
+/// than any objective.
 fn judge(objective: Objective, tally: &Tally, duration: Duration) -> Verdict {
     let may_miss = 1.0 - objective.quantile;
     let missing = |histogram: &LatencyHistogram| {
@@ -299,10 +313,21 @@ mod tests {
     }
 
     #[test]
+    fn one_wrong_answer_ends_the_search() {
+        let mut tally = tally(0, Duration::ZERO);
+        tally.failed(1, "no answer within 10 s".to_owned());
+        assert_eq!(wrong(&tally, 100.0), None);
+        tally.failed(1, "an answer that cannot be read".to_owned());
+        let expected = "at 100/s 1 of 1002 requests failed: an answer that cannot be read";
+        assert_eq!(wrong(&tally, 100.0).as_deref(), Some(expected));
+    }
+
+    #[test]
     fn failed_requests_are_slow_and_a_rate_that_is_not_reached_is_missed() {
         let mut failed = tally(0, Duration::ZERO);
-        failed.failed(11, "refused".to_owned());
+        failed.failed(11, "etcdserver: too many requests".to_owned());
         assert_eq!(judge(objective(), &failed, SECOND), Verdict::Missed);
+        assert_eq!(wrong(&failed, 100.0), None);
         let mut behind = tally(0, Duration::ZERO);
         behind.elapsed = SECOND * 2;
         assert_eq!(judge(objective(), &behind, SECOND), Verdict::Missed);

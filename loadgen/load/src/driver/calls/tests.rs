@@ -70,7 +70,7 @@ async fn stopped_after_an_hour(pace: Pace) -> (Tally, Duration) {
 async fn a_stopped_run_waits_for_a_hanging_target_no_longer_than_it_says() {
     let (tally, took) = stopped_after_an_hour(Pace::Closed { clients: 3 }).await;
     assert_eq!((tally.requests, tally.errors), (3, 3));
-    assert_eq!(tally.error_counts["no answer within 10 s"], 3);
+    assert_eq!(tally.reasons.of("no answer within 10 s"), 3);
     assert_eq!(took.as_secs(), 3_610);
 }
 
@@ -152,7 +152,7 @@ async fn a_connection_that_goes_away_answers_what_it_has_taken() {
         let tally = against(&server, pace, lasts, 4).await;
         // Forty connections and more, one after the other, each with requests under way at its end.
         assert!(tally.requests > 4_000, "{}", tally.requests);
-        assert_eq!(tally.errors, 0, "{:?}", tally.error_counts);
+        assert_eq!(tally.errors, 0, "{:?}", tally.reasons);
     }
 }
 

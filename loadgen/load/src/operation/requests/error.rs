@@ -65,9 +65,11 @@ pub enum CallError {
         /// Revision that was read afterwards.
         found: i64,
     },
-    /// A linearizable get that is older than a write of the same load. The text is the same for all
-    /// of them, since errors are counted by it.
-    #[error("a get was answered with an older revision than a write that was acknowledged before")]
+    /// A linearizable get that is older than what another request had been answered with before it
+    /// was sent. The text is the same for all of them, since errors are counted by it.
+    #[error(
+        "a get was answered with an older revision than a request that ended before it was sent"
+    )]
     OldRead,
     /// A count that is not that of the data set.
     #[error("{found} keys were counted where {written} were written")]

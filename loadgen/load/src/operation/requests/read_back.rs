@@ -37,19 +37,21 @@ impl Calls {
             })?;
             let seen = &self.objects[object].seen;
             seen.fetch_max(found.mod_revision, Ordering::Relaxed);
+            self.revisions.answered(object, found.mod_revision);
             Ok(())
         };
         read_each(config, &all, keys_only, seen).await
     }
 
-    /// Reads every object that was written and checks that it is as new as the latest write of it
-    /// that was acknowledged. Costs a request per object; bounding the wait is the caller's.
+    /// Reads every object that any load of the case has written and checks that it is as new as the
+    /// latest write of it that was acknowledged. Costs a request per object; bounding the wait is
+    /// the caller's.
     ///
     /// # Errors
     /// [`CallError`] of the first that is not.
     pub async fn read_back(&self, config: &ClientConfig) -> Result<(), CallError> {
         let written: Vec<usize> = (0..self.objects.len())
-            .filter(|&object| self.objects[object].written.load(Ordering::Relaxed) > 0)
+            .filter(|&object| self.revisions.written(object) > 0)
             .collect();
         let get = |object: usize| self.objects[object].get.clone();
         let check = |object, done: Completion<'_>| self.check_written(object, done);
@@ -57,7 +59,7 @@ impl Calls {
     }
 
     fn check_written(&self, object: usize, done: Completion<'_>) -> Result<(), CallError> {
-        let acknowledged = self.objects[object].written.load(Ordering::Relaxed);
+        let acknowledged = self.revisions.written(object);
         let found = self.read(object, done.response?)?;
         match found < acknowledged {
             true => Err(CallError::Lost {

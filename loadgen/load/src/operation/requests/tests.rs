@@ -8,9 +8,8 @@ use workloads::{DataSetSpec, Kind};
 
 use super::*;
 
-/// Gets and puts of one object.
-fn calls() -> Calls {
-    let data = DataSet::new(&DataSetSpec {
+fn one_object() -> DataSet {
+    DataSet::new(&DataSetSpec {
         name: "one".to_owned(),
         kind: Kind::Raw,
         objects: 1_u64.try_into().expect("an object"),
@@ -18,8 +17,12 @@ fn calls() -> Calls {
         namespaces: None,
         nodes: None,
         seed: 1,
-    });
-    Calls::new(SmallRequest::Get, About::new(&data, "/"))
+    })
+}
+
+/// Gets and puts of one object.
+fn calls() -> Calls {
+    Calls::new(SmallRequest::Get, About::new(&one_object(), "/"))
 }
 
 /// A request for the object, planned after the writes that are acknowledged so far.
@@ -95,6 +98,37 @@ fn a_read_older_than_a_write_that_was_acknowledged_before_it_is_wrong() {
     answered(&calls, after, &object_at(&calls, 10)).expect("somebody's later write");
     let stale = answered(&calls, after, &object_at(&calls, 5)).expect_err("an old read");
     assert!(matches!(stale, CallError::OldRead), "{stale}");
+}
+
+#[test]
+fn a_read_older_than_one_that_ended_before_it_is_wrong() {
+    let calls = calls();
+    let first = planned(&calls, SmallRequest::Get);
+    answered(&calls, first, &object_at(&calls, 10)).expect("a read");
+    let later = planned(&calls, SmallRequest::Get);
+    let stale = answered(&calls, later, &object_at(&calls, 5)).expect_err("an old read");
+    assert!(matches!(stale, CallError::OldRead), "{stale}");
+    answered(&calls, first, &object_at(&calls, 5)).expect("under way before");
+}
+
+#[test]
+fn what_one_load_writes_another_must_read() {
+    let data = one_object();
+    let shared = Arc::new(Revisions::new(&data));
+    let load = |request: SmallRequest| {
+        let about = About {
+            revisions: Some(&shared),
+            ..About::new(&data, "/")
+        };
+        Calls::new(request, about)
+    };
+    let (writer, reader) = (load(SmallRequest::Put), load(SmallRequest::Get));
+    let put = planned(&writer, SmallRequest::Put);
+    answered(&writer, put, &put_at(9)).expect("a put");
+    let read = planned(&reader, SmallRequest::Get);
+    let stale = answered(&reader, read, &object_at(&reader, 5)).expect_err("an old read");
+    assert!(matches!(stale, CallError::OldRead), "{stale}");
+    answered(&reader, read, &object_at(&reader, 9)).expect("the write");
 }
 
 #[test]

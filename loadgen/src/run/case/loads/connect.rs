@@ -14,7 +14,7 @@ use load::operation::keep_alives::KeepAlives;
 use load::operation::kube_requests::made_by;
 use load::operation::leases::GrantedLeases;
 use load::operation::list::ListCase;
-use load::operation::requests::{About, Calls};
+use load::operation::requests::{About, Calls, Revisions};
 use tokio::time::timeout;
 use workloads::scenario::{LoadSpec, LoadsSpec, Operation, Start, Streams};
 use workloads::{DataSet, Mix, Strategy, Tier};
@@ -32,6 +32,8 @@ pub(super) struct Connector<'c> {
     pub(super) data: &'c Arc<DataSet>,
     pub(super) endpoint: &'c TargetEndpoint,
     pub(super) verifier: &'c Verifier,
+    /// What etcd's small requests tell of the objects: what one load writes, another must read.
+    pub(super) revisions: Arc<Revisions>,
 }
 
 /// A load without clients yet.
@@ -139,6 +141,7 @@ impl<'c> Connector<'c> {
             after: expected.map_or(0, |expected| expected.revision),
             seed: load.seed,
             values: load.spec.value.as_ref(),
+            revisions: Some(&self.revisions),
             leases,
             ..About::new(self.data, &self.verifier.root)
         };

@@ -1,7 +1,6 @@
 //! What a load came to: its figures for the report, and whether they say anything of the target.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::time::Duration;
 
 use load::arrivals::Pace;
@@ -14,7 +13,7 @@ use workloads::GeneratorShard;
 use workloads::scenario::LoadSpec;
 
 use super::Share;
-use crate::run::case::requests::{is_saturated, most_frequent, stall_of};
+use crate::run::case::requests::{KEPT_ERRORS, is_saturated, stall_of};
 use crate::to_result;
 
 /// How much of a quantile that an open loop reports may be the generator's lateness. Both ends are
@@ -55,13 +54,12 @@ impl Came {
 
     /// Returns the error texts, most frequent first, a few of them.
     fn errors(&self) -> Vec<String> {
-        let none = HashMap::new();
-        most_frequent(match self {
-            Self::Small(tally) => &tally.error_counts,
-            Self::Lists(tally) => &tally.error_counts,
-            Self::Watch(_) => &none,
-            Self::Broken(why) => return vec![why.clone()],
-        })
+        match self {
+            Self::Small(tally) => tally.reasons.most_frequent(KEPT_ERRORS),
+            Self::Lists(tally) => tally.reasons.most_frequent(KEPT_ERRORS),
+            Self::Watch(_) => Vec::new(),
+            Self::Broken(why) => vec![why.clone()],
+        }
     }
 
     /// Returns what was written to the data set.
@@ -184,6 +182,8 @@ fn of_requests(common: Load, tally: &Tally, window: Duration) -> Load {
     let mut load = Load {
         achieved_per_s: per_second(answered, tally.elapsed, window),
         errors: tally.errors,
+        refused: tally.reasons.refused,
+        unanswered: tally.reasons.unanswered,
         conflicts: tally.conflicts,
         throttled: tally.throttled,
         saturated: is_open && is_saturated(tally, window),
@@ -210,6 +210,8 @@ fn of_lists(common: Load, tally: &ListTally, window: Duration) -> Load {
     Load {
         achieved_per_s: achieved,
         errors: tally.errors,
+        refused: tally.reasons.refused,
+        unanswered: tally.reasons.unanswered,
         restarts: tally.restarts.count,
         saturated: is_open && (tally.overrun || is_behind),
         invalid: (tally.lists == 0).then(|| "not one list was begun in this time".to_owned()),

@@ -138,8 +138,8 @@ impl CaseRun<'_> {
     ) -> Result<(), Early> {
         let loads = &measured.case.loads;
         let is_refused = |load: &result::Load| {
-            let errors = load.error_samples.iter().map(String::as_str);
-            load.saturated && is_of_the_load(load.requests, load.errors, errors)
+            let (refused, unanswered) = (load.refused, load.unanswered);
+            load.saturated && is_of_the_load(load.requests, refused, unanswered, load.errors)
         };
         let wrong = loads
             .iter()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use measure::{
     Highest, MetricsClient, MetricsError, MetricsText, Process, ProcessError, Series, grown, settle,
 };
-use report::result::TierFigures;
+use report::result::{Spread, TierFigures};
 
 /// What a Kubernetes tier tells about the filling of its caches: nearly all of it is the data
 /// set's.
@@ -162,20 +162,42 @@ impl Metered {
     }
 }
 
-/// Returns what these processes held late in a phase over what they held early in it; `None`
-/// where the series of one of them does not tell.
+/// What processes held late in a phase over what they held early in it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct LateOverEarly {
+    pub(super) ratio: f64,
+    /// Where it may lie, with the median of either part anywhere in its interval.
+    pub(super) likely: Option<[f64; 2]>,
+}
+
+/// Compares what these processes held, together; `None` where the series of one of them does not
+/// tell.
 pub(super) fn late_over_early<'n>(
     series: &[Series],
     processes: impl IntoIterator<Item = &'n str>,
-) -> Option<f64> {
-    let (mut early, mut late) = (0, 0);
+) -> Option<LateOverEarly> {
+    let (mut early, mut late) = (Vec::new(), Vec::new());
     for process in processes {
         let series = series.iter().find(|series| series.process == process)?;
         let held = series.early_and_late()?;
-        early += held.early;
-        late += held.late;
+        add(&mut early, held.early);
+        add(&mut late, held.late);
     }
-    (early > 0).then(|| late as f64 / early as f64)
+    let of = |windows: Vec<u64>| Spread::of(windows.into_iter().map(|bytes| bytes as f64));
+    let (early, late) = (of(early)?, of(late)?);
+    let likely = early.likely.zip(late.likely);
+    (early.min > 0.0).then(|| LateOverEarly {
+        ratio: late.p50 / early.p50,
+        likely: likely.map(|(early, late)| [late[0] / early[1], late[1] / early[0]]),
+    })
+}
+
+/// Adds what one process held in each window to what the others did.
+fn add(sum: &mut Vec<u64>, windows: Vec<u64>) {
+    sum.resize(windows.len(), 0);
+    for (sum, bytes) in sum.iter_mut().zip(windows) {
+        *sum += bytes;
+    }
 }
 
 pub(super) fn client_of(url: Option<&str>) -> Option<MetricsClient> {

@@ -45,6 +45,8 @@ impl Idle {
             figures: ServerFigures::default(),
             stored_bytes: None,
             ask_allocated_every: ASK_SELDOM,
+            is_steady: true,
+            keeps_events: false,
             sampler: None,
             rounds: Rounds::default(),
             profilers: None,
