@@ -33,6 +33,9 @@ pub(super) struct CrateConnection {
     /// Tokens of the calls that are open; few, so a search is cheap.
     open: Vec<u64>,
     calls: FuturesUnordered<BoxFuture<'static, (u64, Result<Bytes, Error>)>>,
+    /// Why no call can be opened any more, as when the peer goes away; those that are open may
+    /// still be answered.
+    leaving: Option<String>,
     ended: bool,
 }
 
@@ -68,6 +71,7 @@ impl CrateConnection {
             queue: VecDeque::new(),
             open: Vec::new(),
             calls: FuturesUnordered::new(),
+            leaving: None,
             ended: false,
         })
     }
@@ -82,6 +86,9 @@ impl CrateConnection {
         request: &impl Message,
         token: u64,
     ) -> Result<(), Error> {
+        if let Some(reason) = &self.leaving {
+            return Err((&Ended::Closed(reason.clone())).into());
+        }
         if self.ended {
             return Err((&Ended::Closed("has ended before".into())).into());
         }
@@ -125,35 +132,41 @@ impl CrateConnection {
         if self.ended {
             return Poll::Ready(Err((&Ended::Closed("has ended before".into())).into()));
         }
+        if self.leaving.is_none()
+            && let Err(error) = self.poll_open(cx)
+        {
+            self.leaving = Some(error.to_string());
+        }
         // The connection is polled after the calls, so that it writes what they queued.
-        let opened = self.poll_open(cx);
         let mut completed = self.poll_calls(cx, on_completion);
-        let ended = match (opened, Pin::new(&mut self.connection).poll(cx)) {
-            (Err(error), _) => error.to_string(),
-            (Ok(()), Poll::Pending) => {
+        let ended = match Pin::new(&mut self.connection).poll(cx) {
+            Poll::Pending => {
                 completed |= self.poll_calls(cx, on_completion);
-                return match completed {
-                    true => Poll::Ready(Ok(())),
-                    false => Poll::Pending,
-                };
+                match self.leaving.clone() {
+                    Some(reason) => {
+                        completed |= fail(
+                            self.queue.drain(..).map(|queued| queued.token),
+                            &reason,
+                            on_completion,
+                        );
+                        if completed || !self.open.is_empty() {
+                            return turn(completed);
+                        }
+                        reason
+                    }
+                    None => return turn(completed),
+                }
             }
-            (Ok(()), Poll::Ready(Ok(()))) => "closed by the peer".to_owned(),
-            (Ok(()), Poll::Ready(Err(error))) => error.to_string(),
+            Poll::Ready(Ok(())) => "closed by the peer".to_owned(),
+            Poll::Ready(Err(error)) => error.to_string(),
         };
         self.ended = true;
         self.poll_calls(cx, on_completion);
-        let ended = Ended::Closed(ended);
-        let received = Instant::now();
+        fail(self.open.drain(..), &ended, on_completion);
         let queued = self.queue.drain(..).map(|queued| queued.token);
-        for token in self.open.drain(..).chain(queued) {
-            on_completion(Completion {
-                token,
-                received,
-                response: Err((&ended).into()),
-            });
-        }
+        fail(queued, &ended, on_completion);
         self.calls.clear();
-        Poll::Ready(Err((&ended).into()))
+        Poll::Ready(Err((&Ended::Closed(ended)).into()))
     }
 
     /// Opens queued calls, as many as the peer allows.
@@ -215,6 +228,33 @@ async fn handshake(
         .handshake(socket)
         .await
         .map_err(|e| Failed::network(&e))
+}
+
+/// Ends a turn of the connection: with something done, or to be waited for.
+fn turn(completed: bool) -> Poll<Result<(), Error>> {
+    match completed {
+        true => Poll::Ready(Ok(())),
+        false => Poll::Pending,
+    }
+}
+
+/// Fails these calls, and returns whether there were any.
+fn fail(
+    tokens: impl Iterator<Item = u64>,
+    reason: &str,
+    on_completion: &mut impl FnMut(Completion<'_>),
+) -> bool {
+    let (ended, received) = (Ended::Closed(reason.to_owned()), Instant::now());
+    let mut any = false;
+    for token in tokens {
+        any = true;
+        on_completion(Completion {
+            token,
+            received,
+            response: Err((&ended).into()),
+        });
+    }
+    any
 }
 
 /// Receives one response, from its headers to its status.

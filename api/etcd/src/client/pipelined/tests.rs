@@ -368,6 +368,72 @@ async fn goaway_fails_later_calls_and_accepted_ones_complete() {
     assert_eq!(seen[0].as_ref().expect("an answer"), b"hi");
 }
 
+/// The peer has room for one call, says that it goes away, and answers once another call has
+/// failed for that.
+#[tokio::test]
+async fn both_implementations_have_open_calls_answered_by_a_peer_that_goes_away() {
+    for framing in [Framing::Minimal, Framing::H2Crate] {
+        let (listener, config) = listen().await;
+        let (failed, refused) = tokio::sync::oneshot::channel();
+        let server = tokio::spawn(async move {
+            let mut settings = h2::server::Builder::new();
+            settings.max_concurrent_streams(1);
+            let socket = listener.accept().await.expect("a client").0;
+            let mut connection: h2::server::Connection<_, Bytes> =
+                settings.handshake(socket).await.expect("a client");
+            let accepted = connection.accept().await.expect("a call");
+            let (_request, mut respond) = accepted.expect("a call");
+            connection.graceful_shutdown();
+            let answer = async {
+                refused.await.expect("the others fail");
+                let head = Response::builder().header("content-type", "application/grpc");
+                let head = head.body(()).expect("a head");
+                let mut stream = respond.send_response(head, false).expect("open");
+                let message = Bytes::from_static(&[0, 0, 0, 0, 2, b'h', b'i']);
+                stream.send_data(message, false).expect("open");
+                let mut trailers = HeaderMap::new();
+                trailers.insert("grpc-status", HeaderValue::from_static("0"));
+                stream.send_trailers(trailers).expect("open");
+            };
+            // Further calls are not answered.
+            let serve = async { while connection.accept().await.is_some() {} };
+            tokio::join!(answer, serve);
+        });
+        let calls = PipelinedConnection::connect_as(framing, &config, None).await;
+        let mut calls = calls.expect("it accepts");
+        for token in 0..4 {
+            let sent = calls.send(Rpc::Range, &RangeRequest::default(), token);
+            sent.expect("alive");
+        }
+        let mut seen = Vec::new();
+        let mut failed = Some(failed);
+        loop {
+            let mut note = |done: Completion<'_>| {
+                seen.push((done.token, done.response.map(<[u8]>::to_vec)));
+            };
+            let turn = tokio::time::timeout(Duration::from_secs(20), calls.drive(&mut note));
+            let ended = turn.await.expect("a turn").is_err();
+            if let Some(failed) = failed.take() {
+                assert!(seen.iter().all(|(_, answer)| answer.is_err()), "{seen:?}");
+                failed.send(()).expect("the server waits");
+            }
+            if ended {
+                break;
+            }
+        }
+        let answered = seen.iter().filter(|(_, answer)| answer.is_ok());
+        let answered: Vec<_> = answered.map(|(token, _)| *token).collect();
+        assert_eq!(
+            (answered, seen.len()),
+            (vec![0], 4),
+            "{framing:?}: {seen:?}"
+        );
+        assert!(calls.send(Rpc::Range, &RangeRequest::default(), 5).is_err());
+        drop(calls);
+        server.await.expect("it ends with its client");
+    }
+}
+
 #[tokio::test]
 async fn stream_ids_that_are_used_up_end_a_connection_once_its_calls_are_answered() {
     let (listener, config) = listen().await;
