@@ -23,7 +23,7 @@ use crate::pair::{self, Second};
 
 /// No case may run longer than this; servers and data are there before.
 const CASE_LIMIT: Duration = Duration::from_secs(120);
-/// Nor may servers take longer to start and to be filled.
+/// No longer may servers take to start and to be filled.
 const START_LIMIT: Duration = Duration::from_secs(900);
 /// How often both are asked: a server may write on its own between two requests.
 const ATTEMPTS: usize = 2;
@@ -169,6 +169,11 @@ impl World {
             Other::Tier(tier) => &tier.url,
             Other::Real(second) => &second.server.url,
         }
+    }
+
+    /// Returns whether both are real servers.
+    pub(crate) fn is_pair(&self) -> bool {
+        matches!(self.other, Other::Real(_))
     }
 
     /// Returns our tier.

@@ -91,7 +91,7 @@ pub(crate) async fn write(real: &Apiserver) -> Data {
 }
 
 /// Changes statuses and labels and deletes objects; returns the revisions between these changes.
-/// Round 0, and then round 1, find what they change.
+/// Only rounds 0 and 1, in this order: a third would delete what is gone.
 pub(crate) async fn change_all(real: &Apiserver, round: usize) -> Vec<i64> {
     let mut revisions = Vec::new();
     for (step, namespace) in NAMESPACES.iter().cycle().take(STEPS).enumerate() {

@@ -49,6 +49,7 @@ use std::process::ExitCode;
 const SERVER: &str = env!("CARGO_BIN_EXE_bench-server");
 
 fn main() -> ExitCode {
+    ages::check_the_rule();
     let cases = [
         discovery::cases(),
         lists::cases(),

@@ -105,9 +105,9 @@ async fn have_the_same_history(bench: &Client, etcd: &Client) -> Result<(), Stri
     let different = (1..=until).find(|revision| ours.get(revision) != theirs.get(revision));
     match different {
         Some(revision) => Err(format!(
-            "revision {revision}: {:?} is a copy of {:?}",
-            theirs.get(&revision),
-            ours.get(&revision)
+            "revision {revision} differs: {:?} in the bench server, {:?} in etcd",
+            ours.get(&revision),
+            theirs.get(&revision)
         )),
         None => Ok(()),
     }

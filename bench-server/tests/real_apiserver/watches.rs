@@ -1,7 +1,7 @@
 //! Watches that end by their own limit: from a revision, from the state, by list, filtered, and in
 //! each form.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
 use serde_json::Value;
@@ -34,11 +34,9 @@ async fn ask(context: &CaseContext<'_>, questions: &[(String, Vec<(&str, &str)>)
     replies
 }
 
-/// The types of all events in JSON.
-fn types(replies: &[Reply]) -> BTreeSet<String> {
-    let events = replies
-        .iter()
-        .flat_map(|reply| serde_json::Deserializer::from_slice(&reply.body).into_iter::<Value>());
+/// The types of a watch's events in JSON.
+fn types(reply: &Reply) -> BTreeSet<String> {
+    let events = serde_json::Deserializer::from_slice(&reply.body).into_iter::<Value>();
     let types = events
         .map_while(Result::ok)
         .map(|event| event["type"].clone());
@@ -71,10 +69,27 @@ async fn from_revisions(context: &CaseContext<'_>) {
             questions.push((format!("{path}?{query}&{NOT_BY_LIST}"), Vec::new()));
         }
     }
-    let found = types(&ask(context, &questions).await);
-    for expected in ["MODIFIED", "DELETED"] {
-        if !found.contains(expected) {
-            context.finding(format!("no event is {expected}: {found:?}"));
+    let replies = ask(context, &questions).await;
+    // Every kind that is watched was changed while both watched it; pods were deleted, too.
+    let mut of_paths: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for ((question, _), reply) in questions.iter().zip(&replies) {
+        let (path, _) = question.split_once('?').expect("it has a query");
+        of_paths.entry(path).or_default().extend(types(reply));
+    }
+    for (path, found) in &of_paths {
+        let deleted = path.ends_with("/pods").then_some("DELETED");
+        for expected in deleted.into_iter().chain(["MODIFIED"]) {
+            if !found.contains(expected) {
+                context.finding(format!("{path}: no event is {expected}: {found:?}"));
+            }
+        }
+    }
+    if context.world.is_pair() {
+        let path =
+            |revision| format!("/api/v1/pods?watch=1&timeoutSeconds=1&resourceVersion={revision}");
+        let before = context.get(&path(data.revisions[0]), &[]).await;
+        if types(&before) != BTreeSet::from(["ERROR".to_owned()]) {
+            context.finding("watches from before both caches are not refused".to_owned());
         }
     }
 }

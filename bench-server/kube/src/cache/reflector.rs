@@ -220,9 +220,10 @@ impl WatchCache {
     }
 
     /// Watches storage from the revision that the cache has reached, once storage has said that it
-    /// has that revision, too. One that was restarted empty, or restored, does not, and a watch
-    /// from a future revision would wait for it and miss what comes before. Storage is asked after
-    /// the watch is open: one that restarts later breaks the watch.
+    /// has that revision, too. One that was restarted empty, or restored, does not have it at
+    /// first, and a watch from a future revision would wait for it and miss what comes before.
+    /// Storage is asked after the watch is open: one that restarts later breaks the watch. One that
+    /// has already written as much again is not told from the one before.
     async fn open_watch(
         &self,
         backend: &dyn KubernetesEtcd,
@@ -235,8 +236,16 @@ impl WatchCache {
             ..WatchOptions::default()
         };
         let watch = backend.watch(&self.prefix, options).await?;
-        let current = backend.current_revision(&self.prefix).await;
-        let current = current.map_err(WatchError::from)?;
+        // Events wait meanwhile, and those of many caches may fill the connection that the response
+        // comes by.
+        let asked = timeout(WAIT_TIMEOUT, backend.current_revision(&self.prefix)).await;
+        let current = match asked {
+            Ok(answer) => answer.map_err(WatchError::from)?,
+            Err(_) => {
+                let reason = format!("storage did not tell its revision within {WAIT_TIMEOUT:?}");
+                return Err(Interruption::Break(WatchError::Canceled(reason)));
+            }
+        };
         if current < reached {
             return Err(Interruption::Gap(WatchError::Canceled(format!(
                 "storage is at revision {current}, but revision {reached} was read from it before: it was restored or \

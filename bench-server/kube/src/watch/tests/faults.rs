@@ -50,7 +50,7 @@ async fn a_storage_that_starts_over_is_listed_again() {
     assert_eq!(client.brief().await, "ADDED newer");
 }
 
-/// A storage that answers again in the moment between the question and the watch.
+/// A storage that starts over, and whose revision cannot be read at first.
 #[tokio::test(start_paused = true)]
 async fn a_storage_that_starts_over_is_not_followed_before_it_says_where_it_is() {
     let etcd = FakeEtcd::default();
