@@ -5,7 +5,6 @@ mod errors;
 mod latency;
 mod live;
 
-pub use errors::Errors;
-pub(crate) use errors::NO_ANSWER;
+pub use errors::{Class, Errors};
 pub use latency::LatencyHistogram;
 pub use live::{Counts, Live};

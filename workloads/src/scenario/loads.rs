@@ -311,7 +311,7 @@ impl LoadSpec {
             Start::Closed => true,
             Start::Open(profile) => profile.is_steady(),
         };
-        same_rate && self.window(duration) == (Duration::ZERO, duration)
+        same_rate && self.stall.is_none() && self.window(duration) == (Duration::ZERO, duration)
     }
 
     fn check(&self, tier: Tier, duration: Duration) -> Result<(), String> {

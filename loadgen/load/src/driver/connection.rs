@@ -15,7 +15,7 @@ use crate::arrivals::Pace;
 use crate::operation::own_keys::OwnKeys;
 use crate::operation::request_api::{Answer as _, RequestApi};
 use crate::operation::requests::{CallError, Planned};
-use crate::record::{Live, NO_ANSWER};
+use crate::record::{Class, Live};
 
 /// Requests without an answer on one connection, at most: beyond this the target does not keep the
 /// rate, and only memory fills.
@@ -237,7 +237,8 @@ impl<'a, R: RequestApi> Driver<'a, R> {
         }
         if unsent > 0 {
             self.live.failed(unsent);
-            self.tally.failed(unsent, format!("{NOT_SENT}: {error}"));
+            let text = format!("{NOT_SENT}: {error}");
+            self.tally.failed(unsent, Class::Disconnected, text);
         }
     }
 
@@ -326,7 +327,10 @@ impl<'a, R: RequestApi> Driver<'a, R> {
             let token = done.token();
             let received = done.received().saturating_duration_since(begun.into_std());
             tally.throttled += u64::from(done.throttled());
-            let request = &mut outstanding[token as usize];
+            // One of an earlier run may come late.
+            let Some(request) = outstanding.get_mut(token as usize) else {
+                return;
+            };
             let kind = request.planned.request();
             let mut checked = calls.check(request.planned, *number, done);
             if checked.as_ref().is_ok_and(|checked| checked.conflict) {
@@ -355,7 +359,7 @@ impl<'a, R: RequestApi> Driver<'a, R> {
                         tally.kind(kind).failed();
                     }
                     live.failed(1);
-                    return tally.failed(1, error.to_string());
+                    return tally.failed(1, error.class(), error.to_string());
                 }
             };
             tally.requests += 1;
@@ -400,9 +404,9 @@ impl<'a, R: RequestApi> Driver<'a, R> {
     fn give_up(&mut self) {
         let unanswered = self.in_flight() as u64;
         if unanswered > 0 {
-            let text = format!("{NO_ANSWER} {} s", DRAIN_WITHIN.as_secs());
+            let text = format!("no answer within {} s", DRAIN_WITHIN.as_secs());
             self.live.failed(unanswered);
-            self.tally.failed(unanswered, text);
+            self.tally.failed(unanswered, Class::Unanswered, text);
         }
     }
 }

@@ -18,7 +18,7 @@ use super::alarm::{Alarm, Timer, until};
 use super::closed::{Clients, Done, Job};
 use crate::arrivals::Pace;
 use crate::operation::list::attempts::Restarts;
-use crate::record::{Errors, LatencyHistogram, Live};
+use crate::record::{Class, Errors, LatencyHistogram, Live};
 
 /// Lists that wait for a client, at most: beyond this the target does not keep the rate.
 const WAITING: usize = 1_000;
@@ -148,7 +148,7 @@ async fn run_with<T: Timer, F: Future<Output = Done>>(
                 let unanswered = (running.len() + waiting.len()) as u64;
                 let text = format!("no end within {} s", DRAIN_WITHIN.as_secs());
                 live.failed(unanswered);
-                tally.failed(unanswered, text);
+                tally.unanswered(unanswered, text);
                 break;
             }
         }
@@ -244,16 +244,16 @@ impl ListTally {
             }
             Err(error) => {
                 self.errors += 1;
-                self.reasons.add(1, error.to_string());
+                self.reasons.add(1, error.class(), error.to_string());
                 None
             }
         }
     }
 
-    fn failed(&mut self, count: u64, text: String) {
+    fn unanswered(&mut self, count: u64, text: String) {
         self.lists += count;
         self.errors += count;
-        self.reasons.add(count, text);
+        self.reasons.add(count, Class::Unanswered, text);
     }
 }
 

@@ -9,7 +9,7 @@ use workloads::SmallRequest;
 
 use super::open_clock::Waiting;
 use crate::arrivals::Pace;
-use crate::record::{Errors, LatencyHistogram, Live};
+use crate::record::{Class, Errors, LatencyHistogram, Live};
 
 /// How long answers may take after the last request was sent.
 pub(super) const DRAIN_WITHIN: Duration = Duration::from_secs(10);
@@ -84,15 +84,15 @@ impl Tally {
     /// Returns the tally of a run that could not begin, or whose thread is gone.
     pub(super) fn broken(text: String) -> Self {
         let mut tally = Self::default();
-        tally.failed(1, text);
+        tally.failed(1, Class::Wrong, text);
         tally
     }
 
     /// Counts requests that failed, for one reason.
-    pub fn failed(&mut self, count: u64, text: String) {
+    pub fn failed(&mut self, count: u64, class: Class, text: String) {
         self.requests += count;
         self.errors += count;
-        self.reasons.add(count, text);
+        self.reasons.add(count, class, text);
     }
 }
 

@@ -1,104 +1,136 @@
-//! Errors, counted by their texts.
+//! Errors, counted by their texts, and by what they say of the target.
 
 use std::collections::HashMap;
+
+use etcd_api::error::{Error as EtcdError, Refusal};
+use tonic::Code;
 
 /// Texts that are counted by themselves, at most: one that names an object has as many as there are
 /// objects.
 const TEXTS: usize = 100;
-/// Where the others are counted.
-const OTHERS: &str = "errors with further texts";
-/// What a server says that refuses a request since it has too many, in its status message.
-const REFUSED: &str = "too many requests";
-/// How the error of a request begins that had no answer in time.
-pub(crate) const NO_ANSWER: &str = "no answer within";
 
-/// How often requests failed, by text.
+/// What an error says of its request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// The server refused it since it had too many.
+    Refused,
+    /// It had no answer in time, by our clock or by the server's.
+    Unanswered,
+    /// It had no connection, or lost it.
+    Disconnected,
+    /// It was answered wrongly, or failed as no load explains.
+    Wrong,
+}
+
+impl Class {
+    pub(crate) fn of_etcd(error: &EtcdError) -> Self {
+        match error {
+            EtcdError::Refused(Refusal::TooManyRequests) => Self::Refused,
+            EtcdError::Refused(
+                Refusal::Timeout
+                | Refusal::DeadlineExceeded
+                | Refusal::LeaderChanged
+                | Refusal::NoLeader,
+            ) => Self::Unanswered,
+            EtcdError::Refused(Refusal::Stopped)
+            | EtcdError::Unreachable { .. }
+            | EtcdError::Status {
+                code: Code::Unavailable,
+                ..
+            } => Self::Disconnected,
+            _ => Self::Wrong,
+        }
+    }
+
+    /// Of a status of the Kubernetes API.
+    pub(crate) fn of_status(status: u16) -> Self {
+        match status {
+            429 => Self::Refused,
+            504 => Self::Unanswered,
+            _ => Self::Wrong,
+        }
+    }
+}
+
+/// How often requests failed, and why.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Errors {
-    counts: HashMap<String, u64>,
+    counts: HashMap<String, (Class, u64)>,
+    /// Errors whose texts are not counted by themselves.
+    others: u64,
     /// Requests that the server refused since it had too many.
     pub refused: u64,
-    /// Requests that had no answer when the others had theirs.
+    /// Requests that had no answer in time: when the others had theirs, or before the server gave
+    /// up.
     pub unanswered: u64,
+    /// Requests that had no connection, or lost it.
+    pub disconnected: u64,
     /// All others: wrong answers, and failures that no load explains.
     pub wrong: u64,
 }
 
 impl Errors {
     /// Counts requests that failed, for one reason.
-    pub fn add(&mut self, count: u64, text: String) {
-        *match Class::of(&text) {
+    pub fn add(&mut self, count: u64, class: Class, text: String) {
+        *match class {
             Class::Refused => &mut self.refused,
             Class::Unanswered => &mut self.unanswered,
+            Class::Disconnected => &mut self.disconnected,
             Class::Wrong => &mut self.wrong,
         } += count;
-        self.count(count, text);
+        self.count(count, class, text);
     }
 
     /// Adds those that others counted.
     pub fn merge(&mut self, other: &Self) {
         self.refused += other.refused;
         self.unanswered += other.unanswered;
+        self.disconnected += other.disconnected;
         self.wrong += other.wrong;
-        for (text, count) in &other.counts {
-            self.count(*count, text.clone());
+        self.others += other.others;
+        for (text, (class, count)) in &other.counts {
+            self.count(*count, *class, text.clone());
         }
     }
 
-    fn count(&mut self, count: u64, text: String) {
-        let is_counted = self.counts.len() < TEXTS || self.counts.contains_key(&text);
-        let text = match is_counted {
-            true => text,
-            false => OTHERS.to_owned(),
-        };
-        *self.counts.entry(text).or_default() += count;
+    fn count(&mut self, count: u64, class: Class, text: String) {
+        if self.counts.len() < TEXTS || self.counts.contains_key(&text) {
+            self.counts.entry(text).or_insert((class, 0)).1 += count;
+        } else {
+            self.others += count;
+        }
     }
 
     /// Returns how often this text was seen.
     #[must_use]
     pub fn of(&self, text: &str) -> u64 {
-        self.counts.get(text).copied().unwrap_or(0)
+        self.counts.get(text).map_or(0, |(_, count)| *count)
     }
 
     /// Returns the most frequent texts, `few` at most.
     #[must_use]
     pub fn most_frequent(&self, few: usize) -> Vec<String> {
         let texts = self.by_count().into_iter().take(few);
-        texts.map(str::to_owned).collect()
+        texts.map(|(text, _)| text.to_owned()).collect()
     }
 
-    /// Returns the most frequent text of those that no load explains.
+    /// Returns the most frequent text of the wrong ones; `None` where none is wrong.
     #[must_use]
     pub fn most_wrong(&self) -> Option<String> {
         let mut texts = self.by_count().into_iter();
-        let wrong = texts.find(|text| Class::of(text) == Class::Wrong);
-        wrong.map(str::to_owned)
+        let wrong = texts.find(|(_, class)| *class == Class::Wrong);
+        let text = wrong.map(|(text, _)| text.to_owned());
+        // Among so many texts it may be one of those that are not counted by themselves.
+        text.or_else(|| (self.wrong > 0).then(|| format!("one of {} further errors", self.others)))
     }
 
-    fn by_count(&self) -> Vec<&str> {
+    fn by_count(&self) -> Vec<(&str, Class)> {
         let mut errors: Vec<_> = self.counts.iter().collect();
-        errors.sort_by(|a, b| b.1.cmp(a.1).then_with(|| a.0.cmp(b.0)));
-        errors.into_iter().map(|(text, _)| text.as_str()).collect()
-    }
-}
-
-/// What an error says of its request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
-    Refused,
-    Unanswered,
-    Wrong,
-}
-
-impl Class {
-    fn of(text: &str) -> Self {
-        if text.contains(REFUSED) {
-            Self::Refused
-        } else if text.starts_with(NO_ANSWER) {
-            Self::Unanswered
-        } else {
-            Self::Wrong
-        }
+        errors.sort_by(|(a, (_, most)), (b, (_, more))| more.cmp(most).then_with(|| a.cmp(b)));
+        let errors = errors.into_iter();
+        errors
+            .map(|(text, (class, _))| (text.as_str(), *class))
+            .collect()
     }
 }
 
@@ -109,31 +141,55 @@ mod tests {
     #[test]
     fn a_load_explains_refusals_and_what_was_left_and_nothing_else() {
         let mut errors = Errors::default();
-        errors.add(3, "etcdserver: too many requests".to_owned());
-        errors.add(2, format!("{NO_ANSWER} 10 s"));
-        errors.add(1, "the answer for /a is not the object".to_owned());
+        let etcd = |error: EtcdError| (Class::of_etcd(&error), error.to_string());
+        let unavailable = EtcdError::Status {
+            code: Code::Unavailable,
+            message: "connection closed".to_owned(),
+        };
+        for (count, (class, text)) in [
+            (4, etcd(EtcdError::Refused(Refusal::TooManyRequests))),
+            (3, etcd(EtcdError::Refused(Refusal::Timeout))),
+            (2, etcd(unavailable)),
+            (1, etcd(EtcdError::Refused(Refusal::NoSpace))),
+        ] {
+            errors.add(count, class, text);
+        }
         let mut all = errors.clone();
         all.merge(&errors);
-        assert_eq!((all.refused, all.unanswered, all.wrong), (6, 4, 2));
+        let Errors {
+            refused,
+            unanswered,
+            disconnected,
+            wrong,
+            ..
+        } = all;
+        assert_eq!([refused, unanswered, disconnected, wrong], [8, 6, 4, 2]);
         assert_eq!(
             all.most_frequent(2),
-            ["etcdserver: too many requests", "no answer within 10 s"]
+            [
+                "etcdserver: too many requests",
+                "etcdserver: request timed out"
+            ]
         );
-        let wrong = all.most_wrong();
-        assert_eq!(
-            wrong.as_deref(),
-            Some("the answer for /a is not the object")
-        );
+        let no_space = "etcdserver: mvcc: database space exceeded";
+        assert_eq!(all.most_wrong().as_deref(), Some(no_space));
     }
 
     #[test]
     fn texts_that_name_objects_do_not_fill_the_memory() {
         let mut errors = Errors::default();
         for i in 0..1_000 {
-            errors.add(1, format!("{i} is lost"));
+            errors.add(1, Class::Refused, format!("{i:04} is refused"));
         }
-        errors.add(1, "0 is lost".to_owned());
-        assert_eq!((errors.wrong, errors.counts.len()), (1_001, TEXTS + 1));
-        assert_eq!((errors.of("0 is lost"), errors.of(OTHERS)), (2, 900));
+        assert_eq!(errors.most_wrong(), None);
+        errors.add(1, Class::Wrong, "0 is lost".to_owned());
+        errors.add(1, Class::Refused, "0000 is refused".to_owned());
+        assert_eq!((errors.refused, errors.wrong), (1_001, 1));
+        assert_eq!((errors.counts.len(), errors.others), (TEXTS, 901));
+        assert_eq!(errors.of("0000 is refused"), 2);
+        let frequent = errors.most_frequent(2);
+        assert_eq!(frequent, ["0000 is refused", "0001 is refused"]);
+        let wrong = errors.most_wrong();
+        assert_eq!(wrong.as_deref(), Some("one of 901 further errors"));
     }
 }

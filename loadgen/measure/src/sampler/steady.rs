@@ -10,8 +10,7 @@ const SHORTEST: Duration = Duration::from_secs(60);
 /// connections are opened and pools fill.
 const PARTS: f64 = 5.0;
 
-/// Each of the two is cut into this many windows, whose medians tell how far memory wanders by
-/// itself.
+/// Each of the two is cut into this many windows, whose ratios tell how far memory wanders.
 const WINDOWS: u32 = 10;
 
 /// Private memory of a process in two parts of a phase, in bytes: the median of each window.

@@ -38,7 +38,7 @@ pub struct Load {
     /// How many of those the server refused since it had too many.
     #[serde(default)]
     pub refused: u64,
-    /// How many of those had no answer when the load was over.
+    /// How many of those had no answer when the load was over, or before the server gave up.
     #[serde(default)]
     pub unanswered: u64,
     /// Transactions that wrote nothing since the key had changed, and were sent again; the

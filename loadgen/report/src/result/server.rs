@@ -59,13 +59,14 @@ pub struct ServerFigures {
     /// tests.
     pub peaks_above_idle: Vec<u64>,
     /// Private memory late in the measured phase over early in it: of its last fifth over that of
-    /// its second fifth, each the median of the medians of ten windows; of several processes the
-    /// sum of each. 1 where memory is flat. Null of a phase of less than a minute, of one whose
-    /// load changes by intent, and where the process is not ours to look at.
+    /// its second fifth. Each is cut into ten windows, and this is the median of their ratios, of
+    /// the first late one over the first early one and so on; of several processes the sum of each.
+    /// 1 where memory is flat. Null of a phase of less than a minute, of one whose load changes by
+    /// intent, and where the process is not ours to look at.
     #[serde(default)]
     pub late_over_early: Option<f64>,
-    /// Where that ratio may lie: both medians at the ends of their intervals
-    /// ([`Spread::likely`](super::Spread)), so at least 90 % of independent windows.
+    /// Where the ratio lies with 95 % confidence, if windows are independent: two of the ten ratios
+    /// ([`Spread::likely`](super::Spread)).
     #[serde(default)]
     pub late_over_early_likely: Option<[f64; 2]>,
     /// Kernel memory of TCP sockets after the server settled: of all processes of this machine,

@@ -363,7 +363,7 @@ impl Lists {
 
     fn fail(&mut self, error: &ListError) {
         self.errors += 1;
-        self.reasons.add(1, error.to_string());
+        self.reasons.add(1, error.class(), error.to_string());
     }
 
     /// Bytes of one list as received; 0 before there was one.

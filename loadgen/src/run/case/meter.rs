@@ -148,8 +148,8 @@ impl Meter {
         self.is_steady = false;
     }
 
-    /// Says that the generator keeps every event until the phase is over: its memory grows by
-    /// intent.
+    /// Says that the generator keeps every event, or write, until the phase is over: its memory
+    /// grows by intent.
     pub(super) fn generator_keeps_events(&mut self) {
         self.keeps_events = true;
     }

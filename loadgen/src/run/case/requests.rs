@@ -331,6 +331,8 @@ fn late(tally: &Tally) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use load::record::Class;
+
     use super::*;
 
     /// Returns a thousand requests that were each sent so late and answered within so long.
@@ -377,10 +379,15 @@ mod tests {
             ..tally.clone()
         };
         assert!(is_saturated(&overrun, Duration::from_secs(10)) && spoiled(&overrun).is_none());
-        tally.failed(10, "etcdserver: too many requests".to_owned());
+        tally.failed(
+            10,
+            Class::Refused,
+            "etcdserver: too many requests".to_owned(),
+        );
         assert!(is_refused(&tally));
         tally.failed(
             1,
+            Class::Wrong,
             "the answer for /a is not the object that was written".to_owned(),
         );
         assert!(!is_refused(&tally));

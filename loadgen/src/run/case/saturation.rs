@@ -32,6 +32,14 @@ struct Tried {
     tally: Tally,
 }
 
+/// How a search ended.
+enum End {
+    Found(Outcome),
+    Stopped,
+    /// A request was answered wrongly.
+    Failed(String),
+}
+
 impl CaseRun<'_> {
     /// Searches for the highest rate; what was sent at the rates that were kept is the case's.
     pub(super) async fn saturate(
@@ -58,8 +66,17 @@ impl CaseRun<'_> {
         };
         let mut kept = Tally::default();
         let mut requests = 0;
+        let mut failure = None;
         for _ in 0..saturate.searches.get() {
-            let (search, tried) = self.search(saturate, peer, duration, &mut meter).await?;
+            let (end, tried) = self.search(saturate, peer, duration, &mut meter).await?;
+            let search = match end {
+                End::Found(outcome) => Some(outcome),
+                End::Stopped => None,
+                End::Failed(why) => {
+                    failure = Some(why);
+                    None
+                }
+            };
             requests += tried.iter().map(|tried| tried.tally.requests).sum::<u64>();
             let search = described(saturate.objective, search, &tried);
             for tried in &tried {
@@ -72,7 +89,7 @@ impl CaseRun<'_> {
                 }
             }
             found.searches.push(search);
-            if self.stop.is_cancelled() {
+            if self.stop.is_cancelled() || failure.is_some() {
                 break;
             }
         }
@@ -87,20 +104,21 @@ impl CaseRun<'_> {
             duration: self.run_begun.elapsed().saturating_sub(start),
         };
         measured.keep_requests(span, &kept);
-        match self.stop.is_cancelled() {
-            true => Err(Early::Interrupted),
-            false => Ok(kept),
+        match failure {
+            Some(why) => Err(Early::Failed(why)),
+            None if self.stop.is_cancelled() => Err(Early::Interrupted),
+            None => Ok(kept),
         }
     }
 
-    /// One search, or what of it was made until the run was stopped.
+    /// One search, or what of it was made until it ended early.
     async fn search(
         &self,
         saturate: Saturate,
         peer: Peer<'_>,
         full: Duration,
         meter: &mut Meter,
-    ) -> Result<(Option<Outcome>, Vec<Tried>), Early> {
+    ) -> Result<(End, Vec<Tried>), Early> {
         let Saturate {
             objective,
             from,
@@ -115,7 +133,7 @@ impl CaseRun<'_> {
         let live = self.live(&strategy, &strategy);
         loop {
             let (rate, length) = match search.next() {
-                Step::Done(outcome) => return Ok((Some(outcome), all)),
+                Step::Done(outcome) => return Ok((End::Found(outcome), all)),
                 Step::Try { rate, length } => (rate, length),
             };
             let duration = match length {
@@ -130,8 +148,14 @@ impl CaseRun<'_> {
             let pace = Pace::Open(profile.clone());
             let never = CancellationToken::new();
             let settling = callers.run(pace.clone(), duration.mul_f64(SETTLE), &never);
-            if self.unless_stopped(settling).await.is_err() {
-                return Ok((None, all));
+            let Ok(settled) = self.unless_stopped(settling).await else {
+                return Ok((End::Stopped, all));
+            };
+            if let Some(why) = wrong(&settled, rate) {
+                return Ok((End::Failed(why), all));
+            }
+            if settled.errors > 0 {
+                callers = self.callers(peer.config, peer.calls).await?;
             }
             meter.begin_round()?;
             let counts = Arc::clone(live.counts());
@@ -140,11 +164,9 @@ impl CaseRun<'_> {
             let stopped = self.stop.is_cancelled();
             meter.end_of_round(tally.errors == 0 && !stopped).await;
             if stopped {
-                return Ok((None, all));
+                return Ok((End::Stopped, all));
             }
-            if let Some(why) = wrong(&tally, rate) {
-                return Err(Early::Failed(why));
-            }
+            let failure = wrong(&tally, rate);
             let verdict = judge(objective, &tally, duration);
             let trial = Trial {
                 rate,
@@ -153,27 +175,30 @@ impl CaseRun<'_> {
             };
             self.progress.say(&told(&trial, objective, &tally));
             search.record(trial);
-            if tally.errors > 0 {
+            let errors = tally.errors;
+            all.push(Tried { trial, tally });
+            if let Some(why) = failure {
+                return Ok((End::Failed(why), all));
+            }
+            if errors > 0 {
                 // A late response would be taken for one of the next trial's.
                 callers = self.callers(peer.config, peer.calls).await?;
             }
-            all.push(Tried { trial, tally });
         }
     }
 }
 
-/// Returns why a trial says nothing of a rate: requests failed, or were answered wrongly, other
-/// than for their number.
+/// Returns why a trial says nothing of a rate: requests were answered wrongly.
 fn wrong(tally: &Tally, rate: f64) -> Option<String> {
     let why = tally.reasons.most_wrong()?;
     let (wrong, requests) = (tally.reasons.wrong, tally.requests);
     Some(format!(
-        "at {rate:.0}/s {wrong} of {requests} requests failed: {why}"
+        "at {rate:.0}/s {wrong} of {requests} requests were answered wrongly: {why}"
     ))
 }
 
-/// Returns what a trial showed. Requests that were refused and those without a response are slower
-/// than any objective.
+/// Returns what a trial showed. Requests that were refused, lost their connection or had no
+/// response are slower than any objective.
 fn judge(objective: Objective, tally: &Tally, duration: Duration) -> Verdict {
     let may_miss = 1.0 - objective.quantile;
     let missing = |histogram: &LatencyHistogram| {
@@ -281,6 +306,8 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use load::record::Class;
+
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -315,17 +342,22 @@ mod tests {
     #[test]
     fn one_wrong_answer_ends_the_search() {
         let mut tally = tally(0, Duration::ZERO);
-        tally.failed(1, "no answer within 10 s".to_owned());
+        tally.failed(1, Class::Unanswered, "no answer within 10 s".to_owned());
         assert_eq!(wrong(&tally, 100.0), None);
-        tally.failed(1, "an answer that cannot be read".to_owned());
-        let expected = "at 100/s 1 of 1002 requests failed: an answer that cannot be read";
+        tally.failed(1, Class::Wrong, "an answer that cannot be read".to_owned());
+        let expected =
+            "at 100/s 1 of 1002 requests were answered wrongly: an answer that cannot be read";
         assert_eq!(wrong(&tally, 100.0).as_deref(), Some(expected));
     }
 
     #[test]
     fn failed_requests_are_slow_and_a_rate_that_is_not_reached_is_missed() {
         let mut failed = tally(0, Duration::ZERO);
-        failed.failed(11, "etcdserver: too many requests".to_owned());
+        failed.failed(
+            11,
+            Class::Refused,
+            "etcdserver: too many requests".to_owned(),
+        );
         assert_eq!(judge(objective(), &failed, SECOND), Verdict::Missed);
         assert_eq!(wrong(&failed, 100.0), None);
         let mut behind = tally(0, Duration::ZERO);

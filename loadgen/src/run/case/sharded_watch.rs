@@ -76,6 +76,7 @@ impl CaseRun<'_> {
         measured.case.offered_per_s = Some(writing.per_second);
 
         let mut meter = self.settled(running, measured).await?;
+        meter.generator_keeps_events();
         if workers.cases.is_empty() {
             return self.unwatched(&writing, &mut meter, measured).await;
         }

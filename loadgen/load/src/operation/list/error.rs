@@ -11,6 +11,7 @@ use workloads::{Strategy, Tier};
 
 use crate::clients::program::ProgramError;
 use crate::clients::thread::ThreadError;
+use crate::record::Class;
 use crate::verify::Wrong;
 
 /// How often one list is begun again, when what it was being read from has been compacted.
@@ -117,6 +118,17 @@ pub enum ListError {
 }
 
 impl ListError {
+    /// Returns what it says of the target.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Etcd(error) => Class::of_etcd(error),
+            Self::Unreachable(_) => Class::Disconnected,
+            Self::Slow(_) => Class::Unanswered,
+            _ => Class::Wrong,
+        }
+    }
+
     /// Returns whether what the list was read from was compacted, so that it may be begun again.
     #[must_use]
     pub fn is_compacted(&self) -> bool {

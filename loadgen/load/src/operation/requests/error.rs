@@ -4,6 +4,8 @@ use etcd_api::error::Error as EtcdError;
 use kube_api::client::KubeError;
 use workloads::SmallRequest;
 
+use crate::record::Class;
+
 /// How a small request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
@@ -110,4 +112,16 @@ pub enum CallError {
         /// What came before.
         after: i64,
     },
+}
+
+impl CallError {
+    /// Returns what it says of the target.
+    pub(crate) fn class(&self) -> Class {
+        match self {
+            Self::Etcd(error) => Class::of_etcd(error),
+            Self::Kube(KubeError::Connection { .. }) => Class::Disconnected,
+            Self::Status { status, .. } => Class::of_status(*status),
+            _ => Class::Wrong,
+        }
+    }
 }

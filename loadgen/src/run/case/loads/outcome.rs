@@ -181,10 +181,16 @@ impl CaseRun<'_> {
         // in.
         let goes_on = !self.target.spec.is_started() || case.rounds.is_some();
         let removes = goes_on && self.shard().is_whole();
+        // Loads on etcd share what they wrote.
+        let mut is_read = false;
         for load in loads {
             let read_back = async {
                 match (&load.worker, &endpoint.etcd) {
-                    (Worker::Small(_, calls), Some(config)) => calls.read_back(config).await,
+                    (Worker::Small(..), _) if is_read => Ok(()),
+                    (Worker::Small(_, calls), Some(config)) => {
+                        is_read = true;
+                        calls.read_back(config).await
+                    }
                     (Worker::SmallThroughApi(_, calls), _) => calls.read_back(endpoint).await,
                     _ => Ok(()),
                 }

@@ -165,8 +165,9 @@ impl Metered {
 /// What processes held late in a phase over what they held early in it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct LateOverEarly {
+    /// The median of the ratios of windows, of the first late to the first early one and so on.
     pub(super) ratio: f64,
-    /// Where it may lie, with the median of either part anywhere in its interval.
+    /// Where that median lies ([`Spread::likely`]).
     pub(super) likely: Option<[f64; 2]>,
 }
 
@@ -183,12 +184,12 @@ pub(super) fn late_over_early<'n>(
         add(&mut early, held.early);
         add(&mut late, held.late);
     }
-    let of = |windows: Vec<u64>| Spread::of(windows.into_iter().map(|bytes| bytes as f64));
-    let (early, late) = (of(early)?, of(late)?);
-    let likely = early.likely.zip(late.likely);
-    (early.min > 0.0).then(|| LateOverEarly {
-        ratio: late.p50 / early.p50,
-        likely: likely.map(|(early, late)| [late[0] / early[1], late[1] / early[0]]),
+    // Of each window by itself: memory that grows steadily has about the same ratio in all.
+    let ratios = late.iter().zip(&early);
+    let ratios = Spread::of(ratios.map(|(&late, &early)| late as f64 / early as f64))?;
+    Some(LateOverEarly {
+        ratio: ratios.p50,
+        likely: ratios.likely,
     })
 }
 

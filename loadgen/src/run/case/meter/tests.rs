@@ -119,6 +119,45 @@ async fn without_a_page_at_begin_or_end_there_are_no_counters() {
     }
 }
 
+/// Memory of a process each second, as `anon` has it.
+fn memory(process: &str, anon: impl Fn(u32) -> u64) -> Series {
+    let sample = |second: u32| measure::Sample {
+        elapsed_s: f64::from(second),
+        anon: anon(second),
+        ..measure::Sample::default()
+    };
+    Series {
+        process: process.to_owned(),
+        samples: (0..=600).map(sample).collect(),
+    }
+}
+
+#[test]
+fn steady_growth_is_told_from_wandering() {
+    // By 10 % of what it holds at first, in ten minutes.
+    let growing = memory("etcd", |second| 60_000_000 + u64::from(second) * 10_000);
+    let grown = late_over_early(&[growing], ["etcd"]).expect("a long phase");
+    let [lower, upper] = grown.likely.expect("of ten windows");
+    assert!((1.057..1.059).contains(&grown.ratio), "{grown:?}");
+    assert!(upper - lower < 0.002, "{grown:?}");
+
+    let wandering = |second: u32| 60_000_000 + [0, 9_000_000, 4_000_000][second as usize / 13 % 3];
+    let wanders = late_over_early(&[memory("etcd", wandering)], ["etcd"]);
+    let [lower, upper] = wanders.and_then(|it| it.likely).expect("of ten windows");
+    assert!(lower < 0.95 && upper > 1.05, "{wanders:?}");
+
+    let both = [
+        memory("etcd", |_| 10_000_000),
+        memory(
+            "kube",
+            |second| if second > 300 { 30_000_000 } else { 10_000_000 },
+        ),
+    ];
+    let together = late_over_early(&both, ["etcd", "kube"]).expect("a long phase");
+    assert_eq!((together.ratio, together.likely), (2.0, Some([2.0, 2.0])));
+    assert_eq!(late_over_early(&both, ["etcd", "another"]), None);
+}
+
 #[tokio::test]
 async fn a_server_that_has_ended_has_no_cpu_time_rather_than_none_used() {
     let server = Idle::start();
