@@ -1,21 +1,10 @@
 //! Ages in tables, which are of the moment of the answer: two servers print neighbouring ages where
 //! one of them answers as a second turns.
 
+use kube_api::duration::human_duration;
 use serde_json::Value;
 
 use crate::compare::Answer;
-
-/// From which age on (in seconds) the printed one turns in which steps, as apimachinery's
-/// `HumanDuration` has it: `9m59s`, `10m`; `7h59m`, `8h`; `7d23h`, `8d`.
-const STEPS: [(u64, u64); 4] = [
-    (8 * DAY, DAY),
-    (8 * HOUR, HOUR),
-    (10 * MINUTE, MINUTE),
-    (0, 1),
-];
-const MINUTE: u64 = 60;
-const HOUR: u64 = 60 * MINUTE;
-const DAY: u64 = 24 * HOUR;
 
 /// Sets our ages to the real server's where they are at most one printed step apart.
 pub(crate) fn level(real: &mut Answer, ours: &mut Answer) {
@@ -48,15 +37,15 @@ fn rows(real: &Value, ours: &mut Value) {
 }
 
 /// Whether two cells are ages, as `7m59s` and `8m`, or end with them, as `2 (59s ago)` and `2 (60s
-/// ago)`, that are at most one step apart.
+/// ago)`, of which one is printed a second after the other.
 fn are_neighbours(one: &str, other: &str) -> bool {
     let ((before, one), (other_before, other)) = (parted(one), parted(other));
-    let (Some(one), Some(other)) = (age(one), age(other)) else {
-        return false;
+    let follows = |earlier: &str, later: &str| {
+        age(later).is_some_and(|first| {
+            human_duration(first) == later && human_duration(first - 1) == earlier
+        })
     };
-    let earlier = one.min(other);
-    let step = STEPS.iter().find(|(from, _)| *from <= earlier);
-    before == other_before && step.is_some_and(|(_, step)| one.abs_diff(other) <= *step)
+    before == other_before && (follows(one, other) || follows(other, one))
 }
 
 /// Returns what is before the age of a cell, and the age.
@@ -66,8 +55,11 @@ fn parted(cell: &str) -> (&str, &str) {
         .unwrap_or(("", cell))
 }
 
-/// Returns an age in seconds; `None` for anything else.
-fn age(mut text: &str) -> Option<u64> {
+/// Returns the seconds from which on an age is printed so; `None` for anything else.
+fn age(mut text: &str) -> Option<i64> {
+    const MINUTE: i64 = 60;
+    const HOUR: i64 = 60 * MINUTE;
+    const DAY: i64 = 24 * HOUR;
     let mut seconds = None;
     while !text.is_empty() {
         let end = text.find(|c: char| !c.is_ascii_digit())?;
@@ -79,7 +71,7 @@ fn age(mut text: &str) -> Option<u64> {
             b'y' => 365 * DAY,
             _ => return None,
         };
-        let part = text[..end].parse::<u64>().ok()? * unit;
+        let part = text[..end].parse::<i64>().ok()? * unit;
         seconds = Some(seconds.unwrap_or(0) + part);
         text = &text[end + 1..];
     }

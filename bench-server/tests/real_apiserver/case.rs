@@ -115,6 +115,18 @@ impl Pairing {
         };
         apiserver::program().err().or_else(|| needed.missing())
     }
+
+    /// Starts and fills both, within [`START_LIMIT`].
+    async fn start(self) -> Result<World, String> {
+        let started = async {
+            match self {
+                Self::Over(backend) => World::start(backend).await,
+                Self::TwoReal => pair::start().await,
+            }
+        };
+        let limited = tokio::time::timeout(START_LIMIT, started).await;
+        limited.unwrap_or_else(|_| Err(format!("not started after {START_LIMIT:?}")))
+    }
 }
 
 /// Both servers, and what lies in the etcd behind them.
@@ -235,18 +247,7 @@ fn run(pairing: Pairing, world: &Shared, case: Case) -> Result<(), Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let world = world.get_or_init(|| {
-        runtime.block_on(async {
-            let started = async {
-                match pairing {
-                    Pairing::Over(backend) => World::start(backend).await,
-                    Pairing::TwoReal => pair::start().await,
-                }
-            };
-            let limited = tokio::time::timeout(START_LIMIT, started).await;
-            limited.unwrap_or_else(|_| Err(format!("not started after {START_LIMIT:?}")))
-        })
-    });
+    let world = world.get_or_init(|| runtime.block_on(pairing.start()));
     let world = world.as_ref().map_err(Failed::from)?;
     let context = CaseContext {
         world,

@@ -185,25 +185,21 @@ impl WatchCache {
     ) -> WatchError {
         let mut failures = 0;
         loop {
-            let mut interruption = None;
-            match self.open_watch(backend).await {
+            let interruption = match self.open_watch(backend).await {
                 Ok(mut watch) => loop {
                     let batch = match watch.next().await {
                         Some(Ok(WatchItem::Revision { revision, events })) => {
                             self.apply(revision, &events, Instant::now())
                         }
                         Some(Ok(WatchItem::Progress { revision })) => self.note_progress(revision),
-                        Some(Err(ended)) => {
-                            interruption = Some(Interruption::from(ended));
-                            break;
-                        }
-                        None => break,
+                        Some(Err(ended)) => break Some(Interruption::from(ended)),
+                        None => break None,
                     };
                     self.send(incoming, batch).await;
                     failures = 0;
                 },
-                Err(failed) => interruption = Some(failed),
-            }
+                Err(failed) => Some(failed),
+            };
             match interruption {
                 Some(Interruption::Gap(error)) => return error,
                 Some(Interruption::Break(error)) => tracing::warn!(

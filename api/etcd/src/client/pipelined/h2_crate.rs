@@ -142,29 +142,23 @@ impl CrateConnection {
         let ended = match Pin::new(&mut self.connection).poll(cx) {
             Poll::Pending => {
                 completed |= self.poll_calls(cx, on_completion);
-                match self.leaving.clone() {
-                    Some(reason) => {
-                        completed |= fail(
-                            self.queue.drain(..).map(|queued| queued.token),
-                            &reason,
-                            on_completion,
-                        );
-                        if completed || !self.open.is_empty() {
-                            return turn(completed);
-                        }
-                        reason
-                    }
-                    None => return turn(completed),
+                let Some(reason) = self.leaving.clone() else {
+                    return turn(completed);
+                };
+                let queued = self.queue.drain(..).map(|queued| queued.token);
+                completed |= fail(queued, &reason, on_completion);
+                if completed || !self.open.is_empty() {
+                    return turn(completed);
                 }
+                reason
             }
             Poll::Ready(Ok(())) => "closed by the peer".to_owned(),
             Poll::Ready(Err(error)) => error.to_string(),
         };
         self.ended = true;
         self.poll_calls(cx, on_completion);
-        fail(self.open.drain(..), &ended, on_completion);
         let queued = self.queue.drain(..).map(|queued| queued.token);
-        fail(queued, &ended, on_completion);
+        fail(self.open.drain(..).chain(queued), &ended, on_completion);
         self.calls.clear();
         Poll::Ready(Err((&Ended::Closed(ended)).into()))
     }
