@@ -15,11 +15,9 @@ const SCHEMA: &str = include_str!("../schema/report.schema.json");
 /// How the path of a median ends; beside it are the smallest and the largest value.
 const MEDIAN: &str = ".p50";
 
-/// The interval in which such a median lies, where it is known.
+/// The interval in which such a median lies, where it is known: beside it, as the ends are, and of
+/// another figure under its name and this.
 const LIKELY: &str = "likely";
-
-/// How the path of the interval ends in which another figure lies, where it is known.
-const OWN_LIKELY: &str = "_likely";
 
 /// Figures of a server's peak memory.
 const PEAKS: [&str; 3] = [
@@ -156,7 +154,7 @@ impl<'a> Figures<'a> {
     /// one that has its own.
     fn range(&self, target: &str, data_set: &str) -> Option<[f64; 2]> {
         let Some(group) = self.spec.metric.strip_suffix(MEDIAN) else {
-            return self.own_likely(target, data_set);
+            return self.interval(target, data_set);
         };
         let end = |name| {
             let path = format!("{group}.{name}");
@@ -180,17 +178,17 @@ impl<'a> Figures<'a> {
             let figure = self.of(target, data_set, &self.spec.case)?;
             return Some([figure - resolution, figure + resolution]);
         }
-        let Some(group) = self.spec.metric.strip_suffix(MEDIAN) else {
-            return self.own_likely(target, data_set);
-        };
-        let case = self.case(target, data_set, &self.spec.case)?;
-        value_at(case, &format!("{group}.{LIKELY}"))
+        self.interval(target, data_set)
     }
 
-    /// Returns the interval in which a figure lies that has one beside it.
-    fn own_likely(&self, target: &str, data_set: &str) -> Option<[f64; 2]> {
-        let case = self.case(target, data_set, &self.spec.case)?;
-        value_at(case, &format!("{}{OWN_LIKELY}", self.spec.metric))
+    /// Returns the interval that a case has for the figure.
+    fn interval(&self, target: &str, data_set: &str) -> Option<[f64; 2]> {
+        let metric = &self.spec.metric;
+        let path = match metric.strip_suffix(MEDIAN) {
+            Some(group) => format!("{group}.{LIKELY}"),
+            None => format!("{metric}_{LIKELY}"),
+        };
+        value_at(self.case(target, data_set, &self.spec.case)?, &path)
     }
 
     /// Returns what the figure is divided by: another case's, another data set's or another

@@ -327,10 +327,7 @@ impl<'a, R: RequestApi> Driver<'a, R> {
             let token = done.token();
             let received = done.received().saturating_duration_since(begun.into_std());
             tally.throttled += u64::from(done.throttled());
-            // One of an earlier run may come late.
-            let Some(request) = outstanding.get_mut(token as usize) else {
-                return;
-            };
+            let request = &mut outstanding[token as usize];
             let kind = request.planned.request();
             let mut checked = calls.check(request.planned, *number, done);
             if checked.as_ref().is_ok_and(|checked| checked.conflict) {

@@ -128,7 +128,7 @@ impl Calls {
             revisions,
             leases,
         } = about;
-        let count = data.len().min(OBJECTS);
+        let count = objects_of(data);
         let objects = (0..count).map(|i| {
             // Spread over the whole set, not its beginning.
             let i = i * (data.len() / count);
@@ -418,6 +418,11 @@ impl Object {
             seen: AtomicI64::new(0),
         }
     }
+}
+
+/// Returns how many objects of a data set requests are about.
+fn objects_of(data: &DataSet) -> u64 {
+    data.len().min(OBJECTS)
 }
 
 /// Returns what a refusal means: a failure, unless it says what may well be.

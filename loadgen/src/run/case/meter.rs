@@ -375,7 +375,7 @@ impl Meter {
         };
         if self.is_steady && !self.keeps_events {
             let own = late_over_early(&series, [OWN_SERIES]);
-            client.late_over_early = own.map(|own| own.ratio);
+            client.late_over_early = own.map(|own| own.p50);
             client.late_over_early_likely = own.and_then(|own| own.likely);
         }
         if let Some(remote) = &mut self.remote {
@@ -393,7 +393,7 @@ impl Meter {
         if self.is_steady {
             let names = self.servers.iter().map(|server| server.name.as_str());
             let theirs = late_over_early(&series, names);
-            self.figures.late_over_early = theirs.map(|theirs| theirs.ratio);
+            self.figures.late_over_early = theirs.map(|theirs| theirs.p50);
             self.figures.late_over_early_likely = theirs.and_then(|theirs| theirs.likely);
         }
         for server in &mut self.servers {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use workloads::DataSet;
 
-use super::OBJECTS;
+use super::objects_of;
 
 /// The revisions of the objects that requests are about, as responses told them. 0 is unknown.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Revisions {
     /// Knows nothing yet. 16 bytes for each object, 10,000 at most.
     #[must_use]
     pub fn new(data: &DataSet) -> Self {
-        let objects = 0..data.len().min(OBJECTS);
+        let objects = 0..objects_of(data);
         Self(objects.map(|_| Known::default()).collect())
     }
 

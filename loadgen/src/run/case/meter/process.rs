@@ -162,21 +162,13 @@ impl Metered {
     }
 }
 
-/// What processes held late in a phase over what they held early in it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct LateOverEarly {
-    /// The median of the ratios of windows, of the first late to the first early one and so on.
-    pub(super) ratio: f64,
-    /// Where that median lies ([`Spread::likely`]).
-    pub(super) likely: Option<[f64; 2]>,
-}
-
-/// Compares what these processes held, together; `None` where the series of one of them does not
-/// tell.
+/// Returns what these processes held late in a phase over what they held early in it, together: the
+/// ratios of windows, of the first late to the first early one and so on. `None` where the series
+/// of one of them does not tell.
 pub(super) fn late_over_early<'n>(
     series: &[Series],
     processes: impl IntoIterator<Item = &'n str>,
-) -> Option<LateOverEarly> {
+) -> Option<Spread> {
     let (mut early, mut late) = (Vec::new(), Vec::new());
     for process in processes {
         let series = series.iter().find(|series| series.process == process)?;
@@ -186,11 +178,7 @@ pub(super) fn late_over_early<'n>(
     }
     // Of each window by itself: memory that grows steadily has about the same ratio in all.
     let ratios = late.iter().zip(&early);
-    let ratios = Spread::of(ratios.map(|(&late, &early)| late as f64 / early as f64))?;
-    Some(LateOverEarly {
-        ratio: ratios.p50,
-        likely: ratios.likely,
-    })
+    Spread::of(ratios.map(|(&late, &early)| late as f64 / early as f64))
 }
 
 /// Adds what one process held in each window to what the others did.

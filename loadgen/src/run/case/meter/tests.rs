@@ -138,7 +138,7 @@ fn steady_growth_is_told_from_wandering() {
     let growing = memory("etcd", |second| 60_000_000 + u64::from(second) * 10_000);
     let grown = late_over_early(&[growing], ["etcd"]).expect("a long phase");
     let [lower, upper] = grown.likely.expect("of ten windows");
-    assert!((1.057..1.059).contains(&grown.ratio), "{grown:?}");
+    assert!((1.057..1.059).contains(&grown.p50), "{grown:?}");
     assert!(upper - lower < 0.002, "{grown:?}");
 
     let wandering = |second: u32| 60_000_000 + [0, 9_000_000, 4_000_000][second as usize / 13 % 3];
@@ -154,7 +154,7 @@ fn steady_growth_is_told_from_wandering() {
         ),
     ];
     let together = late_over_early(&both, ["etcd", "kube"]).expect("a long phase");
-    assert_eq!((together.ratio, together.likely), (2.0, Some([2.0, 2.0])));
+    assert_eq!((together.p50, together.likely), (2.0, Some([2.0, 2.0])));
     assert_eq!(late_over_early(&both, ["etcd", "another"]), None);
 }
 
