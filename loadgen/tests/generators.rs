@@ -1,6 +1,8 @@
 //! Several generators that make one load together: four processes merged are one, and what is not a
 //! part of it is refused. How long anything took is not looked at.
 
+#[path = "generators/beginnings.rs"]
+mod beginnings;
 #[path = "generators/interrupted.rs"]
 mod interrupted;
 #[path = "generators/own_keys.rs"]
@@ -451,60 +453,6 @@ fn watchers_of_each_generator_get_every_write_and_time_its_own() {
     assert_eq!(numbers, [0, 4], "{watchers}");
     let mut generators = slowest.iter().map(|one| &one["generator"]);
     assert!(generators.all(|generator| *generator == 0), "{watchers}");
-}
-
-#[test]
-fn a_generator_that_is_missing_keeps_the_others_from_beginning() {
-    let folder = folder();
-    let server = Served::etcd();
-    let at = in_seconds(10);
-    let (code, _, log) = mixed(folder.path(), &server, &at, "0/2");
-    assert_eq!(code, Some(2), "{log}");
-    assert!(
-        log.contains("not begun: of 2 generators 1 were not ready"),
-        "{log}"
-    );
-    assert_eq!(writes(&server), BTreeMap::new(), "nothing is left there");
-    // One alone of the others finds nobody, and writes nothing.
-    let at = in_seconds(2);
-    let (code, _, log) = mixed(folder.path(), &server, &at, "1/2");
-    assert_eq!(code, Some(2), "{log}");
-    assert!(
-        log.contains("generator 0/2 has not loaded the objects by"),
-        "{log}"
-    );
-    assert_eq!(writes(&server), BTreeMap::new());
-}
-
-#[test]
-fn a_load_of_one_generator_begins_when_it_is_told_to() {
-    let folder = folder();
-    for seconds in BEGINNINGS {
-        let at = in_seconds(seconds);
-        let args = ["run", "shared.toml", "--cases", "mixed", "--out", "out"];
-        let args = [&args[..], &["--start-at", &at]].concat();
-        let (code, out, log) = run_to_end(folder.path(), &args);
-        if log.contains("not begun") {
-            assert_eq!(code, Some(2), "{log}");
-            fs::remove_dir_all(folder.path().join("out")).expect("a result");
-            continue;
-        }
-        assert!(matches!(code, Some(0 | 3)), "{log}");
-        assert!(out.contains("The load was to begin at"), "{out}");
-        // It lasts two seconds from then on.
-        let ended: u64 = in_seconds(0).parse().expect("seconds");
-        let began: u64 = at.parse().expect("seconds");
-        assert!(ended >= began + 2, "{began} {ended}");
-        let report = report(&results(&folder.path().join("out"))[0]);
-        assert_eq!(count(&report["shard"]["count"]), 1, "{}", report["shard"]);
-        assert!(
-            report["shard"]["late_ms"].is_number(),
-            "{}",
-            report["shard"]
-        );
-        return;
-    }
-    panic!("it was never ready in time");
 }
 
 #[test]

@@ -8,6 +8,8 @@ mod compact_elsewhere;
 mod compacted;
 #[path = "support/cuttable.rs"]
 mod cuttable;
+#[path = "loads/metrics.rs"]
+mod metrics;
 #[allow(dead_code, reason = "the other tests start Kubernetes tiers")]
 #[path = "support/served.rs"]
 mod served;
@@ -16,24 +18,23 @@ mod small_run;
 #[path = "loads/stall.rs"]
 mod stall;
 
-/// A gap of all latencies: how long a server does nothing, or is away.
-const GAP: Duration = Duration::from_millis(500);
-/// What counts as hit by it: half of it.
-const HIT: Duration = Duration::from_millis(250);
-
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cuttable::Cuttable;
+use metrics::{SERVED, until_counted};
 use report::result::SavedResult;
 use serde_json::Value;
 use served::Served;
 use small_run::{count, load, saved};
+
+/// A gap of all latencies: how long a server does nothing, or is away.
+const GAP: Duration = Duration::from_millis(500);
+/// What counts as hit by it: half of it.
+const HIT: Duration = Duration::from_millis(250);
 
 const HEAD: &str = r#"
 name = "small"
@@ -429,84 +430,4 @@ fn a_case_of_loads_that_is_interrupted_keeps_what_was_measured() {
     let watchers = load(&report, "watchers");
     assert_eq!(watchers["events"], 3 * sent, "{watchers}");
     assert!(count(&load(&report, "lists")["requests"]) > 0);
-}
-
-/// The flag with which a run serves its metrics.
-const SERVED: &str = "--listen-metrics";
-
-/// Returns where a run says that it serves its metrics.
-fn metrics_url(said: &[String]) -> &str {
-    let url = said.iter().find_map(|line| line.strip_prefix("metrics: "));
-    url.expect("it says where")
-}
-
-/// Returns a metric of a load.
-fn metric(text: &str, name: &str, load: &str) -> Option<f64> {
-    let load = format!("load=\"{load}\"");
-    let mut lines = text.lines();
-    let line = lines.find(|line| line.starts_with(name) && line.contains(&load))?;
-    line.rsplit(' ').next()?.parse().ok()
-}
-
-/// Waits until a run has counted requests of a load, which it does from where it measures.
-fn until_counted(said: &[String], load: &str) {
-    let until = Instant::now() + Duration::from_secs(60);
-    loop {
-        let text = get(metrics_url(said));
-        if metric(&text, "loadgen_requests_total{", load) > Some(0.0) {
-            return;
-        }
-        assert!(Instant::now() < until, "{text}");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Returns what is served at a URL without a path of its own.
-fn get(url: &str) -> String {
-    let rest = url.strip_prefix("http://").expect("a URL");
-    let (address, path) = rest.split_once('/').expect("a path");
-    let mut socket = TcpStream::connect(address).expect("it listens");
-    write!(socket, "GET /{path} HTTP/1.1\r\nHost: {address}\r\n\r\n").expect("it reads");
-    let mut response = String::new();
-    socket.read_to_string(&mut response).expect("text");
-    response
-}
-
-#[test]
-fn metrics_are_served_while_it_runs() {
-    let (_folder, mut run, said, log) = started(WRITTEN_AND_WATCHED, "long", &[SERVED, "0"]);
-    let url = metrics_url(&said);
-    assert!(url.starts_with("http://127.0.0.1:"), "{url}");
-    // Bounded: they begin within a second.
-    let until = Instant::now() + Duration::from_secs(60);
-    loop {
-        let text = get(url);
-        let is_above_zero = |name, load| metric(&text, name, load) > Some(0.0);
-        if is_above_zero("loadgen_requests_total{", "puts")
-            && is_above_zero("loadgen_requests_total{", "lists")
-            && is_above_zero("loadgen_watch_events_total{", "watchers")
-            && is_above_zero("loadgen_requests_due_total{", "puts")
-        {
-            assert_eq!(
-                metric(&text, "loadgen_request_errors_total{", "puts"),
-                Some(0.0)
-            );
-            break;
-        }
-        assert!(Instant::now() < until, "{text}");
-        thread::sleep(Duration::from_millis(20));
-    }
-    run.kill().expect("it runs");
-    run.wait().expect("it ends");
-    drop(log);
-}
-
-#[test]
-fn a_metrics_port_that_is_taken_is_a_usage_error() {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = taken.local_addr().expect("bound").port().to_string();
-    let (code, report, log) = run_with(WRITTEN_AND_WATCHED, &[SERVED, &port]);
-    assert_eq!((code, &report), (Some(2), &Value::Null), "{log}");
-    assert!(log.contains("--listen-metrics 127.0.0.1:"), "{log}");
-    assert_eq!(log.trim_end().lines().count(), 1, "{log}");
 }

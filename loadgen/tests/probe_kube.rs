@@ -5,6 +5,8 @@
 mod http1_server;
 #[path = "probe/kube_lies.rs"]
 mod kube_lies;
+#[path = "probe/kube_request.rs"]
+mod kube_request;
 #[path = "probe/lying_kube.rs"]
 mod lying_kube;
 #[path = "support/probed.rs"]

@@ -15,6 +15,7 @@ mod generators;
 pub mod histogram_log;
 mod load;
 mod machine;
+mod outcome;
 pub(crate) mod quantiles;
 mod report;
 mod rounds;
@@ -28,7 +29,7 @@ mod warm_up;
 
 pub use at_rest::{AtRest, Held, HeldKind, LoadRound, Verdict};
 pub use baseline::{Baseline, BaselineRound, Spread, Transfer};
-pub use case::{BackgroundLoad, Case, ClientFigures, LEAST_ROUNDS, Outcome, ServedFrom, Verified};
+pub use case::{BackgroundLoad, Case, ClientFigures, LEAST_ROUNDS, ServedFrom, Verified};
 pub use conformance::{Conformance, RuleFinding};
 pub use cpu_profile::{CpuProfile, HotFunction, PROFILED, Profiler};
 pub use environment::{ClientSettings, Disk, Environment, ServerSetup};
@@ -36,6 +37,7 @@ pub use folder::{FolderError, REPORT_FILE, ResultFolder, SavedResult, folder_nam
 pub use generators::{Generator, RunShard};
 pub use load::{Load, LoadKind, WatcherSpread, WatcherTimes};
 pub use machine::MachineLoad;
+pub use outcome::Outcome;
 pub use quantiles::Quantiles;
 pub use report::{AbTargets, DataSet, Growth, Report, SCHEMA_VERSION};
 pub use rounds::Round;

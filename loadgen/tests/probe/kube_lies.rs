@@ -4,76 +4,8 @@ use http::{HeaderValue, Method};
 use kube_api::continue_token::ContinueToken;
 use serde_json::{Value, json};
 
+use crate::kube_request::Asked;
 use crate::probed::lies;
-
-/// A request.
-#[derive(Debug, Clone)]
-pub(crate) struct Asked {
-    pub(crate) method: Method,
-    pub(crate) path: String,
-    pub(crate) query: Vec<(String, String)>,
-    /// Whether JSON is asked for.
-    pub(crate) is_json: bool,
-    /// The body, where it is JSON.
-    pub(crate) json: Value,
-    /// How often the same was asked before.
-    pub(crate) repeated: usize,
-}
-
-impl Asked {
-    /// Returns a parameter of the query.
-    fn get(&self, name: &str) -> Option<&str> {
-        let mut named = self.query.iter().filter(|(key, _)| key == name);
-        named.next().map(|(_, value)| value.as_str())
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.get(name).is_some()
-    }
-
-    pub(crate) fn is(&self, name: &str, value: &str) -> bool {
-        self.get(name) == Some(value)
-    }
-
-    fn set(&mut self, name: &str, value: &str) {
-        self.remove(name);
-        self.query.push((name.to_owned(), value.to_owned()));
-    }
-
-    fn remove(&mut self, name: &str) {
-        self.query.retain(|(key, _)| key != name);
-    }
-
-    fn is_list(&self) -> bool {
-        self.method == Method::GET && self.path.ends_with("/configmaps") && !self.has("watch")
-    }
-
-    fn is_object(&self) -> bool {
-        self.method == Method::GET && self.path.contains("/configmaps/")
-    }
-
-    fn is_watch(&self) -> bool {
-        self.is("watch", "true")
-    }
-
-    fn is_exact(&self) -> bool {
-        self.is("resourceVersionMatch", "Exact")
-    }
-
-    fn is_not_older(&self) -> bool {
-        self.is("resourceVersionMatch", "NotOlderThan") && self.is_list()
-    }
-
-    /// Returns whether its query is exactly this.
-    fn asks(&self, query: &[(&str, &str)]) -> bool {
-        self.query.len() == query.len() && query.iter().all(|(name, value)| self.is(name, value))
-    }
-
-    /// Returns whether the query has these parameters, in any order, and no others.
-    fn has_only(&self, names: &[&str]) -> bool {
-        self.query.len() == names.len() && names.iter().all(|name| self.has(name))
-    }
-}
 
 lies! { KubeLie:
     /// Its version is no semantic one.

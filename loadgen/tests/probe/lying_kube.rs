@@ -14,7 +14,8 @@ use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use crate::http1_server::Http1Server;
-use crate::kube_lies::{Asked, KubeLie};
+use crate::kube_lies::KubeLie;
+use crate::kube_request::Asked;
 
 type Body = BoxBody<Bytes, Infallible>;
 
