@@ -165,7 +165,7 @@ impl<'a, R: RequestApi> Driver<'a, R> {
     /// is sent then, and its time runs.
     pub(super) async fn drive(mut self, connection: &mut R::Connection) -> Tally {
         while let Err(error) = poll_fn(|cx| self.poll(connection, cx)).await {
-            // The clock has nothing to wake this next_due for.
+            // The clock need not wake a sender that has no connection.
             self.next_due.set_due(None);
             if !self.reconnected(connection).await {
                 self.never_sent(&error);
