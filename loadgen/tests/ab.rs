@@ -154,6 +154,29 @@ fn a_tier_that_neither_side_has_is_no_case() {
 }
 
 #[test]
+fn a_case_that_is_open_gets_the_time_that_others_leave_over() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let sides = ["--base", "bench", "--new", "bench", "--within", "10s"];
+    // One side cannot do the second case, and no p50 is sure within so little.
+    let small = SMALL.map(|word| match word {
+        "stream" => "unary,stream",
+        "bytes" => "p50",
+        _ => word,
+    });
+    let open = ["--margin", "0.01%", "--new-flag", "--emulate-version=3.6"];
+    let ended = ab(folder.path(), &[&sides[..], &open, &small].concat());
+    let log = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(3), "{log}");
+    let mut lines = log.lines();
+    assert!(lines.any(|line| line.contains("pairs:")), "{log}");
+    assert!(lines.any(|line| line.contains("N/A")), "{log}");
+    assert!(
+        lines.any(|line| line.contains("pairs:")),
+        "no more of it: {log}"
+    );
+}
+
+#[test]
 fn what_cannot_be_compared_in_pairs_is_refused_in_one_line() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let wrong: [(&[&str], &str); 5] = [

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use report::compare::{CompareError, Comparison, Options, Sides, compare};
-use report::result::{AbTargets, Case, Environment, ResultFolder, ServerStart};
+use report::result::{AbTargets, Case, Environment, Outcome, ResultFolder, ServerStart};
 use tokio_util::sync::CancellationToken;
 use workloads::{CaseSpec, DataSet, Scenario, Tier, coin};
 
@@ -74,30 +74,44 @@ pub async fn run(
         .data_sets
         .iter()
         .map(|spec| Arc::new(DataSet::new(spec)));
-    let cases: Vec<_> = data_sets
+    let mut cases: Vec<_> = data_sets
         .flat_map(|data| {
             let cases = scenario.cases.all();
-            cases.map(move |(tier, case)| (Arc::clone(&data), tier, case))
+            cases.map(move |(tier, case)| CasePairs::new(Arc::clone(&data), tier, case))
         })
-        .map(|(data, tier, case)| {
-            let key = (data.spec().name.clone(), tier, case.name());
-            (key, data, case)
-        })
-        .filter(|(key, ..)| only.is_none_or(|only| only.contains(key)))
+        .filter(|case| only.is_none_or(|only| only.contains(&case.key())))
         // Of a tier that neither side has there is nothing to compare.
-        .filter(|((_, tier, _), ..)| plan.targets.iter().any(|t| t.spec.lacks(*tier).is_none()))
+        .filter(|case| {
+            let mut targets = plan.targets.iter();
+            targets.any(|target| target.spec.lacks(case.tier).is_none())
+        })
         .collect();
-    let mut left = cases.len() as u32;
-    let mut worse = HashSet::new();
-    for (key, data, case) in cases {
-        // What earlier cases have left over is for those that follow.
-        let rest = ab.within.saturating_sub(run.begun.elapsed());
-        let until = Instant::now() + rest / left;
-        left -= 1;
-        if run.pairs(ab, &data, key.1, case, until).await {
-            worse.insert(key);
+    // Each case has an equal share of the time. What is left over at the end, by cases that were
+    // decided soon or that cannot be measured, is for those that are still open.
+    let begun = run.begun;
+    let rest = || ab.within.saturating_sub(begun.elapsed());
+    for round in 0.. {
+        let mut left = cases.iter().filter(|case| case.is_open).count() as u32;
+        if left == 0 || round > 0 && rest().is_zero() {
+            break;
+        }
+        for case in cases.iter_mut().filter(|case| case.is_open) {
+            let until = Instant::now() + rest() / left;
+            left -= 1;
+            run.pairs(ab, case, until).await;
+            if !case.is_open {
+                run.take_case(case);
+            }
+        }
+        if stop.is_cancelled() {
+            break;
         }
     }
+    for case in cases.iter_mut().filter(|case| case.is_open) {
+        run.take_case(case);
+    }
+    let worse = cases.iter().filter(|case| case.is_worse);
+    let worse = worse.map(CasePairs::key).collect();
     let comparison = run.compared(ab);
     let mut finished = run.finish(None);
     if finished.exit == Exit::Done {
@@ -143,6 +157,44 @@ impl Starts {
     }
 }
 
+/// The pairs of one case so far.
+struct CasePairs<'a> {
+    data: Arc<DataSet>,
+    tier: Tier,
+    spec: &'a CaseSpec,
+    /// How many there are.
+    pairs: u32,
+    /// Starts of base and new.
+    sides: [Starts; 2],
+    /// A start that did not count. What the case had before says nothing then: what is left of a
+    /// server that fails is no fair sample of it.
+    spoiled: Option<Measured>,
+    /// Whether another pair may decide more.
+    is_open: bool,
+    /// Whether a deciding metric is worse.
+    is_worse: bool,
+}
+
+impl<'a> CasePairs<'a> {
+    fn new(data: Arc<DataSet>, tier: Tier, spec: &'a CaseSpec) -> Self {
+        Self {
+            data,
+            tier,
+            spec,
+            pairs: 0,
+            sides: Default::default(),
+            spoiled: None,
+            is_open: true,
+            is_worse: false,
+        }
+    }
+
+    fn key(&self) -> CaseKey {
+        let data_set = self.data.spec().name.clone();
+        (data_set, self.tier, self.spec.name())
+    }
+}
+
 fn start(measured: &Measured, pair: u32) -> ServerStart {
     ServerStart {
         pair: Some(pair),
@@ -156,65 +208,65 @@ fn time(case: &Case) -> f64 {
 }
 
 impl Run<'_> {
-    /// Pairs of one case, until it has its verdicts or `until`; whether a deciding metric is worse.
-    /// A start that does not count ends it: what is left of a server that fails is no fair sample
-    /// of it.
-    async fn pairs(
-        &mut self,
-        ab: &Ab,
-        data: &Arc<DataSet>,
-        tier: Tier,
-        spec: &CaseSpec,
-        until: Instant,
-    ) -> bool {
-        let mut is_worse = false;
-        let mut sides = [Starts::default(), Starts::default()];
-        for pair in 0..MOST_PAIRS {
-            if self.stop.is_cancelled() || pair > 0 && Instant::now() >= until {
-                break;
+    /// Adds pairs to one case, until it has its verdicts or `until`; one at least, where it has
+    /// none. A pair that is interrupted is left out.
+    async fn pairs(&mut self, ab: &Ab, case: &mut CasePairs<'_>, until: Instant) {
+        while case.pairs == 0 || Instant::now() < until {
+            if self.stop.is_cancelled() {
+                return;
             }
-            for side in order(ab.seed, pair) {
-                let measured = self.start_of(side, data, tier, spec).await;
-                let counts = measured.case.counts();
-                if !counts {
-                    // Of what was measured before, nothing is lost but the verdict.
-                    self.take(measured);
-                    return false;
+            for side in order(ab.seed, case.pairs) {
+                let measured = self.start_of(side, case).await;
+                if measured.case.outcome == Outcome::Interrupted && case.pairs > 0 {
+                    self.result.report.interrupted = true;
+                    for starts in &mut case.sides {
+                        starts.0.truncate(case.pairs as usize);
+                    }
+                    return;
                 }
-                sides[side].0.push(measured);
+                if !measured.case.counts() {
+                    case.spoiled = Some(measured);
+                    case.is_open = false;
+                    case.is_worse = false;
+                    return;
+                }
+                case.sides[side].0.push(measured);
             }
-            let Some(comparison) = self.so_far(ab, &sides) else {
-                continue;
-            };
-            is_worse = comparison.worse().next().is_some();
-            if self.tell(pair, &comparison) {
-                break;
+            case.pairs += 1;
+            case.is_open = case.pairs < MOST_PAIRS;
+            if let Some(comparison) = self.so_far(ab, &case.sides) {
+                case.is_worse = comparison.worse().next().is_some();
+                case.is_open &= !self.tell(case.pairs, &comparison);
+            }
+            if !case.is_open {
+                return;
             }
         }
-        for side in &mut sides {
+    }
+
+    /// Takes what came of a case into the result.
+    fn take_case(&mut self, case: &mut CasePairs<'_>) {
+        if let Some(spoiled) = case.spoiled.take() {
+            self.take(spoiled);
+            return;
+        }
+        for side in &mut case.sides {
             if let Some(measured) = side.together() {
                 self.take(measured);
             }
         }
-        is_worse
     }
 
     /// One start of one side.
-    async fn start_of(
-        &self,
-        side: usize,
-        data: &Arc<DataSet>,
-        tier: Tier,
-        spec: &CaseSpec,
-    ) -> Measured {
+    async fn start_of(&self, side: usize, case: &CasePairs<'_>) -> Measured {
         let run = CaseRun {
             plan: self.plan,
             scenario: self.scenario,
             target: &self.plan.targets[side],
-            tier,
-            spec,
-            source: Source::Fresh(Arc::clone(data)),
-            data_set: data.spec().name.clone(),
+            tier: case.tier,
+            spec: case.spec,
+            source: Source::Fresh(Arc::clone(&case.data)),
+            data_set: case.data.spec().name.clone(),
             run_begun: self.begun,
             progress: self.progress,
             stop: self.stop,
@@ -248,7 +300,7 @@ impl Run<'_> {
 
     /// Says what is known after a pair; returns whether every deciding metric is surely within what
     /// is allowed, or surely not.
-    fn tell(&self, pair: u32, comparison: &Comparison) -> bool {
+    fn tell(&self, pairs: u32, comparison: &Comparison) -> bool {
         let deciding: Vec<_> = comparison.deciding().collect();
         let said: Vec<String> = deciding
             .iter()
@@ -259,7 +311,7 @@ impl Run<'_> {
             .collect();
         let case = deciding.first().map_or("", |line| line.case.as_str());
         self.progress
-            .say(&format!("{case}: {} pairs: {}", pair + 1, said.join(", ")));
+            .say(&format!("{case}: {pairs} pairs: {}", said.join(", ")));
         !deciding.is_empty() && deciding.iter().all(|line| line.is_within.is_some())
     }
 
