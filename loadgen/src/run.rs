@@ -246,6 +246,7 @@ impl<'a> Run<'a> {
             stop: care.map_or(self.stop, Precautions::stop),
             care,
             beginning: self.beginning.clone(),
+            is_one_of_many: false,
         };
         let measured = run.measure().await;
         self.take(measured);

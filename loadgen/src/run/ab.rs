@@ -272,6 +272,7 @@ impl Run<'_> {
             stop: self.stop,
             care: None,
             beginning: None,
+            is_one_of_many: true,
         };
         run.measure().await
     }

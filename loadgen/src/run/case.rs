@@ -92,6 +92,9 @@ pub(super) struct CaseRun<'a> {
     pub(super) care: Option<&'a Precautions>,
     /// When the measured time begins, where that is asked for.
     pub(super) beginning: Option<Arc<Beginning>>,
+    /// Whether this is one of many starts of its case: what decides nothing is measured in few
+    /// lists then, so that there is time for more starts.
+    pub(super) is_one_of_many: bool,
 }
 
 /// What a case came to.

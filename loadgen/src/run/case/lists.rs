@@ -28,7 +28,8 @@ const LEAST_REQUEST_TIME: Duration = Duration::from_secs(55);
 /// How long the first-object phase may take where the scenario does not say it: a server that
 /// builds its whole answer first needs seconds for each.
 const FIRST_OBJECT_WITHIN: Duration = Duration::from_secs(5);
-/// First objects on a server that holds other people's data, at most.
+/// First objects on a server that holds other people's data, and of one of many starts, at most:
+/// enough for a median.
 const FEW_FIRST_OBJECTS: u32 = 20;
 /// The same while other loads run, which it waits for.
 const FIRST_OBJECT_BESIDE_WITHIN: Duration = Duration::from_secs(20);
@@ -258,7 +259,11 @@ impl CaseRun<'_> {
     /// Lists cancelled after their first object: as many as the scenario wants, or as the time
     /// allows.
     async fn first_objects(&self, clients: &Clients, measured: &mut Measured) -> Result<(), Early> {
-        let wanted = u64::from(self.scenario.first_chunk_streams);
+        let most = match self.is_one_of_many {
+            true => FEW_FIRST_OBJECTS,
+            false => u32::MAX,
+        };
+        let wanted = u64::from(self.scenario.first_chunk_streams.min(most));
         if wanted == 0 {
             return Ok(());
         }

@@ -10,11 +10,14 @@ use report::result::LEAST_ROUNDS;
 use super::{CaseRun, Early, Measured};
 use crate::to_result;
 
+/// Rounds of one of many starts.
+const FEW_ROUNDS: u32 = 5;
+
 impl CaseRun<'_> {
-    /// Makes as many rounds of one checked and one unchecked list as were measured, in alternating
-    /// order; `list` does one of them and answers what each client took. Below [`LEAST_ROUNDS`],
-    /// which say nothing of checking, unchecked lists only. The measured phase is over: none of it
-    /// is in the case's own figures.
+    /// Makes as many rounds of one checked and one unchecked list as were measured (few, where this
+    /// is one of many starts), in alternating order; `list` does one of them and answers what each
+    /// client took. Below [`LEAST_ROUNDS`], which say nothing of checking, unchecked lists only.
+    /// The measured phase is over: none of it is in the case's own figures.
     pub(super) async fn unchecked(
         &self,
         measured: &mut Measured,
@@ -27,8 +30,12 @@ impl CaseRun<'_> {
         let begun = Instant::now();
         let mut unchecked = LatencyHistogram::default();
         let mut ratios = Vec::new();
-        let says_something = self.repeats() as usize >= LEAST_ROUNDS;
-        for number in 0..self.repeats() {
+        let rounds = match self.is_one_of_many {
+            true => self.repeats().min(FEW_ROUNDS),
+            false => self.repeats(),
+        };
+        let says_something = rounds as usize >= LEAST_ROUNDS;
+        for number in 0..rounds {
             let unchecked_lists = if says_something {
                 let checks_first = number.is_multiple_of(2);
                 let (checks, unchecked_lists) =
