@@ -1,5 +1,6 @@
-//! For tests: the programs that `scripts/oracle` provides. A machine may lack one, and its tests
-//! are skipped there by name; in CI nothing may be missing, and they fail.
+//! For tests: the programs that `scripts/oracle` provides, and files that are made and kept. A
+//! machine may lack a program, and its tests are skipped there by name; in CI nothing may be
+//! missing, and they fail.
 
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,24 @@ use libtest_mimic::{Failed, Trial};
 #[must_use]
 pub fn in_ci() -> bool {
     matches!(std::env::var("CI").as_deref(), Ok("true" | "1"))
+}
+
+/// Checks that a file that is kept is what it is made of. With `update`, a variable of the
+/// environment, it is written anew before.
+///
+/// # Panics
+/// When it is another, cannot be read or, with `update`, written.
+#[track_caller]
+pub fn assert_kept(path: &Path, made: &str, update: &str) {
+    if std::env::var_os(update).is_some() {
+        std::fs::write(path, made).expect("a writable source tree");
+    }
+    let kept = std::fs::read_to_string(path).expect("a file that is kept");
+    assert!(
+        kept == made,
+        "{} is out of date: run this test with {update}=1 and look at the difference",
+        path.display()
+    );
 }
 
 /// Returns a program that `scripts/oracle` provides: named by `variable`, or lying where it is

@@ -53,14 +53,7 @@ mod tests {
             let file = format!("{name}.rs");
             let code = fs::read_to_string(generated.path().join(&file)).expect("code");
             let kept = package.join("src/proto").join(&file);
-            if std::env::var_os(UPDATE).is_some() {
-                fs::write(&kept, &code).expect("a file");
-            }
-            let is_same = fs::read_to_string(&kept).expect("a file") == code;
-            assert!(
-                is_same,
-                "src/proto/{file} is out of date: {UPDATE}=1 generates it"
-            );
+            test_support::assert_kept(&kept, &code, UPDATE);
         }
     }
 }

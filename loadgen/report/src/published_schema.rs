@@ -1,5 +1,7 @@
 //! Checks the published JSON schemas, in `schema/` of this crate, against the structs.
 
+use std::path::Path;
+
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 
@@ -14,13 +16,8 @@ pub(crate) fn assert_current<T: JsonSchema>(file: &str) {
         .into_generator()
         .into_root_schema_for::<T>();
     let generated = serde_json::to_string_pretty(&schema).expect("plain data") + "\n";
-    let path = format!("{}/schema/{file}", env!("CARGO_MANIFEST_DIR"));
-    if std::env::var_os(UPDATE).is_some() {
-        std::fs::write(&path, &generated).expect("a writable source tree");
-    }
-    let published = std::fs::read_to_string(&path).expect("the published schema");
-    assert!(
-        published == generated,
-        "the structs have changed: run this test with {UPDATE}=1 and look at the difference"
-    );
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("schema")
+        .join(file);
+    test_support::assert_kept(&path, &generated, UPDATE);
 }

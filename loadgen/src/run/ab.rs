@@ -90,20 +90,14 @@ pub async fn run(
     // decided soon or that cannot be measured, is for those that are still open.
     let begun = run.begun;
     let rest = || ab.within.saturating_sub(begun.elapsed());
-    for round in 0.. {
+    while cases.iter().any(|case| case.is_open) {
         let mut left = cases.iter().filter(|case| case.is_open).count() as u32;
-        if left == 0 || round > 0 && rest().is_zero() {
-            break;
-        }
         for case in cases.iter_mut().filter(|case| case.is_open) {
             let until = Instant::now() + rest() / left;
             left -= 1;
             run.pairs(ab, case, until).await;
-            if !case.is_open {
-                run.take_case(case);
-            }
         }
-        if stop.is_cancelled() {
+        if rest().is_zero() || stop.is_cancelled() {
             break;
         }
     }
@@ -162,13 +156,8 @@ struct CasePairs<'a> {
     data: Arc<DataSet>,
     tier: Tier,
     spec: &'a CaseSpec,
-    /// How many there are.
-    pairs: u32,
-    /// Starts of base and new.
+    /// Starts of base and new, one of each pair.
     sides: [Starts; 2],
-    /// A start that did not count. What the case had before says nothing then: what is left of a
-    /// server that fails is no fair sample of it.
-    spoiled: Option<Measured>,
     /// Whether another pair may decide more.
     is_open: bool,
     /// Whether a deciding metric is worse.
@@ -181,12 +170,14 @@ impl<'a> CasePairs<'a> {
             data,
             tier,
             spec,
-            pairs: 0,
             sides: Default::default(),
-            spoiled: None,
             is_open: true,
             is_worse: false,
         }
+    }
+
+    fn pairs(&self) -> u32 {
+        self.sides[0].0.len() as u32
     }
 
     fn key(&self) -> CaseKey {
@@ -209,47 +200,50 @@ fn time(case: &Case) -> f64 {
 
 impl Run<'_> {
     /// Adds pairs to one case, until it has its verdicts or `until`; one at least, where it has
-    /// none. A pair that is interrupted is left out.
+    /// none. What a case came to that is not open any longer is taken into the result.
     async fn pairs(&mut self, ab: &Ab, case: &mut CasePairs<'_>, until: Instant) {
-        while case.pairs == 0 || Instant::now() < until {
+        while case.is_open && (case.pairs() == 0 || Instant::now() < until) {
             if self.stop.is_cancelled() {
                 return;
             }
-            for side in order(ab.seed, case.pairs) {
-                let measured = self.start_of(side, case).await;
-                if measured.case.outcome == Outcome::Interrupted && case.pairs > 0 {
-                    self.result.report.interrupted = true;
-                    for starts in &mut case.sides {
-                        starts.0.truncate(case.pairs as usize);
-                    }
-                    return;
-                }
-                if !measured.case.counts() {
-                    case.spoiled = Some(measured);
-                    case.is_open = false;
-                    case.is_worse = false;
-                    return;
-                }
-                case.sides[side].0.push(measured);
-            }
-            case.pairs += 1;
-            case.is_open = case.pairs < MOST_PAIRS;
-            if let Some(comparison) = self.so_far(ab, &case.sides) {
-                case.is_worse = comparison.worse().next().is_some();
-                case.is_open &= !self.tell(case.pairs, &comparison);
-            }
-            if !case.is_open {
+            self.pair(ab, case).await;
+        }
+        if !case.is_open {
+            self.take_case(case);
+        }
+    }
+
+    /// Adds a pair to one case; one that is interrupted is left out.
+    async fn pair(&mut self, ab: &Ab, case: &mut CasePairs<'_>) {
+        let mut pair = Vec::new();
+        for side in order(ab.seed, case.pairs()) {
+            let measured = self.start_of(side, case).await;
+            if measured.case.outcome == Outcome::Interrupted && case.pairs() > 0 {
+                self.result.report.interrupted = true;
                 return;
             }
+            if !measured.case.counts() {
+                // What is left of a server that fails is no fair sample of it.
+                case.sides = Default::default();
+                case.is_worse = false;
+                case.is_open = false;
+                self.take(measured);
+                return;
+            }
+            pair.push((side, measured));
+        }
+        for (side, measured) in pair {
+            case.sides[side].0.push(measured);
+        }
+        case.is_open = case.pairs() < MOST_PAIRS;
+        if let Some(comparison) = self.so_far(ab, &case.sides) {
+            case.is_worse = comparison.worse().next().is_some();
+            case.is_open &= !self.tell(case.pairs(), &comparison);
         }
     }
 
     /// Takes what came of a case into the result.
     fn take_case(&mut self, case: &mut CasePairs<'_>) {
-        if let Some(spoiled) = case.spoiled.take() {
-            self.take(spoiled);
-            return;
-        }
         for side in &mut case.sides {
             if let Some(measured) = side.together() {
                 self.take(measured);
