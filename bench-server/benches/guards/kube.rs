@@ -139,7 +139,7 @@ fn json((pod, mut out): (Vec<u8>, Vec<u8>)) -> (Vec<u8>, Vec<u8>) {
     (pod, out)
 }
 
-#[library_benchmark(config = at_most(160_000))]
+#[library_benchmark(config = at_most(150_700))]
 #[bench::in_protobuf(setup = cached)]
 fn list(served: Served) -> (Served, usize) {
     let bytes = served.list(black_box("resourceVersion=0"), Encoding::Protobuf);
@@ -147,7 +147,7 @@ fn list(served: Served) -> (Served, usize) {
 }
 
 // Pods of five workloads.
-#[library_benchmark(config = at_most(36_000_000))]
+#[library_benchmark(config = at_most(35_100_000))]
 #[bench::of_500_pods(setup = cached)]
 fn list_json(served: Served) -> (Served, usize) {
     let bytes = served.list(black_box("resourceVersion=0"), Encoding::Json);
@@ -175,7 +175,7 @@ async fn received(watches: &mut [Pin<Box<WatchBody>>]) -> usize {
 
 // From the write until every watch has its frame. The allocator looks through its bins now and
 // then, which is 4 % of it or not. What of each frame a client has not taken is counted.
-#[library_benchmark(config = at_most(487_000))]
+#[library_benchmark(config = at_most(447_000))]
 #[bench::to_100_watches(setup = watched)]
 fn fan_out((served, change, mut watches): Watched) -> (Watched, usize) {
     let written = served.store.put(black_box(&change));

@@ -90,21 +90,21 @@ fn get((store, key): (Store, Vec<u8>)) -> (Store, Option<Record>) {
     (store, found.ok().and_then(|(record, _)| record))
 }
 
-#[library_benchmark(config = at_most(1_650))]
+#[library_benchmark(config = at_most(1_570))]
 #[bench::half(setup = with_range, args = (0, true))]
 fn count((store, request): (Store, RangeRequest)) -> (Store, Result<Selection, Refusal>) {
     let counted = store.snapshot().select(black_box(&request));
     (store, counted)
 }
 
-#[library_benchmark(config = at_most(62_500))]
+#[library_benchmark(config = at_most(49_800))]
 #[bench::of_500(setup = with_range, args = (500, false))]
 fn page((store, request): (Store, RangeRequest)) -> (Store, Result<Selection, Refusal>) {
     let page = store.snapshot().select(black_box(&request));
     (store, page)
 }
 
-#[library_benchmark(config = at_most(680_000))]
+#[library_benchmark(config = at_most(674_000))]
 #[bench::all(setup = seeded)]
 fn scan(store: Store) -> (Store, usize) {
     let mut cursor = store.snapshot().cursor(KeyRange::From(black_box(b"")));
@@ -116,8 +116,8 @@ fn scan(store: Store) -> (Store, usize) {
 }
 
 #[library_benchmark]
-#[bench::alone(setup = with_put, config = at_most(5_500))]
-#[bench::under_a_reader(setup = with_put_and_reader, config = at_most(9_100))]
+#[bench::alone(setup = with_put, config = at_most(5_400))]
+#[bench::under_a_reader(setup = with_put_and_reader, config = at_most(8_100))]
 fn put((store, request): (Store, PutRequest)) -> (Store, Result<PutResponse, Refusal>) {
     let answer = store.put(black_box(&request));
     (store, answer)

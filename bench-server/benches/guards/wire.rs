@@ -110,11 +110,11 @@ fn received(keys: u64, value_bytes: usize) -> Vec<Vec<u8>> {
 
 // One key was 11,461 and 11,525 with the same source.
 #[library_benchmark]
-#[bench::range_one_key(setup = with_get, config = at_most(11_600))]
-#[bench::put_1_kib(setup = with_put, config = at_most(16_000))]
-#[bench::unary_incremental(setup = with_list, args = (Method::Range, 1_000, 10_000), config = at_most(374_000))]
-#[bench::range_stream(setup = with_list, args = (Method::RangeStream, 1_000, 10_000), config = at_most(440_000))]
-#[bench::range_stream_small(setup = with_list, args = (Method::RangeStream, 10_000, 100), config = at_most(2_200_000))]
+#[bench::range_one_key(setup = with_get, config = at_most(7_940))]
+#[bench::put_1_kib(setup = with_put, config = at_most(11_230))]
+#[bench::unary_incremental(setup = with_list, args = (Method::Range, 1_000, 10_000), config = at_most(328_000))]
+#[bench::range_stream(setup = with_list, args = (Method::RangeStream, 1_000, 10_000), config = at_most(395_000))]
+#[bench::range_stream_small(setup = with_list, args = (Method::RangeStream, 10_000, 100), config = at_most(2_060_000))]
 fn call((node, method, body): Call) -> (Node, usize) {
     let mut written = 0;
     drain(answer(&node, method, black_box(body)), |slices| {
@@ -126,8 +126,8 @@ fn call((node, method, body): Call) -> (Node, usize) {
 // Large ones were 0.99 to 1.08 million with the same source, small ones 8.1 and 8.5, by how much of
 // the walk the compiler put together, with the check of versions, leases and unknown fields.
 #[library_benchmark]
-#[bench::large(setup = received, args = (1_000, 10_000), config = at_most(1_110_000))]
-#[bench::small(setup = received, args = (10_000, 100), config = at_most(8_770_000))]
+#[bench::large(setup = received, args = (1_000, 10_000), config = at_most(1_040_000))]
+#[bench::small(setup = received, args = (10_000, 100), config = at_most(8_440_000))]
 fn walk(frames: Vec<Vec<u8>>) -> (Vec<Vec<u8>>, ListSummary, usize) {
     let mut walker = ListValidator::new(ListRpc::RangeStream);
     let mut bytes = 0;
