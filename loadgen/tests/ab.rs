@@ -102,6 +102,25 @@ const SMALL_CHUNKS: [&str; 6] = [
 ];
 
 #[test]
+fn a_flag_that_loadgen_gives_a_server_too_is_given_by_the_user() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let sides = ["--base", "bench", "--new", "bench"];
+    let flag = ["--new-flag", "--range-encoding=buffered"];
+    let ended = ab(folder.path(), &[&sides[..], &flag, &SMALL].concat());
+    let log = text(&ended.stderr);
+    let report = report(&folder.path().join("out"));
+    let servers = report["environment"]["servers"].as_array().expect(&log);
+    let new = servers
+        .iter()
+        .find(|server| server["target"] == "bench-new");
+    let flags = &new.expect(&log)["flags"];
+    let flags = flags.as_array().expect(&log).iter();
+    let encodings = flags.filter_map(|flag| flag.as_str());
+    let encodings: Vec<_> = encodings.filter(|flag| flag.contains("encoding")).collect();
+    assert_eq!(encodings, ["--range-encoding=buffered"], "{log}");
+}
+
+#[test]
 fn what_is_worse_is_measured_again_and_red_when_it_is_worse_twice() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let gate = ["--margin", "0.01%", "--confirm"];
@@ -111,6 +130,20 @@ fn what_is_worse_is_measured_again_and_red_when_it_is_worse_twice() {
     assert!(log.contains("worse twice: bytes of"), "{log}");
     let results = fs::read_dir(folder.path().join("out")).expect("results");
     assert_eq!(results.count(), 2, "{log}");
+}
+
+#[test]
+fn a_second_measurement_ends_as_soon_as_a_metric_is_worse_again() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // No time is decided within such a margin, so that the first one takes as long as it may.
+    let gate = ["--metric", "p50", "--margin", "0.0001%", "--within", "6s"];
+    let args = [&SMALL_CHUNKS[..], &SMALL, &gate, &["--confirm"]].concat();
+    let ended = ab(folder.path(), &args);
+    let log = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{log}");
+    let (_, second) = log.split_once("measured again").expect("two measurements");
+    assert!(second.contains(" 1 pairs: bytes 1.0"), "{log}");
+    assert!(!second.contains(" 2 pairs: "), "{log}");
 }
 
 #[test]
@@ -138,7 +171,7 @@ fn a_server_that_does_not_start_is_named() {
 fn a_tier_that_neither_side_has_is_no_case() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let program = folder.path().join("etcd");
-    let dies = "#!/bin/sh\n[ \"$1\" = --version ] && echo 'etcd Version: 3.7.1' || exit 1\n";
+    let dies = "#!/bin/sh\n[ \"$1\" = --version ] && echo 'etcd Version: 3.7.3' || exit 1\n";
     fs::write(&program, dies).expect("written");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a program");
     let target = format!("etcd:{}", program.display());

@@ -18,7 +18,7 @@ use crate::exit::{Exit, Failure};
 use crate::isolation::Isolation;
 use crate::progress::Progress;
 use crate::run::Plan;
-use crate::run::ab::{self, Ab, CaseKey};
+use crate::run::ab::{self, Ab, Worse};
 
 /// Objects where neither a scenario nor their number is named: a pair of starts within half a
 /// minute.
@@ -112,13 +112,12 @@ struct Measured {
     exit: Exit,
     /// `None` where nothing was measured that could be compared.
     comparison: Option<Comparison>,
-    /// The cases in which a deciding metric is worse.
-    worse: HashSet<CaseKey>,
+    worse: Worse,
 }
 
 impl Session<'_> {
-    /// Measures all cases, or those of `only`; saves what was measured, and shows the verdict.
-    async fn measure(&self, ab: &Ab, only: Option<&HashSet<CaseKey>>) -> Result<Measured, Failure> {
+    /// Measures all cases, or those of `again`; saves what was measured, and shows the verdict.
+    async fn measure(&self, ab: &Ab, again: Option<&Worse>) -> Result<Measured, Failure> {
         let environment = environment(shown_command(std::env::args()));
         let environment = self.isolation.noted_in(environment, self.scenario);
         let name = folder_name(SystemTime::now(), &environment.host, &self.scenario.name);
@@ -126,7 +125,7 @@ impl Session<'_> {
         let compared = ab::run(
             self.plan,
             ab,
-            only,
+            again,
             self.scenario,
             environment,
             &folder,

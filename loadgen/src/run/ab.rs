@@ -5,11 +5,11 @@
 //! each pair the verdicts are taken anew; the rule holds however often one looks
 //! (`report::compare`, `Method::Sequential`).
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use report::compare::{CompareError, Comparison, Options, Sides, compare};
+use report::compare::{CompareError, Comparison, Metric, Options, Sides, compare};
 use report::result::{AbTargets, Case, Environment, Outcome, ResultFolder, ServerStart};
 use tokio_util::sync::CancellationToken;
 use workloads::{CaseSpec, DataSet, Scenario, Tier, coin};
@@ -36,6 +36,9 @@ pub struct Ab {
 /// A case of a comparison in pairs: data set, tier, and case.
 pub type CaseKey = (String, Tier, String);
 
+/// Cases in which deciding metrics are worse, with those metrics.
+pub type Worse = HashMap<CaseKey, Vec<Metric>>;
+
 /// What came of a comparison in pairs.
 #[derive(Debug)]
 pub struct Compared {
@@ -43,11 +46,12 @@ pub struct Compared {
     pub finished: Finished,
     /// How both sides compare; `None` where nothing was measured that could be compared.
     pub comparison: Option<Comparison>,
-    /// The cases in which a deciding metric is worse.
-    pub worse: HashSet<CaseKey>,
+    /// What is worse.
+    pub worse: Worse,
 }
 
-/// Measures two targets in pairs, in all cases of the scenario or in those of `only`.
+/// Measures two targets in pairs: all cases of the scenario, or those of `again`, each of these
+/// until one of its metrics is worse again or nothing is left to decide.
 #[allow(
     clippy::too_many_arguments,
     reason = "each is a part of the run that the caller made"
@@ -55,7 +59,7 @@ pub struct Compared {
 pub async fn run(
     plan: &Plan,
     ab: &Ab,
-    only: Option<&HashSet<CaseKey>>,
+    again: Option<&Worse>,
     scenario: &Scenario,
     environment: Environment,
     folder: &ResultFolder,
@@ -79,13 +83,17 @@ pub async fn run(
             let cases = scenario.cases.all();
             cases.map(move |(tier, case)| CasePairs::new(Arc::clone(&data), tier, case))
         })
-        .filter(|case| only.is_none_or(|only| only.contains(&case.key())))
+        .filter(|case| again.is_none_or(|again| again.contains_key(&case.key())))
         // Of a tier that neither side has there is nothing to compare.
         .filter(|case| {
             let mut targets = plan.targets.iter();
             targets.any(|target| target.spec.lacks(case.tier).is_none())
         })
         .collect();
+    for case in &mut cases {
+        let suspects = again.and_then(|again| again.get(&case.key()));
+        case.suspects = suspects.cloned().unwrap_or_default();
+    }
     // Each case has an equal share of the time. What is left over at the end, by cases that were
     // decided soon or that cannot be measured, is for those that are still open.
     let begun = run.begun;
@@ -104,8 +112,8 @@ pub async fn run(
     for case in cases.iter_mut().filter(|case| case.is_open) {
         run.take_case(case);
     }
-    let worse = cases.iter().filter(|case| case.is_worse);
-    let worse = worse.map(CasePairs::key).collect();
+    let worse = cases.iter().filter(|case| !case.worse.is_empty());
+    let worse = worse.map(|case| (case.key(), case.worse.clone())).collect();
     let comparison = run.compared(ab);
     let mut finished = run.finish(None);
     if finished.exit == Exit::Done {
@@ -160,8 +168,10 @@ struct CasePairs<'a> {
     sides: [Starts; 2],
     /// Whether another pair may decide more.
     is_open: bool,
-    /// Whether a deciding metric is worse.
-    is_worse: bool,
+    /// The deciding metrics that are worse.
+    worse: Vec<Metric>,
+    /// The metrics that were worse before: one that is worse again decides the case.
+    suspects: Vec<Metric>,
 }
 
 impl<'a> CasePairs<'a> {
@@ -172,7 +182,8 @@ impl<'a> CasePairs<'a> {
             spec,
             sides: Default::default(),
             is_open: true,
-            is_worse: false,
+            worse: Vec::new(),
+            suspects: Vec::new(),
         }
     }
 
@@ -225,7 +236,7 @@ impl Run<'_> {
             if !measured.case.counts() {
                 // What is left of a server that fails is no fair sample of it.
                 case.sides = Default::default();
-                case.is_worse = false;
+                case.worse.clear();
                 case.is_open = false;
                 self.take(measured);
                 return;
@@ -237,8 +248,9 @@ impl Run<'_> {
         }
         case.is_open = case.pairs() < MOST_PAIRS;
         if let Some(comparison) = self.so_far(ab, &case.sides) {
-            case.is_worse = comparison.worse().next().is_some();
+            case.worse = comparison.worse().map(|line| line.metric).collect();
             case.is_open &= !self.tell(case.pairs(), &comparison);
+            case.is_open &= !case.suspects.iter().any(|m| case.worse.contains(m));
         }
     }
 

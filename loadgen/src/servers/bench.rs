@@ -44,24 +44,25 @@ impl Launcher {
         };
         let (program, before) = self.own_program.servers();
         let mut args = words(before);
-        args.extend(words(&[
-            "--listen-client-urls",
-            &listen,
-            "--range-encoding",
-            encoding,
-            "--quota-backend-bytes",
-            &quota,
-            "--enable-debug-endpoints",
-            "--log-level",
-            "warn",
-        ]));
+        let given = &self.own_program.given.flags;
+        // The server takes a flag once, and the user's is the one that is meant.
+        let ours = [
+            ("--listen-client-urls", &*listen),
+            ("--range-encoding", encoding),
+            ("--quota-backend-bytes", &quota),
+            ("--log-level", "warn"),
+        ];
+        for (name, value) in ours.into_iter().filter(|(name, _)| !is_given(name, given)) {
+            args.extend(words(&[name, value]));
+        }
+        args.push("--enable-debug-endpoints".into());
         let folder = fsync.map(|_| data_folder()).transpose()?;
         if let (Some(folder), Some(fsync)) = (&folder, fsync) {
             args.push("--data-dir".into());
             args.push(folder.path().as_os_str().to_owned());
             args.extend(words(&["--fsync", if fsync { "always" } else { "never" }]));
         }
-        args.extend(self.own_program.given.flags.iter().map(OsString::from));
+        args.extend(given.iter().map(OsString::from));
         let mut child = spawn_child("etcd", &self.own_program, program, &args)?;
         let url = child.ready_line("ready etcd=", READY_WITHIN).await?;
         let config = ClientConfig::new(&url)?;
@@ -153,6 +154,14 @@ async fn cache_filled(url: &str, child: &mut ChildServer) -> Result<(), StartErr
         }
         tokio::time::sleep(READY_STEP).await;
     }
+}
+
+/// Whether a flag is among those given, as `--name value` or `--name=value`.
+fn is_given(name: &str, given: &[String]) -> bool {
+    given.iter().any(|flag| {
+        let value = flag.strip_prefix(name);
+        value.is_some_and(|value| value.is_empty() || value.starts_with('='))
+    })
 }
 
 #[cfg(test)]
