@@ -183,7 +183,7 @@ impl KubernetesEtcd for EmbeddedEtcd {
 
     async fn features(&self) -> Result<Features, Error> {
         Ok(Features {
-            version: "3.7.1".to_owned(),
+            version: "3.7.3".to_owned(),
             request_progress: true,
             range_stream: Some(true),
         })

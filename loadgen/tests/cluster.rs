@@ -69,7 +69,7 @@ async fn three_members_share_the_lists_and_each_has_its_figures() {
     let prefix = ["--prefix", "/loadgen/", "--pause", "0s"];
     let (code, report, log) = run(&endpoints, &prefix);
     assert_eq!(code, Some(0), "{log}");
-    assert!(log.contains("etcd 3.7.1, 3 members, leader m"), "{log}");
+    assert!(log.contains("etcd 3.7.3, 3 members, leader m"), "{log}");
     assert!(!log.contains("cannot be watched"), "{log}");
     assert_eq!(report["cases"][0]["verified"]["objects"], 200, "{log}");
 }

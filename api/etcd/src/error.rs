@@ -1,7 +1,7 @@
 //! etcd's errors, each with its code and exact text, because clients match the full text.
 //!
 //! The server converts a [`Refusal`] to a [`tonic::Status`] and the client converts it back, so
-//! both share this table. Texts and codes are those of etcd 3.7.1.
+//! both share this table. Texts and codes are those of etcd 3.7.3.
 
 use tonic::{Code, Status};
 

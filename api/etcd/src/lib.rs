@@ -1,6 +1,6 @@
 //! etcd v3 on the wire, shared by the bench server and the generator.
 //!
-//! - [`proto`]: generated messages and services (etcd 3.7.1's, trimmed)
+//! - [`proto`]: generated messages and services (etcd 3.7.3's, trimmed)
 //! - [`error`]: etcd's errors, by their exact texts
 //! - [`keys`]: key intervals and prefix ends
 //! - [`kubernetes`]: the Kubernetes-etcd interface (KEP-4743) as a trait

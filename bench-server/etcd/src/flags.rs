@@ -157,7 +157,7 @@ impl EmulatedVersion {
     /// Returns the full version, as in `/version` and `Status.version`.
     pub fn server_version(self) -> String {
         match self.minor {
-            7 => "3.7.1".to_owned(),
+            7 => "3.7.3".to_owned(),
             minor => format!("3.{minor}.99"),
         }
     }

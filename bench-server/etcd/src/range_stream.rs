@@ -1,6 +1,6 @@
 //! RangeStream (KEP-5966): a list in chunks, each a gRPC message.
 //!
-//! Layout and chunk sizes are etcd 3.7.1's: intermediate chunks have only keys; the last one, which
+//! Layout and chunk sizes are etcd 3.7.3's: intermediate chunks have only keys; the last one, which
 //! may also be the first, has header, `more` and `count`; an empty result is one message. The
 //! number of keys in a chunk starts at [`FIRST_CHUNK_KEYS`], doubles while chunks are below half of
 //! the target, and is halved when one is above twice the target. Three differences correct errors

@@ -24,7 +24,7 @@ use super::{Node, http as plain_http, kv};
 /// The service of [`kv`]; [`kv::Method`] has its methods.
 const KV: &str = "etcdserverpb.KV";
 
-/// gRPC services of tonic's routes, with the methods of etcd 3.7.1.
+/// gRPC services of tonic's routes, with the methods of etcd 3.7.3.
 const ROUTED: &[(&str, &[&str])] = &[
     ("etcdserverpb.Watch", &["Watch"]),
     (

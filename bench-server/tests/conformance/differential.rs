@@ -364,7 +364,7 @@ impl Both {
     }
 
     /// Either with puts that keep a value or a lease or with deletes from a key on: both in one
-    /// transaction pass etcd's checks, and where one undoes what the other needs etcd 3.7.1 ends in
+    /// transaction pass etcd's checks, and where one undoes what the other needs etcd 3.7.3 ends in
     /// a panic.
     fn txn(&mut self, depth: usize, ignoring: bool) -> TxnRequest {
         let conditions = self.rng.below(3);

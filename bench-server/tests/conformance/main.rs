@@ -6,7 +6,7 @@
 //! into the file of its service, and into the list at that file's end.
 //!
 //! Peers: `bench` and `bench-buffered` (our server, by its two ways to encode a Range), `etcd`
-//! (3.7.1, `ETCD_BIN`) and `etcd34` (Debian's 3.4, `ETCD34_BIN`, only cases about older servers).
+//! (3.7.3, `ETCD_BIN`) and `etcd34` (Debian's 3.4, `ETCD34_BIN`, only cases about older servers).
 //! `cargo test -p bench-server --test conformance -- etcd::txn` runs the cases of one file on one
 //! peer.
 

@@ -23,7 +23,7 @@ pub(crate) enum Peer {
     Bench,
     /// Ours, gathering a Range answer first as etcd does.
     BenchBuffered,
-    /// etcd 3.7.1.
+    /// etcd 3.7.3.
     Etcd,
     /// etcd 3.4: no RangeStream, no answer to a manual progress request before 3.4.25.
     Etcd34,

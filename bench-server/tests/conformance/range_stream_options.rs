@@ -144,7 +144,7 @@ async fn accepted_options(t: Target) {
     }
 }
 
-/// etcd 3.7.1 sorts each chunk by the target and goes on after the last *sorted* key, so keys are
+/// etcd 3.7.3 sorts each chunk by the target and goes on after the last *sorted* key, so keys are
 /// lost and doubled; ours takes no order to mean no order, for any target.
 async fn unsorted_by_value_loses_nothing(t: Target) {
     for i in 0..60 {
@@ -168,7 +168,7 @@ async fn unsorted_by_value_loses_nothing(t: Target) {
     }
 }
 
-/// etcd 3.7.1 takes a negative revision as the latest and forgets to pin it, so that chunks show
+/// etcd 3.7.3 takes a negative revision as the latest and forgets to pin it, so that chunks show
 /// different revisions; ours pins it.
 async fn negative_revision_is_pinned(t: Target) {
     fill(&t, "k", 2_000, 10_240).await;

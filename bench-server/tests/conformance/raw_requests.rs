@@ -309,7 +309,7 @@ async fn http_headers(t: Target) {
     assert_eq!(headers["content-type"], "application/json");
     assert_eq!(
         body,
-        r#"{"etcdserver":"3.7.1","etcdcluster":"3.7.0","storage":"3.7.0"}"#
+        r#"{"etcdserver":"3.7.3","etcdcluster":"3.7.0","storage":"3.7.0"}"#
     );
     for path in ["/health", "/livez", "/readyz", "/version"] {
         for method in ["HEAD", "POST", "PUT"] {

@@ -34,7 +34,7 @@ pub(crate) enum Backend {
     Embedded,
     /// Our etcd tier.
     Bench,
-    /// etcd 3.7.1.
+    /// etcd 3.7.3.
     Etcd,
     /// etcd 3.4.
     Etcd34,

@@ -1,7 +1,7 @@
 //! Tests of the Kubernetes tier over each backend, by raw HTTP and by third-party clients.
 //!
 //! Every case gets its own servers. A new case goes into the file of its subject and into the list
-//! at that file's end. Backends: `embedded` (one process), `bench` (our etcd tier), `etcd` (3.7.1,
+//! at that file's end. Backends: `embedded` (one process), `bench` (our etcd tier), `etcd` (3.7.3,
 //! `ETCD_BIN`) and `etcd34` (too old to report progress, `ETCD34_BIN`). `cargo test -p bench-server
 //! --test kubernetes_tier -- etcd::paging` runs one file's cases on one backend.
 

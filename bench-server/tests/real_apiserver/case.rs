@@ -44,7 +44,7 @@ pub(crate) struct Case {
 pub(crate) enum Place {
     /// Over our etcd tier: storage cannot touch it.
     Once,
-    /// Over our etcd tier and over etcd 3.7.1, each with our Kubernetes tier beside a real server.
+    /// Over our etcd tier and over etcd 3.7.3, each with our Kubernetes tier beside a real server.
     OverEachEtcd,
     /// There, and with two real servers.
     Everywhere,

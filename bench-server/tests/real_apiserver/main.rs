@@ -4,7 +4,7 @@
 //! Each case sends requests through its `CaseContext`, which collects differences. A new case goes
 //! into the file of its subject and into the list at that file's end; an intended difference goes
 //! into `known.rs` and `docs/apiserver-differences.md`. The servers start once for each etcd:
-//! `bench` (our etcd tier) and `etcd` (3.7.1); `pair` is two real servers, one over each of them.
+//! `bench` (our etcd tier) and `etcd` (3.7.3); `pair` is two real servers, one over each of them.
 //! `scripts/oracle kube-apiserver` builds the peer, which takes long; without it these tests are
 //! ignored: `cargo test -p bench-server --test real_apiserver -- bench::lists`.
 

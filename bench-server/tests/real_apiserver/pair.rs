@@ -1,4 +1,4 @@
-//! Two real kube-apiservers, one over our etcd tier and one over etcd 3.7.1, which hold the same
+//! Two real kube-apiservers, one over our etcd tier and one over etcd 3.7.3, which hold the same
 //! history: what a cluster's apiserver answers must not tell which etcd is behind it.
 //!
 //! Everything is written through the first. What it wrote is then copied revision by revision, so

@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn the_file_is_a_scenario_with_as_many_objects_of_that_size() {
         let captured = Captured {
-            version: "3.7.1".to_owned(),
+            version: "3.7.3".to_owned(),
             round_trip: Duration::from_millis(1),
             resources: vec![
                 resource("pods", 150_000, 10_000),

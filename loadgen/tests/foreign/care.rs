@@ -58,7 +58,7 @@ fn cases_go_from_the_cheapest_to_the_dearest_and_each_step_says_a_line() {
         "{log}"
     );
     for step in [
-        "etcd 3.7.1, members not told",
+        "etcd 3.7.3, members not told",
         "no alarm",
         "1,000 objects, about",
         "its memory cannot be watched",

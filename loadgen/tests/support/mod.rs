@@ -450,7 +450,7 @@ impl TellsStatus for Service {
         let state = self.state.lock().expect("no panic holds it");
         Ok(pb::StatusResponse {
             header: state.header(),
-            version: "3.7.1".to_owned(),
+            version: "3.7.3".to_owned(),
             db_size: 4096,
             errors: match self.fault {
                 Fault::Alarm => vec!["memberID:1 alarm:NOSPACE".to_owned()],
