@@ -100,7 +100,7 @@ impl Store {
         let (state, leases, alarms) = replay.finish(Instant::now());
         if let Some(cut) = &opened.recovery.cut {
             tracing::warn!(
-                "{} ended in {} bytes that were never synced and do not verify: cut at offset {}, kept as {}",
+                "the last {1} bytes of {0} do not verify, and no sync covered them: cut at offset {2}, they are kept as {3}; --fsync=always had acknowledged no write in them",
                 cut.file,
                 cut.bytes,
                 cut.offset,

@@ -124,7 +124,7 @@ pub async fn seed(
     while let Some(writer) = writers.join_next().await {
         // A writer that panics is a bug of ours; its message is on standard error already.
         let part = writer
-            .map_err(|e| EtcdError::Protocol(format!("a writer ended: {e}")))
+            .map_err(|e| EtcdError::Protocol(format!("a task that seeds ended by itself: {e}")))
             .flatten();
         let part = match part {
             Ok(part) => part,

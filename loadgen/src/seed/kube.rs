@@ -61,7 +61,7 @@ pub enum LoadError {
         reason: String,
     },
     /// A writer ended by itself, and has said why on standard error.
-    #[error("a writer ended: {0}")]
+    #[error("a task that seeds ended by itself: {0}")]
     Writer(#[from] tokio::task::JoinError),
 }
 

@@ -205,7 +205,11 @@ fn generators_that_do_not_fit_do_not_begin_on_a_kubernetes_api_and_leave_nothing
         log
     });
     let saying = |what: &str| logs.iter().filter(|log| log.contains(what)).count();
-    assert_eq!(saying("another generator is 1/3 already"), 1, "{logs:?}");
+    assert_eq!(
+        saying("another generator runs as --shard 1/3 already"),
+        1,
+        "{logs:?}"
+    );
     assert_eq!(
         saying("not begun: of 3 generators 2 were not ready"),
         1,

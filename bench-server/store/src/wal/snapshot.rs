@@ -62,7 +62,9 @@ impl Snapshots {
                     before,
                 });
             }
-            Err(error) => tracing::warn!("no thread for a snapshot, the log grows on: {error}"),
+            Err(error) => tracing::warn!(
+                "no thread for a snapshot, so the log keeps what it would have replaced: {error}"
+            ),
         }
     }
 
@@ -81,8 +83,12 @@ impl Snapshots {
             }
             Ok(Ok(None)) => {}
             // What it would have replaced is still there.
-            Ok(Err(error)) => tracing::warn!("no snapshot, the log grows on: {error}"),
-            Err(_) => tracing::warn!("no snapshot, the log grows on: its thread panicked"),
+            Ok(Err(error)) => tracing::warn!(
+                "a snapshot failed, so the log keeps what it would have replaced: {error}"
+            ),
+            Err(_) => tracing::warn!(
+                "a snapshot failed, so the log keeps what it would have replaced: its thread panicked"
+            ),
         }
     }
 

@@ -66,7 +66,7 @@ pub enum WriteError {
     #[error(transparent)]
     Patch(#[from] ListError),
     /// A value of the data set that no API would take.
-    #[error("an object that is none: {0}")]
+    #[error("a value of the data set is no object of the API: {0}")]
     NoObject(#[from] NoObject),
     /// Answered as if it had been done.
     #[error("a write of object {0} that did nothing")]

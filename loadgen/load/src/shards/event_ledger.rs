@@ -47,7 +47,7 @@ pub enum Unproven {
     },
     /// Events that no write of this worker's objects explains, or that came again.
     #[error(
-        "{superfluous} events too many: the first is one of revision {revision} at worker {worker}"
+        "{superfluous} events more than writes: the first is one of revision {revision} at worker {worker}"
     )]
     Superfluous {
         /// How many.
@@ -69,7 +69,7 @@ pub enum Unproven {
     #[error("workers {0} and {1} hold the same object")]
     Overlap(usize, usize),
     /// The workers together hold something else than what is there.
-    #[error("the workers together hold {found}, what was written is {expected}")]
+    #[error("all workers together hold objects other than those written: {found} for {expected}")]
     Union {
         /// Written.
         expected: String,

@@ -37,10 +37,10 @@ pub enum Wrong {
         first: Option<String>,
     },
     /// Messages behind the one with the response header, which is the last.
-    #[error("{0} messages behind the one with the header")]
+    #[error("{0} messages after the one with the response header, which must be the last")]
     BehindHeader(u64),
     /// A response of another cluster than the one before, over the same connection.
-    #[error("from cluster {found:x} after one from cluster {before:x}")]
+    #[error("a response of cluster {found:x} after one of cluster {before:x}, over one connection")]
     Cluster {
         /// The cluster before.
         before: u64,
@@ -122,7 +122,7 @@ pub enum Wrong {
     /// The right objects, but of another revision than wrote them. Which, a sum over all of them
     /// does not tell: see [`super::Expected::revisions`].
     #[error(
-        "an object's revision (resourceVersion) is not the one that wrote it: over all objects their sum is {found:016x}, and of those that wrote them {expected:016x}"
+        "an object's revision (resourceVersion) is not the one that wrote it, by a sum over all objects: {found:016x} for {expected:016x}"
     )]
     ObjectRevision {
         /// The sum of what was written.

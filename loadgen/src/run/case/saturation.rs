@@ -344,9 +344,13 @@ mod tests {
         let mut tally = tally(0, Duration::ZERO);
         tally.failed(1, Class::Unanswered, "no answer within 10 s".to_owned());
         assert_eq!(wrong(&tally, 100.0), None);
-        tally.failed(1, Class::Wrong, "an answer that cannot be read".to_owned());
+        tally.failed(
+            1,
+            Class::Wrong,
+            "a response that cannot be decoded".to_owned(),
+        );
         let expected =
-            "at 100/s 1 of 1002 requests were answered wrongly: an answer that cannot be read";
+            "at 100/s 1 of 1002 requests were answered wrongly: a response that cannot be decoded";
         assert_eq!(wrong(&tally, 100.0).as_deref(), Some(expected));
     }
 

@@ -31,7 +31,7 @@ pub(in crate::run) enum ClockError {
     #[error("generator 0 did not tell its time within {} s", TOLD_WITHIN.as_secs())]
     Silent,
     /// The meeting is over.
-    #[error("generator 0 has gone")]
+    #[error("generator 0 ended before it told its time")]
     Gone,
 }
 

@@ -136,10 +136,10 @@ pub(in crate::run) enum MeetingError {
         at: String,
     },
     /// The first generator has left.
-    #[error("not begun: generator 0 has ended before the beginning, and says itself why")]
+    #[error("not begun: generator 0 ended before the load began; its own output says why")]
     Gone,
     /// Another has its number.
-    #[error("another generator is {0} already")]
+    #[error("another generator runs as --shard {0} already")]
     Taken(GeneratorShard),
     /// What they have not in common.
     #[error("generator 0 has another {what} than this one: {hint}")]

@@ -84,7 +84,9 @@ impl Client {
                 Ok(Err(lost)) if attempt >= ATTEMPTS => return Err(lost),
                 Err(_) if attempt >= ATTEMPTS => {
                     let seconds = ANSWER_WITHIN.as_secs();
-                    return Err(KubeError::Body(format!("no end after {seconds} s")));
+                    return Err(KubeError::Body(format!(
+                        "the response did not end within {seconds} s"
+                    )));
                 }
                 // The half of an answer that came is nobody's.
                 Ok(Err(_)) | Err(_) => {

@@ -12,7 +12,7 @@ pub enum DeliveryError {
     #[error("watching: {0}")]
     Etcd(#[from] EtcdError),
     /// A watch through a Kubernetes API that failed.
-    #[error("watching: {0}")]
+    #[error("watching through the Kubernetes API: {0}")]
     Api(Box<ListError>),
     /// No thread to watch in.
     #[error("watching: cannot start a thread: {0}")]

@@ -113,7 +113,7 @@ pub enum ListError {
         tier: Tier,
     },
     /// No end within the time allowed.
-    #[error("no end after {} s", .0.as_secs())]
+    #[error("the response did not end within {} s", .0.as_secs())]
     Slow(Duration),
 }
 

@@ -54,7 +54,7 @@ struct Freed {
 }
 
 #[derive(Debug)]
-pub(super) struct GoLister {
+pub(super) struct GoListClient {
     program: ClientProgram,
     about: Arc<str>,
     process: Process,
@@ -68,7 +68,7 @@ pub(super) async fn connect(
     client: GoClient,
     case: &ListCase,
     to: &TargetEndpoint,
-) -> Result<GoLister, ListError> {
+) -> Result<GoListClient, ListError> {
     let path = case
         .go_clients
         .program(client)
@@ -79,7 +79,7 @@ pub(super) async fn connect(
     let own = &case.go_clients.own_program;
     let program = ClientProgram::start(client.program(), own, &args).await?;
     let process = Process::new(program.pid())?;
-    Ok(GoLister {
+    Ok(GoListClient {
         about: program.about().into(),
         program,
         process,
@@ -115,7 +115,7 @@ fn arguments(
     Ok(args.into_iter().map(OsString::from).collect())
 }
 
-impl GoLister {
+impl GoListClient {
     fn cpu(&self) -> Result<Duration, ListError> {
         Ok(self.process.cpu()?)
     }
@@ -132,7 +132,7 @@ impl GoLister {
 }
 
 #[async_trait]
-impl ListClient for GoLister {
+impl ListClient for GoListClient {
     fn shows_objects(&self) -> bool {
         false
     }

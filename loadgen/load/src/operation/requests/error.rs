@@ -46,8 +46,8 @@ pub enum CallError {
         /// The object's before the request was sent.
         before: i64,
     },
-    /// The answer is not one.
-    #[error("an answer that cannot be read")]
+    /// A response whose protobuf cannot be decoded, or lacks what its request asks for.
+    #[error("a response that cannot be decoded, or lacks what its request asks for")]
     Malformed,
     /// The answer is not what is stored.
     #[error("the answer for {key} is not the object that was written")]

@@ -22,16 +22,16 @@ const CONTROLLERS: &str = "kubernetes";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Hindrance {
     /// Somebody has put something into it.
-    #[error("{0} are in it")]
+    #[error("it still holds {0}")]
     Holds(String),
     /// The controller's part is done, and others' is not.
-    #[error("it waits for its finalizers {0}")]
+    #[error("finalizers that are not its controller's keep it: {0}")]
     Finalizers(String),
     /// Nobody knows what is in it.
     #[error("what is in it cannot be found out: {0}")]
     Unknown(String),
     /// It may not be ended, or the account in it not be deleted.
-    #[error("it cannot be ended: {0}")]
+    #[error("the API refuses to finalize it: {0}")]
     Refused(String),
 }
 

@@ -94,7 +94,7 @@ async fn a_namespace_that_holds_anything_of_others_is_not_ended() {
     })
     .await;
     assert!(!is_ended(&asked), "{asked:?}");
-    assert!(left.contains("rolebindings are in it"), "{left}");
+    assert!(left.contains("it still holds rolebindings"), "{left}");
 }
 
 #[tokio::test]
