@@ -21,6 +21,7 @@ use etcd_api::kubernetes::{
 };
 use etcd_api::proto::etcdserverpb::TxnRequest;
 use etcd_tier::background;
+use etcd_tier::flags::EmulatedVersion;
 use etcd_tier::watch::spec;
 use futures::stream::{self, BoxStream, StreamExt};
 use parking_lot::Mutex;
@@ -183,7 +184,7 @@ impl KubernetesEtcd for EmbeddedEtcd {
 
     async fn features(&self) -> Result<Features, Error> {
         Ok(Features {
-            version: "3.7.3".to_owned(),
+            version: EmulatedVersion { minor: 7 }.server_version(),
             request_progress: true,
             range_stream: Some(true),
         })

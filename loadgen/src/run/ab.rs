@@ -83,17 +83,18 @@ pub async fn run(
             let cases = scenario.cases.all();
             cases.map(move |(tier, case)| CasePairs::new(Arc::clone(&data), tier, case))
         })
-        .filter(|case| again.is_none_or(|again| again.contains_key(&case.key())))
+        .filter_map(|mut case| {
+            if let Some(again) = again {
+                case.suspects.clone_from(again.get(&case.key())?);
+            }
+            Some(case)
+        })
         // Of a tier that neither side has there is nothing to compare.
         .filter(|case| {
             let mut targets = plan.targets.iter();
             targets.any(|target| target.spec.lacks(case.tier).is_none())
         })
         .collect();
-    for case in &mut cases {
-        let suspects = again.and_then(|again| again.get(&case.key()));
-        case.suspects = suspects.cloned().unwrap_or_default();
-    }
     // Each case has an equal share of the time. What is left over at the end, by cases that were
     // decided soon or that cannot be measured, is for those that are still open.
     let begun = run.begun;

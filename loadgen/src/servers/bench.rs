@@ -44,18 +44,24 @@ impl Launcher {
         };
         let (program, before) = self.own_program.servers();
         let mut args = words(before);
+        args.extend(words(&[
+            "--listen-client-urls",
+            &listen,
+            "--enable-debug-endpoints",
+        ]));
         let given = &self.own_program.given.flags;
-        // The server takes a flag once, and the user's is the one that is meant.
-        let ours = [
-            ("--listen-client-urls", &*listen),
+        // The server takes a flag once. The user's counts, but where a run relies on its own: it
+        // has to find the server again, and a target says whether there is a log.
+        let settings = [
             ("--range-encoding", encoding),
             ("--quota-backend-bytes", &quota),
             ("--log-level", "warn"),
         ];
-        for (name, value) in ours.into_iter().filter(|(name, _)| !is_given(name, given)) {
-            args.extend(words(&[name, value]));
+        for (name, value) in settings {
+            if !is_given(name, given) {
+                args.extend(words(&[name, value]));
+            }
         }
-        args.push("--enable-debug-endpoints".into());
         let folder = fsync.map(|_| data_folder()).transpose()?;
         if let (Some(folder), Some(fsync)) = (&folder, fsync) {
             args.push("--data-dir".into());

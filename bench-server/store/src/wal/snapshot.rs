@@ -4,6 +4,7 @@
 //! All that can be read is in it, so that a restart forgets nothing: not the versions of a key, nor
 //! what a watch from an old revision is told. Without a compaction it would be as large as the log.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -62,9 +63,7 @@ impl Snapshots {
                     before,
                 });
             }
-            Err(error) => tracing::warn!(
-                "no thread for a snapshot, so the log keeps what it would have replaced: {error}"
-            ),
+            Err(error) => warn_of_none(format_args!("no thread: {error}")),
         }
     }
 
@@ -82,13 +81,8 @@ impl Snapshots {
                 log.snapshot_taken(running.before, bytes);
             }
             Ok(Ok(None)) => {}
-            // What it would have replaced is still there.
-            Ok(Err(error)) => tracing::warn!(
-                "a snapshot failed, so the log keeps what it would have replaced: {error}"
-            ),
-            Err(_) => tracing::warn!(
-                "a snapshot failed, so the log keeps what it would have replaced: its thread panicked"
-            ),
+            Ok(Err(error)) => warn_of_none(error),
+            Err(_) => warn_of_none("its thread panicked"),
         }
     }
 
@@ -100,6 +94,10 @@ impl Snapshots {
             drop(running.thread.join());
         }
     }
+}
+
+fn warn_of_none(reason: impl fmt::Display) {
+    tracing::warn!("a snapshot failed, so the log keeps what it would have replaced: {reason}");
 }
 
 /// What a snapshot holds.
