@@ -15,7 +15,7 @@ mod plan;
 
 use kube_api::{ListOptions, Status};
 
-use self::from_cache::NotFromCache;
+use self::from_cache::{NotFromCache, NotServed};
 use self::page::ObjectList;
 use self::plan::ListPlan;
 use crate::resource_handler::ResourceHandler;
@@ -30,12 +30,13 @@ impl ResourceHandler {
         options.validate_list()?;
         let plan = ListPlan::new(self.resource, namespace, options, self.gates)?;
         let from_cache = match &self.cache {
-            Some(cache) => self.list_from_cache(cache, &plan).await?,
-            None => Err(NotFromCache::NoCache),
+            Some(cache) => self.list_from_cache(cache, &plan).await,
+            None => Err(NotFromCache::NoCache.into()),
         };
         let mut list = match from_cache {
             Ok(list) => list,
-            Err(reason) => {
+            Err(NotServed::Refuse(status)) => return Err(status),
+            Err(NotServed::ReadStorage(reason)) => {
                 self.count_not_from_cache(reason);
                 self.list_from_etcd(&plan).await?
             }

@@ -8,7 +8,7 @@
 //! - [`codec`]: an object as storage holds it; [`field_validation`]: fields that its kind does not
 //!   have
 //! - [`guaranteed_update`]: reads, changes and writes an object, and again after a conflict
-//! - [`delete`]: one object, or all that a list selects
+//! - [`delete`]: one object, or all that a list selects; [`namespace`]: what is in a namespace
 //! - [`ttl_lease`]: events expire
 //!
 //! Not done here, unlike in an apiserver: admission (a namespace need not exist, and a new pod
@@ -23,6 +23,7 @@ mod field_validation;
 mod generate_name;
 pub(crate) mod guaranteed_update;
 pub(crate) mod handler;
+pub(crate) mod namespace;
 pub(crate) mod options;
 pub(crate) mod patch;
 pub(crate) mod prepare;

@@ -10,7 +10,7 @@
 //! not show.
 
 use crate::quantity::Quantity;
-use crate::result::{AtRest, Held, HeldKind, Verdict};
+use crate::result::{AtRest, Held, HeldKind, Verdict, median};
 
 /// How sure a trend must be: the probability of one as steady without any.
 const SURE: f64 = 0.01;
@@ -162,28 +162,14 @@ fn median_slope(values: &[u64]) -> f64 {
             slopes.push((to as f64 - from as f64) / (j - i) as f64);
         }
     }
-    median(slopes)
+    median(slopes).unwrap_or(0.0)
 }
 
-/// Returns how far values lie from their median, by the median of that.
+/// Returns how far values lie from their median, by the median of that; 0 of none.
 fn scatter(values: &[u64]) -> f64 {
-    let middle = median(values.iter().map(|&value| value as f64).collect());
-    median(
-        values
-            .iter()
-            .map(|&value| (value as f64 - middle).abs())
-            .collect(),
-    )
-}
-
-/// Returns the median; 0 of none.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => 0.0,
-        n if n % 2 == 1 => values[n / 2],
-        n => f64::midpoint(values[n / 2 - 1], values[n / 2]),
-    }
+    let values = values.iter().map(|&value| value as f64);
+    let middle = median(values.clone()).unwrap_or(0.0);
+    median(values.map(|value| (value - middle).abs())).unwrap_or(0.0)
 }
 
 /// Returns the probability that values in random order have as many pairs that rise, less those

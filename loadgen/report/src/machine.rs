@@ -1,6 +1,6 @@
 //! One line about the machine: how much of it the run had to itself.
 
-use crate::result::{Case, MachineLoad};
+use crate::result::{Case, MachineLoad, Spread};
 
 /// A part of the machine's CPU from which on a case counts as disturbed.
 pub(crate) const DISTURBED: f64 = 0.05;
@@ -10,16 +10,17 @@ pub(crate) const DISTURBED: f64 = 0.05;
 #[must_use]
 pub fn line<'a>(cases: impl Iterator<Item = &'a Case>) -> Option<String> {
     let cases: Vec<MachineLoad> = cases.filter_map(|case| case.machine).collect();
-    let of = |part: fn(&MachineLoad) -> Option<f64>| Parts::of(cases.iter().filter_map(part));
+    let of = |part: fn(&MachineLoad) -> Option<f64>| Spread::of(cases.iter().filter_map(part));
     let mut said = Vec::new();
     if let Some(others) = of(|load| load.others_cpu_part) {
-        let disturbed = others.all.iter().filter(|&&part| part > DISTURBED).count();
+        let known = || cases.iter().filter_map(|load| load.others_cpu_part);
         said.push(format!(
-            "other processes had {} of its CPU (median of {} cases; at worst {}; more than {} in {disturbed})",
-            percent(others.median()),
-            others.all.len(),
-            percent(others.worst()),
+            "other processes had {} of its CPU (median of {} cases; at worst {}; more than {} in {})",
+            percent(others.p50),
+            known().count(),
+            percent(others.max),
             percent(DISTURBED),
+            known().filter(|&part| part > DISTURBED).count(),
         ));
     }
     let rest = [
@@ -32,34 +33,11 @@ pub fn line<'a>(cases: impl Iterator<Item = &'a Case>) -> Option<String> {
     ];
     for (parts, begin, end) in rest {
         said.extend(parts.map(|parts| {
-            let [median, worst] = [parts.median(), parts.worst()].map(percent);
+            let [median, worst] = [parts.p50, parts.max].map(percent);
             format!("{begin} {median}{end} (at worst {worst})")
         }));
     }
     (!said.is_empty()).then(|| format!("The machine: {}.", said.join("; ")))
-}
-
-/// Parts of a whole, in order.
-struct Parts {
-    all: Vec<f64>,
-}
-
-impl Parts {
-    /// `None` of none.
-    fn of(parts: impl Iterator<Item = f64>) -> Option<Self> {
-        let mut all: Vec<f64> = parts.collect();
-        all.sort_by(f64::total_cmp);
-        (!all.is_empty()).then_some(Self { all })
-    }
-
-    /// Returns the middle one, the upper of two.
-    fn median(&self) -> f64 {
-        self.all[self.all.len() / 2]
-    }
-
-    fn worst(&self) -> f64 {
-        self.all[self.all.len() - 1]
-    }
 }
 
 /// Returns a part as a percentage, `< 0.1 %` where it is smaller.

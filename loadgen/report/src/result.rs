@@ -24,11 +24,12 @@ pub mod series;
 mod server;
 mod server_start;
 mod shards;
+mod spread;
 mod threshold;
 mod warm_up;
 
 pub use at_rest::{AtRest, Held, HeldKind, LoadRound, Verdict};
-pub use baseline::{Baseline, BaselineRound, Spread, Transfer};
+pub use baseline::{Baseline, BaselineRound, Transfer};
 pub use case::{BackgroundLoad, Case, ClientFigures, LEAST_ROUNDS, ServedFrom, Verified};
 pub use conformance::{Conformance, RuleFinding};
 pub use cpu_profile::{CpuProfile, HotFunction, PROFILED, Profiler};
@@ -45,6 +46,7 @@ pub use saturation::{RateSearch, RateTrial, Saturation, TrialVerdict};
 pub use server::{MemberFigures, ServerFigures, TierFigures};
 pub use server_start::ServerStart;
 pub use shards::{Resharding, ShardEvents, ShardFigures, Sharding};
+pub use spread::{Spread, median};
 pub use threshold::{OtherTarget, Threshold};
 pub use warm_up::{Cold, WarmUp};
 

@@ -30,6 +30,7 @@ use crate::storage::error::too_busy;
 use crate::write::body::RequestBody;
 use crate::write::delete_options::DeleteOptions;
 use crate::write::handler::ObjectPath;
+use crate::write::namespace::delete_contents;
 use crate::write::options::is_dry_run;
 use crate::write::ttl_lease::EventLease;
 
@@ -160,21 +161,14 @@ impl KubeService {
             .as_ref()
             .is_some_and(|media_type| media_type.pretty);
         content_encoding.pretty &= encoding == Encoding::Json;
-        let media_type = media_type.ok_or_else(|| Status::not_acceptable(&Encoding::MEDIA_TYPES));
-        // A watch has its own `timeoutSeconds`.
-        let time = match &options {
-            Ok(options) if !watches => options.timeout(),
-            _ => Ok(None),
-        };
-        let until = request.started()
-            + time
-                .clone()
-                .ok()
-                .flatten()
-                .unwrap_or(DEADLINE)
-                .min(DEADLINE);
+        let until = request.started() + time_limit(options.as_ref().ok(), watches);
         let response = async {
-            let (media_type, options, _) = (media_type?, options?, time?);
+            let media_type =
+                media_type.ok_or_else(|| Status::not_acceptable(&Encoding::MEDIA_TYPES))?;
+            let options = options?;
+            if !watches {
+                options.timeout()?;
+            }
             let request = ResourceRequest {
                 handler,
                 route,
@@ -251,14 +245,8 @@ impl KubeService {
             route.subresource,
         ) {
             let options = DeleteOptions::read(request.query(), &request_body)?;
-            if !options.dry_run() {
-                // If the namespace itself may not be deleted, neither may the objects in it.
-                handler.dry_run_delete(event_lease, name, &options).await?;
-                let within = |handler: &&ResourceHandler| handler.resource.namespaced;
-                for handler in self.shared.handlers.iter().filter(within) {
-                    handler.delete_all_in_namespace(name, event_lease).await?;
-                }
-            }
+            let all = &self.shared.handlers;
+            delete_contents(handler, all, event_lease, name, &options).await?;
         }
         let written = handler
             .write(
@@ -271,6 +259,15 @@ impl KubeService {
             .await?;
         responder.written(written).await
     }
+}
+
+/// Returns how long a request may take: what its `timeout` says, which a watch ignores (it has
+/// `timeoutSeconds`). Options that cannot be read are refused by the caller.
+fn time_limit(options: Option<&ListOptions>, watches: bool) -> Duration {
+    let asked = options
+        .filter(|_| !watches)
+        .and_then(|options| options.timeout().ok()?);
+    asked.map_or(DEADLINE, |time| time.min(DEADLINE))
 }
 
 /// Returns the `Accept` header; empty without one.

@@ -58,12 +58,33 @@ impl NotFromCache {
     }
 }
 
-impl From<NoSnapshot> for NotFromCache {
+/// How a list ends that the cache does not serve.
+#[derive(Debug)]
+pub(super) enum NotServed {
+    /// Storage is read instead.
+    ReadStorage(NotFromCache),
+    /// The response is this Status.
+    Refuse(Status),
+}
+
+impl From<NotFromCache> for NotServed {
+    fn from(reason: NotFromCache) -> Self {
+        Self::ReadStorage(reason)
+    }
+}
+
+impl From<NoSnapshot> for NotServed {
     fn from(reason: NoSnapshot) -> Self {
-        match reason {
-            NoSnapshot::NotKept => Self::NoSnapshot,
-            NoSnapshot::Inconsistent => Self::Inconsistent,
-        }
+        Self::ReadStorage(match reason {
+            NoSnapshot::NotKept => NotFromCache::NoSnapshot,
+            NoSnapshot::Inconsistent => NotFromCache::Inconsistent,
+        })
+    }
+}
+
+impl From<Status> for NotServed {
+    fn from(status: Status) -> Self {
+        Self::Refuse(status)
     }
 }
 
@@ -74,28 +95,18 @@ impl ResourceHandler {
         lists.count_from_storage(self.resource, reason.label());
     }
 
-    /// Lists from the cache, or returns why storage is to be read instead.
+    /// Lists from the cache.
     ///
     /// # Errors
-    /// The Status to be sent: 429 while the cache is not ready, 504 if it does not reach the
-    /// revision in time, and failures of storage.
+    /// Why storage is to be read instead, or the Status to be sent: 429 while the cache is not
+    /// ready, 504 if it does not reach the revision in time, and failures of storage.
     pub(super) async fn list_from_cache(
         &self,
         cache: &WatchCache,
         plan: &ListPlan,
-    ) -> Result<Result<ObjectList, NotFromCache>, Status> {
-        let is_ready = cache.is_ready();
-        if let Err(reason) = self.may_serve(cache, is_ready, plan) {
-            return Ok(Err(reason));
-        }
-        if !is_ready {
-            return Err(cache.not_ready());
-        }
+    ) -> Result<ObjectList, NotServed> {
         let single = plan.only_key(self.resource);
-        let snapshot = match self.snapshot_for(cache, plan, single.is_some()).await? {
-            Ok(snapshot) => snapshot,
-            Err(reason) => return Ok(Err(reason)),
-        };
+        let snapshot = self.snapshot_for(cache, plan, single.is_some()).await?;
         let limit = if plan.cache_limits { plan.limit } else { 0 };
         let candidates = match &single {
             Some(key) => {
@@ -117,50 +128,7 @@ impl ResourceHandler {
         let open = cache.open_list(&snapshot);
         let mut list = source.page(plan.from(), limit, &plan.filter).await;
         list.open = Some(open);
-        Ok(Ok(list))
-    }
-
-    /// Checks what can be checked without waiting: gates, storage's features, readiness.
-    fn may_serve(
-        &self,
-        cache: &WatchCache,
-        is_ready: bool,
-        plan: &ListPlan,
-    ) -> Result<(), NotFromCache> {
-        match plan.revision {
-            RevisionMatch::LatestFromStorage => return Err(NotFromCache::SingleObject),
-            RevisionMatch::Consistent => {
-                if !self.gates.consistent_list_from_cache {
-                    return Err(NotFromCache::ConsistentListGateOff);
-                }
-                // While it is being filled, the cache may not have heard yet what storage supports.
-                let no_progress = match is_ready {
-                    true => !cache.has_progress(),
-                    false => cache.lacks_progress(),
-                };
-                if no_progress {
-                    return Err(NotFromCache::NoProgress);
-                }
-            }
-            RevisionMatch::Exact { revision, .. } => {
-                if !self.gates.list_from_cache_snapshot {
-                    return Err(NotFromCache::SnapshotGateOff);
-                }
-                if !is_ready {
-                    return Err(NotFromCache::NotReady);
-                }
-                // Without progress, the cache of a quiet resource may never reach the revision.
-                if revision > cache.revision() && !cache.has_progress() {
-                    return Err(NotFromCache::NoProgress);
-                }
-            }
-            RevisionMatch::Any | RevisionMatch::NotOlderThan(_) => {}
-        }
-        let is_plain_page = plan.limit > 0 && plan.filter.is_empty();
-        match !is_ready && is_plain_page {
-            true => Err(NotFromCache::NotReady),
-            false => Ok(()),
-        }
+        Ok(list)
     }
 
     /// Returns a snapshot at a revision that satisfies the plan, which may have to be waited for.
@@ -169,37 +137,85 @@ impl ResourceHandler {
         cache: &WatchCache,
         plan: &ListPlan,
         is_single: bool,
-    ) -> Result<Result<Snapshot, NotFromCache>, Status> {
-        let reach = async |revision: i64| {
+    ) -> Result<Snapshot, NotServed> {
+        let is_ready = cache.is_ready();
+        let wait_until = async |revision: i64| {
             cache.wait_until_fresh(revision).await.map_err(|current| {
                 Status::too_large_resource_version(revision as u64, current as u64, 1)
             })
         };
-        Ok(match plan.revision {
-            RevisionMatch::LatestFromStorage => Err(NotFromCache::SingleObject),
-            RevisionMatch::Any => Ok(cache.snapshot()),
-            RevisionMatch::NotOlderThan(revision) => Ok(reach(revision).await?),
+        match plan.revision {
+            RevisionMatch::LatestFromStorage => Err(NotFromCache::SingleObject.into()),
+            RevisionMatch::Any => {
+                check_ready(cache, is_ready, plan)?;
+                Ok(cache.snapshot())
+            }
+            RevisionMatch::NotOlderThan(revision) => {
+                check_ready(cache, is_ready, plan)?;
+                Ok(wait_until(revision).await?)
+            }
             RevisionMatch::Exact { revision, .. } => {
-                reach(revision).await?;
-                match is_single {
-                    true => Err(NotFromCache::SingleObject),
-                    false => cache.snapshot_at(revision).map_err(NotFromCache::from),
+                if !self.gates.list_from_cache_snapshot {
+                    return Err(NotFromCache::SnapshotGateOff.into());
                 }
+                if !is_ready {
+                    return Err(NotFromCache::NotReady.into());
+                }
+                // Without progress, the cache of a quiet resource may never reach the revision.
+                if revision > cache.revision() && !cache.has_progress() {
+                    return Err(NotFromCache::NoProgress.into());
+                }
+                wait_until(revision).await?;
+                if is_single {
+                    return Err(NotFromCache::SingleObject.into());
+                }
+                Ok(cache.snapshot_at(revision)?)
             }
             RevisionMatch::Consistent => {
-                let timed = self
-                    .metrics
-                    .etcd_request(Operation::GetCurrentResourceVersion, self.resource);
-                let current = self
-                    .backend
-                    .current_revision(&self.prefix)
-                    .await
-                    .map_err(storage_error)?;
-                drop(timed);
-                let reached = cache.wait_until_fresh(current).await;
-                self.metrics.consistent_read(self.resource, reached.is_ok());
-                reached.map_err(|_| NotFromCache::NotFresh)
+                if !self.gates.consistent_list_from_cache {
+                    return Err(NotFromCache::ConsistentListGateOff.into());
+                }
+                // While it is being filled, the cache may not have heard yet what storage supports.
+                let no_progress = match is_ready {
+                    true => !cache.has_progress(),
+                    false => cache.lacks_progress(),
+                };
+                if no_progress {
+                    return Err(NotFromCache::NoProgress.into());
+                }
+                check_ready(cache, is_ready, plan)?;
+                self.snapshot_as_fresh_as_storage(cache).await
             }
-        })
+        }
+    }
+
+    /// Asks storage for its revision, and waits until the cache has reached it (KEP-2340).
+    async fn snapshot_as_fresh_as_storage(
+        &self,
+        cache: &WatchCache,
+    ) -> Result<Snapshot, NotServed> {
+        let timed = self
+            .metrics
+            .etcd_request(Operation::GetCurrentResourceVersion, self.resource);
+        let current = self
+            .backend
+            .current_revision(&self.prefix)
+            .await
+            .map_err(storage_error)?;
+        drop(timed);
+        let reached = cache.wait_until_fresh(current).await;
+        self.metrics.consistent_read(self.resource, reached.is_ok());
+        reached.map_err(|_| NotFromCache::NotFresh.into())
+    }
+}
+
+/// While the cache is being filled, a page without selectors is read from storage, and any other
+/// list refused.
+fn check_ready(cache: &WatchCache, is_ready: bool, plan: &ListPlan) -> Result<(), NotServed> {
+    let is_plain_page = plan.limit > 0 && plan.filter.is_empty();
+    match (is_ready, is_plain_page) {
+        (true, _) => Ok(()),
+        (false, true) => Err(NotFromCache::NotReady.into()),
+        (false, false) => Err(cache.not_ready().into()),
     }
 }

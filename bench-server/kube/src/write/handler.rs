@@ -118,7 +118,7 @@ impl ResourceHandler {
     ///
     /// # Errors
     /// Those of the deletion.
-    pub(crate) async fn dry_run_delete(
+    pub(super) async fn dry_run_delete(
         &self,
         event_lease: &EventLease,
         name: &str,
@@ -132,7 +132,10 @@ impl ResourceHandler {
     }
 
     /// Deletes what a list with these options selects, and returns the list.
-    async fn delete_collection(
+    ///
+    /// # Errors
+    /// Those of the list and of each deletion.
+    pub(super) async fn delete_collection(
         &self,
         event_lease: &EventLease,
         namespace: &str,
@@ -154,20 +157,6 @@ impl ResourceHandler {
         });
         writer.delete_all(names, &options.preconditions()).await?;
         Ok(list)
-    }
-
-    /// Deletes all objects of a namespace, before the namespace itself.
-    ///
-    /// # Errors
-    /// Storage's.
-    pub(crate) async fn delete_all_in_namespace(
-        &self,
-        namespace: &str,
-        event_lease: &EventLease,
-    ) -> Result<(), Status> {
-        self.delete_collection(event_lease, namespace, "", &RequestBody::default())
-            .await
-            .map(drop)
     }
 
     fn object_response(

@@ -1,11 +1,11 @@
 //! One case of the report: a strategy on a target, with everything that was measured about it or
-//! the reason why nothing was.
+//! the reason why nothing was measured.
 
 use serde::{Deserialize, Serialize};
 use workloads::strategy::Tier;
 
 use super::at_rest::AtRest;
-use super::baseline::{Baseline, Spread};
+use super::baseline::Baseline;
 use super::cpu_profile::{CpuProfile, PROFILED};
 use super::load::Load;
 use super::machine::MachineLoad;
@@ -16,23 +16,24 @@ use super::saturation::Saturation;
 use super::server::ServerFigures;
 use super::server_start::ServerStart;
 use super::shards::Sharding;
+use super::spread::Spread;
 use super::warm_up::{Cold, WarmUp};
 
-/// How far a checked list may be above the unchecked one of its round before a case counts as
-/// limited by the client.
+/// The ratio of a checked list's time to the unchecked list's of the same round, above which a case
+/// counts as limited by the client.
 const CLIENT_LIMIT: f64 = 1.10;
-/// Rounds below which nothing is said of it.
+/// The fewest rounds from which `client_limited` is concluded.
 pub const LEAST_ROUNDS: usize = 3;
 
 /// One strategy on one target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Case {
-    /// What was listed: [`super::DataSet::name`].
+    /// The name of the data set that was listed: [`super::DataSet::name`].
     pub data_set: String,
     /// The target's name, as in [`super::ServerSetup::target`].
     pub target: String,
-    /// Which protocol was spoken.
+    /// The protocol that the client used.
     #[cfg_attr(test, schemars(with = "String", extend("enum" = ["etcd", "kube"])))]
     pub tier: Tier,
     /// `unary`, `stream`, `paged:500`, …
@@ -41,13 +42,13 @@ pub struct Case {
     /// options.
     #[serde(default)]
     pub row: String,
-    /// How the server encoded what it sent: `buffered`, `incremental`, `stream`, `json`,
+    /// How the server encoded its responses: `buffered`, `incremental`, `stream`, `json`,
     /// `protobuf`. Null when nothing was served.
     pub encoding: Option<String>,
-    /// Which part of the server answered.
+    /// The part of the server that served the requests.
     pub served_from: ServedFrom,
-    /// Clients listing, or sending small requests, at the same time; 1 in an open loop, whose
-    /// schedule stands for any number.
+    /// Clients listing, or sending small requests, at the same time. It is 1 in an open loop, whose
+    /// schedule stands for any number of clients.
     pub clients: u32,
     /// Connections that they share; null where each client has its own.
     #[serde(default)]
@@ -55,44 +56,44 @@ pub struct Case {
     /// Watchers that each put had to reach.
     #[serde(default)]
     pub watchers: Option<u32>,
-    /// Largest HTTP/2 frame that the client accepted, where the case asks for another than the
-    /// generator's own, in bytes.
+    /// Largest HTTP/2 frame that the client accepted, in bytes; null where the case uses the
+    /// generator's default.
     #[serde(default)]
     pub frame_bytes: Option<u32>,
-    /// How a case of the Kubernetes tier differs from a plain one: encoding, HTTP version, reading
+    /// How a case of the Kubernetes tier differs from the default: encoding, HTTP version, reading
     /// speed, server flags.
     #[serde(default)]
     pub kube_options: Vec<String>,
-    /// The network that was imitated between clients and servers: `rtt-20ms-at-100Mbit`; null where
-    /// it was the one that is there.
+    /// The emulated network between clients and servers, as `rtt-20ms-at-100Mbit`; null where none
+    /// was emulated.
     #[serde(default)]
     pub network: Option<String>,
     /// Small requests per second that were intended (open loop); null in a closed loop.
     #[serde(default)]
     pub offered_per_s: Option<f64>,
-    /// How the rate of an open loop goes over time, where it is not one rate at random times:
-    /// `ramp-100-to-5000-in-1m`.
+    /// How the rate of an open loop changes over time, as `ramp-100-to-5000-in-1m`; null where it
+    /// is one rate with random arrival times.
     #[serde(default)]
     pub arrivals: Option<String>,
-    /// The highest rate that keeps an objective, where the case searched for it. The case's other
-    /// figures are then of the full trials at the rates that were kept, its memory and CPU of the
-    /// whole search.
+    /// The highest rate that meets an objective, where the case searched for it. The case's latency
+    /// and requests are then those of the full trials at the rates that met it, its memory and CPU
+    /// those of the whole search.
     #[serde(default)]
     pub saturation: Option<Saturation>,
-    /// How the objects of small requests are picked, where not all have the same probability:
+    /// How the objects of small requests are picked, where not all have the same probability, as
     /// `zipf-0.99`.
     #[serde(default)]
     pub keys: Option<String>,
-    /// What ran beside the case.
+    /// The background loads that ran during the case.
     #[serde(default)]
     #[serde(rename = "beside")]
     pub background: Vec<BackgroundLoad>,
-    /// The loads that ran together, where the case has several; its own latency and requests are
-    /// then those of the first measured one, memory and CPU of all.
+    /// The loads that ran together, where the case has several. The case's own latency and requests
+    /// are then those of the first measured load, its memory and CPU those of all.
     #[serde(default)]
     pub loads: Vec<Load>,
     /// What the servers held at rest between rounds of the loads, where the case repeats them on
-    /// the same servers; its other figures are then those of the last round.
+    /// the same servers. The case's other metrics are then those of the last round.
     #[serde(default)]
     pub at_rest: Option<AtRest>,
     /// Whether this case was measured, and if not, why.
@@ -101,101 +102,101 @@ pub struct Case {
     pub objects: u64,
     /// Bytes of one list as received: keys, values and envelopes, before transport framing.
     pub bytes: u64,
-    /// Lists completed in the measured phase, failed ones included.
+    /// Lists completed in the measured phase, including failed ones.
     pub requests: u64,
-    /// Lists that failed, or whose answer was wrong.
+    /// Lists that failed, or whose response was wrong.
     pub errors: u64,
     /// True when every measured list passed its checks and the generator kept up.
     pub valid: bool,
-    /// True when checking the answers, not the server, set the time: see
+    /// True when checking the responses, not the server, determined the time: see
     /// [`Case::mark_client_limited`].
     pub client_limited: bool,
-    /// How often a list was begun again at a new revision, since the server had compacted the one
-    /// that it was reading.
+    /// How often a list was restarted at a new revision because the server had compacted the
+    /// revision that the list was reading.
     #[serde(default)]
     pub restarts: u32,
-    /// Time of the tries that came to nothing, in all; it is in no other figure of time but the
-    /// servers' and the client's CPU.
+    /// Total time of the abandoned attempts. No other time includes it; the CPU times of the
+    /// servers and of the client do.
     #[serde(default)]
     pub restarted_ms: Option<f64>,
-    /// How long the data set took to be written before the case; null where it was there already.
+    /// How long it took to write the data set before the case; null where it was there already.
     #[serde(default)]
     pub seed_s: Option<f64>,
-    /// The first list, before everything was warm; null where the case is no list, or was not
-    /// warmed up.
+    /// The first list, before caches and memory were warm; null where the case is not a list, or
+    /// was not warmed up.
     #[serde(default)]
     pub cold: Option<Cold>,
     /// The lists before the measured phase.
     #[serde(default)]
     pub warm_up: Option<WarmUp>,
-    /// The rounds of the measured phase one by one, in order. A case of small requests is one
-    /// round, each put to watchers is one.
+    /// The rounds of the measured phase, in order. A case of small requests is one round. In a case
+    /// of watchers, each put is one round.
     #[serde(default)]
     pub rounds: Vec<Round>,
-    /// Each start of the servers by itself, where the case was measured on several: the other
-    /// figures are then those of the start whose median time is the middle one. Empty where it was
-    /// measured on one.
+    /// Each start of the servers by itself, where the case was measured on several. The other
+    /// metrics are then those of the start with the middle median time. Empty where the case was
+    /// measured on one start.
     #[serde(default)]
     pub starts: Vec<ServerStart>,
-    /// Whether the target kept less than 99 % of the rate of an open loop. Times are then those of
-    /// a queue that grows for as long as the load lasts, and what it refused for the load is among
-    /// `errors`.
+    /// Whether the target achieved less than 99 % of the rate of an open loop. The times are then
+    /// those of a queue that grows for as long as the load lasts, and requests that the target
+    /// refused because of the load count as `errors`.
     #[serde(default)]
     pub saturated: bool,
-    /// Time of one whole list, small request or event at a watcher, from its intended start to its
-    /// checked end.
+    /// Time of one whole list, small request or event at a watcher, from its intended start until
+    /// it was completely received and checked.
     pub latency_ms: Option<Quantiles>,
-    /// The same requests from when they were really sent (open loop): what a generator that waits
-    /// would have seen.
+    /// The times of the same requests from when they were really sent (open loop): what a generator
+    /// that waits for each response would have recorded.
     #[serde(default)]
     pub service_ms: Option<Quantiles>,
-    /// Small requests answered per second of the measured phase.
+    /// Small requests that were answered per second of the measured phase.
     #[serde(default)]
     pub requests_per_s: Option<f64>,
-    /// The same list read by a client that checks nothing.
+    /// Time of the same list, unchecked: read by a client that verifies nothing.
     pub null_sink_ms: Option<Quantiles>,
-    /// Time of a checked list over that of an unchecked one, interleaved: one value for each round.
-    /// Null in results from before they were taken so.
+    /// Time of a checked list divided by that of an unchecked one, interleaved: one value for each
+    /// round. Null in results whose checked and unchecked lists were not interleaved.
     #[serde(default)]
     pub checking_ratio: Option<Spread>,
-    /// The list interleaved with a baseline of its bytes; null where the case does not want it,
-    /// where there was no memory for them, and on a target that loadgen did not start.
+    /// The list interleaved with a baseline of its bytes; null where the case does not ask for one,
+    /// where memory did not suffice, and on a target that loadgen did not start.
     #[serde(default)]
     #[serde(rename = "yardstick")]
     pub baseline: Option<Baseline>,
-    /// Time from the start of a list to its first chunk with an object, from lists cancelled after
-    /// it.
+    /// Time from the start of a list to its first chunk with an object. Measured with lists that
+    /// are cancelled after that chunk.
     pub first_chunk_ms: Option<Quantiles>,
     /// Chunks, pages or frames with objects in one list.
     pub chunks: Option<u64>,
-    /// `bytes` of all measured lists over the wall-clock time of the measured phase.
+    /// `bytes` of all measured lists divided by the wall-clock time of the measured phase.
     pub throughput_bytes_per_s: Option<f64>,
-    /// What it cost the server.
+    /// The servers' memory, CPU time and counters.
     pub server: Option<ServerFigures>,
-    /// What it cost the generator.
+    /// The CPU time, memory and delays of the generator or of the client program.
     pub client: Option<ClientFigures>,
-    /// Figures of the servers or the generator that could not be read, each with the reason; empty
-    /// where all are there.
+    /// Metrics of the servers or of the generator that could not be read, each with the reason;
+    /// empty where all were read.
     #[serde(default)]
     pub missing_figures: Vec<String>,
-    /// What else the machine did meanwhile.
+    /// Other activity on the machine during the measured phase.
     #[serde(default)]
     pub machine: Option<MachineLoad>,
-    /// Where the servers' CPU time went, where that was asked for: an entry for each server.
+    /// The servers' CPU profiles, where the scenario asks for them: one entry for each server.
     #[serde(default)]
     pub profiles: Vec<CpuProfile>,
-    /// What each worker had, where several share the objects.
+    /// The share of each worker, where several share the objects.
     #[serde(default)]
     pub shards: Option<Sharding>,
     /// What was received and checked in one list.
     pub verified: Option<Verified>,
-    /// Error texts seen, most frequent first, at most a few.
+    /// At most a few error texts, the most frequent first.
     pub error_samples: Vec<String>,
 }
 
 impl Case {
-    /// Returns a case that has not been measured: every figure absent. The driver fills in what it
-    /// learns.
+    /// Returns a case that has not been measured: every metric is absent. The run driver fills them
+    /// in.
     #[must_use]
     pub fn new(data_set: &str, target: &str, tier: Tier, strategy: &str, outcome: Outcome) -> Self {
         Self {
@@ -254,9 +255,9 @@ impl Case {
         }
     }
 
-    /// Takes what a checked list took over an unchecked one in each round. The case is
-    /// `client_limited` when checking adds more than 10 % by the median of at least three rounds;
-    /// where that median may lie is in `checking_ratio`.
+    /// Records the ratios of the checked list's time to the unchecked list's, one for each round.
+    /// The case is `client_limited` when checking adds more than 10 % by the median of at least
+    /// three rounds. The confidence interval of that median is in `checking_ratio`.
     pub fn mark_client_limited(&mut self, ratios: &[f64]) {
         self.checking_ratio = Spread::of(ratios.iter().copied());
         self.client_limited = ratios.len() >= LEAST_ROUNDS
@@ -265,8 +266,8 @@ impl Case {
                 .is_some_and(|ratio| ratio.p50 > CLIENT_LIMIT);
     }
 
-    /// Returns whether the case has numbers that may be ranked against others. Those of a profiled
-    /// case include the profiler's cost, which differs from target to target.
+    /// Returns whether the case has numbers that may be ranked against those of others. Those of a
+    /// profiled case include the profiler's cost, which differs from target to target.
     #[must_use]
     pub fn counts(&self) -> bool {
         self.valid && self.outcome == Outcome::Measured && !self.is_profiled()
@@ -278,7 +279,7 @@ impl Case {
         self.profiles.iter().any(CpuProfile::has_run)
     }
 
-    /// Returns why a case that does not [count](Case::counts) does not.
+    /// Returns why a case does not [count](Case::counts).
     #[must_use]
     pub fn refusal(&self) -> &str {
         match &self.outcome {
@@ -289,7 +290,7 @@ impl Case {
     }
 
     /// Returns each start of the servers that the case was measured on: [`Case::starts`], or the
-    /// one start that the case's own figures are of.
+    /// only start, made from the case's own metrics.
     #[must_use]
     pub fn server_starts(&self) -> Vec<ServerStart> {
         match self.starts.as_slice() {
@@ -298,8 +299,8 @@ impl Case {
         }
     }
 
-    /// Returns what identifies the case within its run: `data set/target/tier/strategy`, the
-    /// clients where there are several, and [`Case::options`].
+    /// Returns the case's identity within its run: `data set/target/tier/strategy`, the clients
+    /// where there are several, and [`Case::options`].
     #[must_use]
     pub fn id(&self) -> String {
         let Self {
@@ -308,7 +309,7 @@ impl Case {
         format!("{data_set}/{target}/{}", self.work())
     }
 
-    /// Returns what was done, without the data and the target: `tier/strategy`, the clients where
+    /// Returns the case's identity without data set and target: `tier/strategy`, the clients where
     /// there are several, and [`Case::options`].
     #[must_use]
     pub fn work(&self) -> String {
@@ -329,7 +330,7 @@ impl Case {
         id
     }
 
-    /// Returns what else sets the case apart from others of its strategy, in words.
+    /// Returns the other settings that distinguish the case from others of its strategy, as text.
     #[must_use]
     pub fn options(&self) -> Vec<String> {
         let mut options = Vec::new();
@@ -353,17 +354,17 @@ impl Case {
     }
 }
 
-/// A load that ran beside a case.
+/// A background load that ran during a case.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BackgroundLoad {
     /// Its name in the scenario.
     pub name: String,
-    /// What it did.
+    /// The strategy or operation that it ran.
     pub strategy: String,
-    /// Clients of it, or watchers.
+    /// The number of its clients, or watchers.
     pub clients: u32,
-    /// Small requests per second that it intended; null where each waits for its answer.
+    /// Small requests per second that were intended; null in a closed loop.
     pub offered_per_s: Option<f64>,
     /// Lists, small requests or events while the case was measured.
     pub requests: u64,
@@ -371,55 +372,55 @@ pub struct BackgroundLoad {
     pub errors: u64,
 }
 
-/// Which part of the server answered, as the server itself says.
+/// The part of the server that served the requests, as the server reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ServedFrom {
     /// The store that holds the data.
     Store,
-    /// A watch cache in front of it.
+    /// A watch cache in front of the store.
     WatchCache,
-    /// The server does not tell.
+    /// The server does not report it.
     Unknown,
 }
 
-/// What a case cost its clients: the generator's own process, or the programs that listed in its
-/// place.
+/// The cost of a case on the client side: of the generator's own process, or of the programs that
+/// listed in its place.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ClientFigures {
-    /// The program that listed, as `clientv3 3.7.1`; null where that was the generator, which
-    /// `cpu_s` and `rss_peak` are about then.
+    /// The program that listed, as `clientv3 3.7.1`; null where the generator listed. `cpu_s` and
+    /// `rss_peak` are those of the program or of the generator, accordingly.
     #[serde(default)]
     pub program: Option<String>,
-    /// CPU time of the generator during the measured phase; of a program, during its lists. Null
-    /// where it could not be read, as [`Case::missing_figures`] says then.
+    /// CPU time of the generator during the measured phase, or of a program during its lists. Null
+    /// where it could not be read; [`Case::missing_figures`] then gives the reason.
     pub cpu_s: Option<f64>,
-    /// `cpu_s` over the requests of that phase.
+    /// `cpu_s` divided by the requests of that phase.
     #[serde(default)]
     pub cpu_s_per_request: Option<f64>,
     /// Highest resident size in that phase, in bytes; of several programs, that of the largest.
     /// Null as `cpu_s`.
     pub rss_peak: Option<u64>,
-    /// Private memory of the generator late in that phase over early in it, as
-    /// [`super::ServerFigures::late_over_early`]; also null of other programs, and where events are
-    /// kept until the end.
+    /// Private memory of the generator late in that phase divided by that early in it, as
+    /// [`super::ServerFigures::late_over_early`]. Also null for other programs, and where the
+    /// generator keeps events until the end.
     #[serde(default)]
     pub late_over_early: Option<f64>,
-    /// Where that ratio may lie.
+    /// The 95 % confidence interval of `late_over_early`.
     #[serde(default)]
     pub late_over_early_likely: Option<[f64; 2]>,
     /// The longest time that the pacing thread was kept from its CPU when it should have sent; null
     /// in a closed loop.
     #[serde(default)]
     pub stall_ms: Option<f64>,
-    /// How late requests were sent after their intended time; null in a closed loop, which intends
-    /// none.
+    /// How long after their intended times requests were sent; null in a closed loop, which has no
+    /// intended times.
     pub lag_ms: Option<Quantiles>,
 }
 
-/// What one list was found to hold, computed from what was received.
+/// The contents of one list, computed from what was received.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Verified {
@@ -427,8 +428,8 @@ pub struct Verified {
     pub objects: u64,
     /// Keys and values received, in bytes.
     pub bytes: u64,
-    /// Fingerprint of the keys and values, in hexadecimal, to be compared with
-    /// [`super::DataSet::fingerprint`] where the whole set was asked for.
+    /// Fingerprint of the keys and values, in hexadecimal. It must equal
+    /// [`super::DataSet::fingerprint`] where the whole data set was listed.
     pub fingerprint: String,
 }
 
@@ -440,7 +441,7 @@ mod tests {
     fn a_row_is_client_limited_when_checking_adds_more_than_a_tenth() {
         let limited = |ratios: &[f64]| {
             let mut case = Case::new("pods", "bench", Tier::Etcd, "stream", Outcome::Measured);
-            // Of five clients in each round, which are no rounds.
+            // The samples of five clients in each round: their number is not the number of rounds.
             case.null_sink_ms = Some(Quantiles {
                 n: 5 * ratios.len() as u64,
                 ..Quantiles::default()

@@ -8,7 +8,7 @@ use load::arrivals::Pace;
 use load::driver::run::Tally;
 use load::record::LatencyHistogram;
 use load::saturation::{Goal, Length, Outcome, Search, Step, Trial, Verdict};
-use report::result::{RateSearch, RateTrial, Saturation, TrialVerdict};
+use report::result::{RateSearch, RateTrial, Saturation, TrialVerdict, median};
 use tokio_util::sync::CancellationToken;
 use workloads::Profile;
 use workloads::scenario::{Objective, Saturate};
@@ -293,17 +293,6 @@ fn described(objective: Objective, outcome: Option<Outcome>, tried: &[Tried]) ->
     }
 }
 
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        n if n.is_multiple_of(2) => Some(values[middle - 1].midpoint(values[middle])),
-        _ => Some(values[middle]),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use load::record::Class;
@@ -378,12 +367,5 @@ mod tests {
         assert_eq!(judge(objective(), &little, SECOND), Verdict::Kept);
         let nothing = Tally::default();
         assert_eq!(judge(objective(), &nothing, SECOND), Verdict::GeneratorLate);
-    }
-
-    #[test]
-    fn the_middle_of_the_searches_is_reported() {
-        assert_eq!(median([].into_iter()), None);
-        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), Some(2.0));
-        assert_eq!(median([3.0, 1.0].into_iter()), Some(2.0));
     }
 }

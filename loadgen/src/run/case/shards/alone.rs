@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use load::driver::closed::{Clients, Job};
-use report::result::{Sharding, Spread};
+use report::result::{Sharding, median};
 
 use crate::progress::Counted;
 use crate::run::case::meter::Meter;
@@ -114,9 +114,9 @@ impl Alone {
 
     /// Fills in what each shard costs, and the most expensive as a part of everything.
     pub(super) fn describe(&self, sharding: &mut Sharding) {
-        let whole = median(&self.whole);
+        let whole = median(self.whole.iter().copied());
         for (figures, costs) in sharding.shards.iter_mut().zip(&self.shards) {
-            figures.server_cpu_s = median(costs);
+            figures.server_cpu_s = median(costs.iter().copied());
         }
         let each = sharding
             .shards
@@ -130,11 +130,6 @@ impl Alone {
         sharding.server_cpu_part_max = dearest.map(|(dearest, whole)| dearest / whole);
         sharding.alone_rounds = self.whole.len() as u32;
     }
-}
-
-/// Returns the middle value, or the mean of the two; `None` of nothing.
-fn median(values: &[f64]) -> Option<f64> {
-    Spread::of(values.iter().copied()).map(|spread| spread.p50)
 }
 
 #[cfg(test)]
@@ -171,12 +166,5 @@ mod tests {
         assert!(!alone.is_enough());
         alone.shards[1].push(0.6);
         assert!(alone.is_enough());
-    }
-
-    #[test]
-    fn the_median_of_an_even_number_lies_between() {
-        assert_eq!(median(&[]), None);
-        assert_eq!(median(&[3.0]), Some(3.0));
-        assert_eq!(median(&[4.0, 1.0, 2.0, 9.0]), Some(3.0));
     }
 }
