@@ -1,5 +1,5 @@
-//! `docs/apiserver-differences.md` names each difference that `real_apiserver/known.rs` takes out,
-//! and no other. Its cases run only when named; this runs always.
+//! `docs/apiserver-differences.md` names each difference that `real_apiserver/known_differences.rs`
+//! takes out, and no other. Its cases run only when named; this runs always.
 
 #![allow(dead_code, reason = "only the names are needed here")]
 
@@ -7,12 +7,12 @@
 mod compare;
 #[path = "kubernetes_tier/http.rs"]
 mod http;
-#[path = "real_apiserver/known.rs"]
-mod known;
+#[path = "real_apiserver/known_differences.rs"]
+mod known_differences;
 
 use std::collections::BTreeSet;
 
-use known::KNOWN;
+use known_differences::KNOWN_DIFFERENCES;
 
 const DOCUMENT: &str = include_str!("../../docs/apiserver-differences.md");
 /// What the first table's head begins with; those of the second are not compared.
@@ -29,6 +29,6 @@ fn the_document_lists_what_is_known() {
         .filter_map(|row| row.split('|').nth(1))
         .map(str::trim)
         .collect();
-    let known: BTreeSet<&str> = KNOWN.iter().map(|known| known.name).collect();
+    let known: BTreeSet<&str> = KNOWN_DIFFERENCES.iter().map(|known| known.name).collect();
     assert_eq!(written, known, "the document, and known.rs");
 }

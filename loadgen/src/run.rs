@@ -32,7 +32,7 @@ use workloads::{CaseSpec, DataSet, Scenario, Tier};
 
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
-use case::{CaseRun, Source};
+use case::{CaseRun, ObjectSource};
 use foreign::{Listed, Precautions, survey_lines};
 use generators::Beginning;
 pub use plan::{Plan, connect_config, kube_access, run_id, target_names};
@@ -184,7 +184,7 @@ impl<'a> Run<'a> {
             plan.targets.iter().partition(|t| t.spec.is_started());
         for (tier, spec) in self.scenario.cases.all() {
             for target in &started {
-                let source = Source::Fresh(Arc::clone(data));
+                let source = ObjectSource::Fresh(Arc::clone(data));
                 self.case(target, tier, spec, source, None).await;
             }
         }
@@ -202,7 +202,7 @@ impl<'a> Run<'a> {
         target: &Target,
         tier: Tier,
         spec: &CaseSpec,
-        source: Source,
+        source: ObjectSource,
         name: Option<&str>,
     ) {
         self.careful_case(target, tier, spec, source, name, None)
@@ -214,7 +214,7 @@ impl<'a> Run<'a> {
         target: &Target,
         tier: Tier,
         spec: &CaseSpec,
-        source: Source,
+        source: ObjectSource,
         name: Option<&str>,
         care: Option<&Precautions>,
     ) {
@@ -223,9 +223,11 @@ impl<'a> Run<'a> {
             return;
         }
         let data_set = match (&source, name) {
-            (Source::Fresh(data) | Source::Seeded { data, .. }, _) => data.spec().name.clone(),
-            (Source::Loaded(loaded), _) => loaded.data().spec().name.clone(),
-            (Source::There { .. }, name) => name.unwrap_or("there").to_owned(),
+            (ObjectSource::Fresh(data) | ObjectSource::Seeded { data, .. }, _) => {
+                data.spec().name.clone()
+            }
+            (ObjectSource::Loaded(loaded), _) => loaded.data().spec().name.clone(),
+            (ObjectSource::There { .. }, name) => name.unwrap_or("there").to_owned(),
         };
         // A case of a tier that the target plainly does not have needs no line.
         if target.spec.lacks(tier).is_some()

@@ -1,8 +1,8 @@
 //! `loadgen` against an existing endpoint: wrong answers are found, and other people's data
 //! is left alone.
 
-#[path = "foreign/care.rs"]
-mod care;
+#[path = "foreign/cheapest_first.rs"]
+mod cheapest_first;
 #[path = "foreign/clean_up.rs"]
 mod clean_up;
 #[allow(dead_code, reason = "the other tests start Kubernetes tiers")]

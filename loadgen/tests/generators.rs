@@ -1,8 +1,6 @@
 //! Several generators that make one load together: four processes merged are one, and what is not a
 //! part of it is refused. How long anything took is not looked at.
 
-#[path = "generators/beginnings.rs"]
-mod beginnings;
 #[path = "generators/interrupted.rs"]
 mod interrupted;
 #[path = "generators/own_keys.rs"]
@@ -12,6 +10,8 @@ mod refusals;
 #[allow(dead_code, reason = "other tests need more of a server")]
 #[path = "support/served.rs"]
 mod served;
+#[path = "generators/start_times.rs"]
+mod start_times;
 #[path = "generators/through_api.rs"]
 mod through_api;
 

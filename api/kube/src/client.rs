@@ -1,7 +1,7 @@
 //! A client of a Kubernetes API.
 //!
-//! - [`access`]: credentials: certificates and tokens; [`trust`]: whom a client believes to be the
-//!   API; [`renewed`]: credentials that run out
+//! - [`access`]: credentials: certificates and tokens; [`trust_anchors`]: whom a client believes to
+//!   be the API; [`credential_refresh`]: credentials that run out
 //! - [`config`]: kubeconfig files; [`exec`]: their credential plugins
 //! - [`discovery`]: which resource type a name means
 //! - [`connection`]: one connection of HTTP/1.1 or HTTP/2, plain or TLS
@@ -11,11 +11,11 @@ pub mod access;
 pub mod body;
 pub mod config;
 pub mod connection;
+mod credential_refresh;
 pub mod discovery;
 mod error;
 pub mod exec;
-mod renewed;
-mod trust;
+mod trust_anchors;
 
 pub use access::KubeAccess;
 pub use body::{Body, discard, read_whole};

@@ -12,6 +12,7 @@
 //! - [`replay`]: the store as the log has it
 //! - [`snapshot`]: what stands for the log before a compaction
 
+mod commit_progress;
 mod entry;
 mod group_commit;
 pub(super) mod pending;
@@ -19,7 +20,6 @@ mod replay;
 mod snapshot;
 #[cfg(test)]
 mod tests;
-mod waiting;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,12 +30,12 @@ use parking_lot::Mutex;
 
 use super::history::Edits;
 use super::{Config, Store, Writer};
+use commit_progress::CommitProgress;
 pub(super) use entry::Change;
 use entry::Entry;
 use group_commit::GroupCommit;
 use pending::Pending;
 use replay::Replay;
-use waiting::Waiting;
 
 /// What a write waits for before it is answered and shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl LogOptions {
 
 /// The log of a store.
 pub(super) struct Wal {
-    waiting: Arc<Waiting>,
+    waiting: Arc<CommitProgress>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
@@ -114,7 +114,7 @@ impl Store {
             began.elapsed(),
             state.revision()
         );
-        let waiting = Arc::new(Waiting::default());
+        let waiting = Arc::new(CommitProgress::default());
         let writer = Writer {
             leases,
             alarms,

@@ -14,9 +14,9 @@ use prost::Message;
 use tonic::Status;
 use tonic::transport::Channel;
 
-use crate::ask::{Ask, Chooser, EXPIRER, REVOKER, everything, one};
 use crate::convert;
 use crate::lies::Liar;
+use crate::random_requests::{Ask, Chooser, EXPIRER, REVOKER, everything, one};
 use crate::run::Shared;
 
 /// After this time a client gives up: what becomes of the request is not known.

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use history::{Call, KeyRange, Outcome, RangeRequest};
 
-use crate::ask::{Ask, KEYS, key};
 use crate::client::{Client, Recorded};
 use crate::lies::Lie;
+use crate::random_requests::{Ask, KEYS, key};
 use crate::run::{LAST_READS, Shared};
 
 /// Pause between two reads, and how many are made: a server that was killed may give a lease its

@@ -11,7 +11,6 @@
 //! from run to run, so a history that fails is written to a file, whose path is printed. The
 //! cases named `planted` run against a liar and must fail: with a rule that the lie breaks.
 
-mod ask;
 mod client;
 mod convert;
 mod expiry;
@@ -23,6 +22,7 @@ mod members;
 mod peer;
 #[path = "../kubernetes_tier/proxy.rs"]
 mod proxy;
+mod random_requests;
 #[allow(dead_code, reason = "the conformance table uses more of it")]
 #[path = "../conformance/rng.rs"]
 mod rng;

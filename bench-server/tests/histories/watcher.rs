@@ -14,9 +14,9 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
-use crate::ask::{everything, some_range};
 use crate::convert;
 use crate::lies::{Liar, Lie};
+use crate::random_requests::{everything, some_range};
 use crate::rng::Rng;
 use crate::run::Shared;
 

@@ -18,7 +18,7 @@ use crate::compare::{Answer, Body, Question, bytes, differences, plain};
 use crate::data::{self, Data};
 use crate::harness::{Backend, TestCluster};
 use crate::http::{Reply, send};
-use crate::known::{BY_CHANCE, KNOWN, Known, level};
+use crate::known_differences::{BY_CHANCE, KNOWN_DIFFERENCES, KnownDifference, level};
 use crate::pair::{self, Second};
 
 /// No case may run longer than this; servers and data are there before.
@@ -135,7 +135,7 @@ pub(crate) struct World {
     pub(crate) real: Apiserver,
     pub(crate) data: Data,
     /// In what they may differ.
-    known: &'static [Known],
+    known: &'static [KnownDifference],
     /// Known differences that were met.
     met: Mutex<BTreeSet<&'static str>>,
 }
@@ -159,7 +159,7 @@ impl World {
             other: Other::Tier(Box::new(ours)),
             real,
             data,
-            known: KNOWN,
+            known: KNOWN_DIFFERENCES,
             met: Mutex::default(),
         })
     }
@@ -170,7 +170,7 @@ impl World {
             other: Other::Real(Box::new(second)),
             real,
             data,
-            known: pair::KNOWN,
+            known: pair::KNOWN_DIFFERENCES,
             met: Mutex::default(),
         }
     }
@@ -238,7 +238,7 @@ fn unmet(worlds: &[(Pairing, Shared)]) -> Vec<&'static str> {
         .filter_map(|world| world.as_ref().ok())
         .flat_map(|world| world.met.lock().expect("nobody panics with it").clone())
         .collect();
-    let names = KNOWN.iter().map(|known| known.name);
+    let names = KNOWN_DIFFERENCES.iter().map(|known| known.name);
     let sure = names.filter(|name| !BY_CHANCE.contains(name));
     sure.filter(|name| !met.contains(name)).collect()
 }

@@ -28,7 +28,7 @@ mod harness;
 #[allow(dead_code, reason = "the tier's own cases use more of it")]
 #[path = "../kubernetes_tier/http.rs"]
 mod http;
-mod known;
+mod known_differences;
 mod lists;
 mod options;
 mod pair;

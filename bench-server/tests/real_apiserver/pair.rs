@@ -24,7 +24,7 @@ use futures::StreamExt as _;
 use crate::apiserver::Apiserver;
 use crate::case::World;
 use crate::data;
-use crate::known::{Known, OLDEST_REVISION};
+use crate::known_differences::{KnownDifference, OLDEST_REVISION};
 use crate::lists::collections;
 use crate::peer::{Peer, Server};
 
@@ -38,7 +38,7 @@ const COPIES: usize = 10;
 const LEASE_SECONDS: i64 = 36_000;
 
 /// What differs by process or by moment, and not by the etcd behind it.
-pub(crate) const KNOWN: &[Known] = &[OLDEST_REVISION];
+pub(crate) const KNOWN_DIFFERENCES: &[KnownDifference] = &[OLDEST_REVISION];
 
 /// The second apiserver and both etcds; the first is the world's.
 pub(crate) struct Second {

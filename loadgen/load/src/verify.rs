@@ -3,15 +3,15 @@
 //! Order and framing are checked while the bytes come in (`etcd_api::client::list_validator`);
 //! here are number, bytes, revision and the fingerprint of keys and values.
 //!
-//! - [`wrong`]: what may be wrong with a list
+//! - [`invalid_response`]: what may be wrong with a list
 
-mod wrong;
+mod invalid_response;
 
 use workloads::Fingerprint;
 
-use wrong::shown;
-pub(crate) use wrong::{Faulty, not_a_list};
-pub use wrong::{History, Wrong};
+use invalid_response::shown;
+pub(crate) use invalid_response::{FaultyKeys, not_a_list};
+pub use invalid_response::{History, InvalidResponse};
 
 /// What a list said about itself; what it held is in the [`Check`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -40,10 +40,12 @@ impl Expected {
     /// Holds a sum of what was received against [`Self::revisions`], where that is known.
     ///
     /// # Errors
-    /// [`Wrong::ObjectRevision`].
-    pub fn check_revisions(&self, found: u64) -> Result<(), Wrong> {
+    /// [`InvalidResponse::ObjectRevision`].
+    pub fn check_revisions(&self, found: u64) -> Result<(), InvalidResponse> {
         match self.revisions {
-            Some(expected) if expected != found => Err(Wrong::ObjectRevision { expected, found }),
+            Some(expected) if expected != found => {
+                Err(InvalidResponse::ObjectRevision { expected, found })
+            }
             _ => Ok(()),
         }
     }
@@ -61,7 +63,7 @@ pub struct Check {
     foreign_key: Option<String>,
     /// The first that is not possible, and whose it is.
     impossible: Option<(String, History)>,
-    leases: Faulty,
+    leases: FaultyKeys,
     /// The key of the first with fields that etcd does not send.
     irregular: Option<String>,
 }
@@ -77,7 +79,7 @@ impl Check {
             highest_revision: 0,
             foreign_key: None,
             impossible: None,
-            leases: Faulty::default(),
+            leases: FaultyKeys::default(),
             irregular: None,
         }
     }
@@ -110,9 +112,9 @@ impl Check {
     }
 
     /// Returns what is wrong with the list by its response alone, with the object that has it.
-    pub(crate) fn naming(&self, wrong: Wrong) -> Wrong {
+    pub(crate) fn naming(&self, wrong: InvalidResponse) -> InvalidResponse {
         match wrong {
-            Wrong::Irregular { count, first: None } => Wrong::Irregular {
+            InvalidResponse::Irregular { count, first: None } => InvalidResponse::Irregular {
                 count,
                 first: self.irregular.clone(),
             },
@@ -142,19 +144,24 @@ impl Check {
     /// Ends the check.
     ///
     /// # Errors
-    /// The first thing that is [`Wrong`]; without an expectation only what contradicts itself.
-    pub fn finish(self, listed: &Listed, expected: Option<&Expected>) -> Result<Found, Wrong> {
+    /// The first thing that is [`InvalidResponse`]; without an expectation only what contradicts
+    /// itself.
+    pub fn finish(
+        self,
+        listed: &Listed,
+        expected: Option<&Expected>,
+    ) -> Result<Found, InvalidResponse> {
         if let Some(key) = self.foreign_key {
-            return Err(Wrong::ForeignKey(key));
+            return Err(InvalidResponse::ForeignKey(key));
         }
         if self.highest_revision > listed.revision {
-            return Err(Wrong::Revision {
+            return Err(InvalidResponse::Revision {
                 object: self.highest_revision,
                 list: listed.revision,
             });
         }
         if let Some((key, said)) = self.impossible {
-            return Err(Wrong::History { key, said });
+            return Err(InvalidResponse::History { key, said });
         }
         let found = Found {
             fingerprint: self.fingerprint,
@@ -162,9 +169,9 @@ impl Check {
         };
         if let Some(expected) = expected {
             found.compare(listed, expected)?;
-            let Faulty { count, first } = self.leases;
+            let FaultyKeys { count, first } = self.leases;
             if count > 0 {
-                return Err(Wrong::Leases { count, first });
+                return Err(InvalidResponse::Leases { count, first });
             }
         }
         Ok(found)
@@ -205,30 +212,30 @@ impl Found {
     /// Whether this is what was expected of a list, or of several parts together.
     ///
     /// # Errors
-    /// The first thing that is [`Wrong`].
-    pub fn compare(&self, listed: &Listed, expected: &Expected) -> Result<(), Wrong> {
+    /// The first thing that is [`InvalidResponse`].
+    pub fn compare(&self, listed: &Listed, expected: &Expected) -> Result<(), InvalidResponse> {
         let (found, wanted) = (&self.fingerprint, &expected.fingerprint);
         if found.objects != wanted.objects {
-            return Err(Wrong::Objects {
+            return Err(InvalidResponse::Objects {
                 expected: wanted.objects,
                 found: found.objects,
             });
         }
         if found.bytes != wanted.bytes {
-            return Err(Wrong::Bytes {
+            return Err(InvalidResponse::Bytes {
                 expected: wanted.bytes,
                 found: found.bytes,
             });
         }
         if found != wanted {
-            return Err(Wrong::Altered {
+            return Err(InvalidResponse::Altered {
                 expected: wanted.to_string(),
                 found: found.to_string(),
             });
         }
         expected.check_revisions(self.revisions)?;
         if listed.revision < expected.revision {
-            return Err(Wrong::Stale {
+            return Err(InvalidResponse::Stale {
                 found: listed.revision,
                 at_least: expected.revision,
             });

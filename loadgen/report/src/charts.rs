@@ -4,11 +4,11 @@
 pub(crate) mod axis;
 mod canvas;
 pub(crate) mod curves;
+pub(crate) mod downsample;
 mod figures;
 mod frame;
 mod panels;
 pub(crate) mod rows;
-pub(crate) mod thin;
 pub(crate) mod timeline;
 
 use std::fs;

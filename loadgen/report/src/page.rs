@@ -6,11 +6,11 @@
 //! - `full`, `readme`: what the templates are filled with
 
 mod answer;
+mod context;
 mod details;
 mod environment;
 #[cfg(test)]
 pub(crate) mod fixture;
-mod full;
 mod graphics;
 mod markup;
 mod matrix;
@@ -28,7 +28,7 @@ use crate::charts::Chart;
 use crate::history::History;
 use crate::result::SavedResult;
 
-use full::FullPage;
+use context::PageContext;
 use pairs::Pairs;
 use readme::Readme;
 use side_by_side::SideBySide;
@@ -67,7 +67,7 @@ pub(super) fn html(
     charts: &[Chart],
     history: &History,
 ) -> Result<String, minijinja::Error> {
-    render(PAGE, &FullPage::of(result, charts, history))
+    render(PAGE, &PageContext::of(result, charts, history))
 }
 
 /// Returns the front of the folder, in Markdown.

@@ -6,12 +6,12 @@
 //! - [`lists`], [`refusals`], [`forms`], [`shards`], [`watches`]: rules that only read
 //! - [`writes`]: rules that write, into a namespace of our own; [`events`]: watches of what was
 //!   written
-//! - [`gone`]: rules of what was compacted
+//! - [`compacted`]: rules of what was compacted
 
 mod collection;
+mod compacted;
 mod events;
 mod forms;
-mod gone;
 mod list;
 mod lists;
 mod refusals;
@@ -164,7 +164,7 @@ async fn try_all(
         let latest = in_time(storage.current_revision(b"/registry/")).await?;
         in_time(storage.compact(latest)).await?;
     }
-    gone::try_all(probe).await?;
+    compacted::try_all(probe).await?;
     Ok(())
 }
 

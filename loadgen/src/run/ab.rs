@@ -14,7 +14,7 @@ use report::result::{AbTargets, Case, Environment, Outcome, ResultFolder, Server
 use tokio_util::sync::CancellationToken;
 use workloads::{CaseSpec, DataSet, Scenario, Tier, coin};
 
-use super::case::{CaseRun, Measured, Source};
+use super::case::{CaseRun, Measured, ObjectSource};
 use super::{Finished, Plan, Run};
 use crate::exit::Exit;
 use crate::progress::Progress;
@@ -272,7 +272,7 @@ impl Run<'_> {
             target: &self.plan.targets[side],
             tier: case.tier,
             spec: case.spec,
-            source: Source::Fresh(Arc::clone(&case.data)),
+            source: ObjectSource::Fresh(Arc::clone(&case.data)),
             data_set: case.data.spec().name.clone(),
             run_begun: self.begun,
             progress: self.progress,

@@ -2,8 +2,8 @@
 //! data on disk, settle, and then what its strategy's shape says. Whatever ends it early, what was
 //! measured until then is in the case.
 //!
-//! - [`source`]: where its objects come from; [`selection`]: which of them it selects; why it
-//!   cannot be had says [`super::availability`]
+//! - [`object_source`]: where its objects come from; [`selection`]: which of them it selects; why
+//!   it cannot be had says [`super::availability`]
 //! - [`lists`]: whole lists in rounds, first objects; [`unchecked`]: interleaved with lists that
 //!   nobody checks; [`baseline`]: interleaved with a baseline of their bytes
 //! - [`warm_up`]: lists before the measured phase, until time and memory stand still
@@ -15,10 +15,10 @@
 //!   them that keeps an objective
 //! - [`loads`]: several loads together; [`at_rest`]: in rounds, and what servers hold between them
 //! - [`delivery`]: puts that must reach watchers
-//! - [`status`]: how loads are doing while they are measured; [`beginning`]: when that begins
+//! - [`status`]: how loads are doing while they are measured; [`start_time`]: when that begins
 //! - [`background`]: loads that run in the background of the case
 //! - [`network`]: a slower network on the way
-//! - [`care`]: rests between lists on a server that holds other people's data
+//! - [`pacing`]: rests between lists on a server that holds other people's data
 //! - [`meter`]: memory, CPU and counters meanwhile; [`profile`]: where the servers' CPU time went;
 //!   [`times`]: when it was, and the times that are kept
 
@@ -44,19 +44,19 @@ use super::target::Target;
 use crate::progress::Progress;
 use crate::servers::running::Running;
 use meter::{Meter, MeterError};
+pub(super) use object_source::{ObjectSource, created_root};
 use profile::Taken;
-pub(super) use source::{Source, created_root};
 
 mod at_rest;
 mod background;
 mod baseline;
-mod beginning;
-mod care;
 mod delivery;
 mod lists;
 mod loads;
 mod meter;
 mod network;
+mod object_source;
+mod pacing;
 mod profile;
 mod programs;
 mod requests;
@@ -65,7 +65,7 @@ mod saturation;
 mod selection;
 mod sharded_watch;
 mod shards;
-mod source;
+mod start_time;
 mod status;
 mod times;
 mod unchecked;
@@ -82,7 +82,7 @@ pub(super) struct CaseRun<'a> {
     pub(super) target: &'a Target,
     pub(super) tier: Tier,
     pub(super) spec: &'a CaseSpec,
-    pub(super) source: Source,
+    pub(super) source: ObjectSource,
     pub(super) data_set: String,
     pub(super) run_begun: Instant,
     pub(super) progress: &'a Progress,
@@ -244,7 +244,7 @@ impl CaseRun<'_> {
         }
         self.check_fits()?;
         let mut verifier = self.load(running, measured).await?;
-        if let Source::Fresh(_) = &self.source {
+        if let ObjectSource::Fresh(_) = &self.source {
             let restarted = running.restart_on_disk();
             let restarted = self.unless_stopped(restarted).await?;
             restarted.map_err(|e| Early::Failed(format!("restarting after seeding: {e}")))?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use workloads::{DataSet, Tier};
 
 use super::availability::combination::needs_kubernetes;
-use super::case::Source;
+use super::case::ObjectSource;
 use super::foreign::{InNamespaces, Listed, Precautions, Seeded};
 use super::target::{answered, unusable};
 use super::{Run, Target, both};
@@ -71,7 +71,7 @@ impl Run<'_> {
             return Ok(());
         };
         let collection = plan.collection(self.scenario, &data.spec().name);
-        let source = Source::Loaded(Arc::clone(&loaded));
+        let source = ObjectSource::Loaded(Arc::clone(&loaded));
         let listed = Listed::Collection(collection);
         let measured = self.with_care(target, listed, &source, None).await;
         let removed = namespaces.clean_up(plan.keep_data, progress).await;
@@ -119,7 +119,7 @@ impl Run<'_> {
         let listed = Listed::there(plan, target, self.scenario, name);
         let collection = plan.collection(self.scenario, name);
         let name = plan.name_of(&collection, name);
-        let source = Source::There {
+        let source = ObjectSource::There {
             prefix: plan.prefix.clone().unwrap_or_default(),
             collection,
         };
@@ -132,7 +132,7 @@ impl Run<'_> {
         &mut self,
         target: &Target,
         listed: Listed,
-        source: &Source,
+        source: &ObjectSource,
         name: Option<&str>,
     ) -> Result<(), Failure> {
         let (plan, scenario) = (self.plan, self.scenario);

@@ -1,19 +1,19 @@
 //! Several generators that make one load together, and loads that begin at a moment.
 //!
-//! The first generator loads the objects and opens a meeting on the target; the others wait for it.
-//! Each warms up its own share, says that it is ready, and all begin when `--start-at` says, by the
-//! first generator's clock. What each measured is a result of its own, which `loadgen merge` adds
-//! up.
+//! The first generator loads the objects and opens a rendezvous on the target; the others wait for
+//! it. Each warms up its own share, says that it is ready, and all begin when `--start-at` says, by
+//! the first generator's clock. What each measured is a result of its own, which `loadgen merge`
+//! adds up.
 //!
 //! - [`mod@check`]: what can be shared, before anything is asked of a target
 //! - [`mod@share`]: a generator's share, from the objects to their removal
-//! - [`meeting`]: how they meet; [`clock`]: how far apart their clocks are; [`point`]: the notes on
-//!   the target that both use
+//! - [`rendezvous`]: how they meet; [`clock`]: how far apart their clocks are; [`note_store`]: the
+//!   notes on the target that both use
 
 mod check;
 mod clock;
-mod meeting;
-mod point;
+mod note_store;
+mod rendezvous;
 mod share;
 
 use std::sync::{Arc, OnceLock};
@@ -26,7 +26,7 @@ use super::Run;
 use crate::cli::{RunArgs, StartAt};
 use crate::exit::Failure;
 pub(super) use check::check;
-use meeting::{Meeting, MeetingError};
+use rendezvous::{Rendezvous, RendezvousError};
 
 /// Which of several generators this is, and when they begin.
 #[derive(Debug, Clone, Copy)]
@@ -77,7 +77,7 @@ impl Together {
 /// When the measured time of the case begins, and what came of it.
 pub(super) struct Beginning {
     at: SystemTime,
-    meeting: Option<Meeting>,
+    rendezvous: Option<Rendezvous>,
     /// How late it began.
     late: OnceLock<Duration>,
     /// Why it did not.
@@ -89,16 +89,16 @@ impl Beginning {
     pub(super) fn alone(at: SystemTime) -> Arc<Self> {
         Arc::new(Self {
             at,
-            meeting: None,
+            rendezvous: None,
             late: OnceLock::new(),
             missed: OnceLock::new(),
         })
     }
 
-    fn with(at: SystemTime, meeting: Meeting) -> Arc<Self> {
+    fn with(at: SystemTime, rendezvous: Rendezvous) -> Arc<Self> {
         Arc::new(Self {
             at,
-            meeting: Some(meeting),
+            rendezvous: Some(rendezvous),
             late: OnceLock::new(),
             missed: OnceLock::new(),
         })
@@ -110,11 +110,11 @@ impl Beginning {
     /// # Errors
     /// Why it does not begin, in one line.
     pub(super) async fn ready(&self) -> Result<Instant, String> {
-        let ready = match &self.meeting {
-            Some(meeting) => meeting.ready().await,
+        let ready = match &self.rendezvous {
+            Some(rendezvous) => rendezvous.ready().await,
             None => match self.at.duration_since(SystemTime::now()) {
                 Ok(left) => Ok(Instant::now() + left),
-                Err(late) => Err(MeetingError::Late {
+                Err(late) => Err(RendezvousError::Late {
                     late_ms: late.duration().as_secs_f64() * 1e3,
                     at: StartAt(self.at).to_string(),
                 }),
@@ -139,9 +139,9 @@ impl Beginning {
     /// Adds what is known of the beginning.
     fn describe(&self, shard: &mut RunShard) {
         shard.late_ms = self.late.get().map(|late| late.as_secs_f64() * 1e3);
-        let others = self.meeting.as_ref().filter(|_| shard.index > 0);
-        shard.clock_ahead_ms = others.map(|meeting| meeting.clock().ahead_ms);
-        shard.clock_within_ms = others.map(|meeting| meeting.clock().within_ms);
+        let others = self.rendezvous.as_ref().filter(|_| shard.index > 0);
+        shard.clock_ahead_ms = others.map(|rendezvous| rendezvous.clock().ahead_ms);
+        shard.clock_within_ms = others.map(|rendezvous| rendezvous.clock().within_ms);
     }
 }
 

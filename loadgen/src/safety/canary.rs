@@ -2,10 +2,10 @@
 //! server says of itself: where either shows that the server suffers, the load is stopped at once.
 //!
 //! - [`pulse`]: what the times of the reads say
-//! - [`vitals`]: the server's memory, leader, slow writes and alarms
+//! - [`server_status`]: the server's memory, leader, slow writes and alarms
 
 mod pulse;
-mod vitals;
+mod server_status;
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use pulse::{LONGEST, Pulse};
-pub use vitals::Vitals;
+pub use server_status::ServerStatus;
 
 /// From the start of one read to the start of the next.
 const EVERY: Duration = Duration::from_millis(200);
@@ -98,26 +98,26 @@ impl Read {
 pub struct Canary {
     reason: Arc<OnceLock<String>>,
     /// Of each member.
-    memory: Vec<vitals::Memory>,
+    memory: Vec<server_status::Memory>,
     baseline: Duration,
     end: CancellationToken,
 }
 
 impl Canary {
     /// Takes a baseline for so long and watches from then on. Where the server suffers, `stop` is
-    /// cancelled. `vitals` are `None` where the server does not say how it is.
+    /// cancelled. `status` are `None` where the server does not say how it is.
     ///
     /// # Errors
     /// In one line, where the server suffers before anything was asked of it.
     pub async fn start(
         mut read: Read,
-        vitals: Option<Vitals>,
+        status: Option<ServerStatus>,
         baseline: Duration,
         stop: CancellationToken,
     ) -> Result<Self, String> {
-        let mut vitals = vitals;
-        if let Some(vitals) = &mut vitals {
-            vitals.begin().await;
+        let mut status = status;
+        if let Some(status) = &mut status {
+            status.begin().await;
         }
         let begun = Instant::now();
         let mut ticks = ticks(EVERY);
@@ -128,13 +128,16 @@ impl Canary {
             ticks.tick().await;
             times.push(read.timed().await?);
         }
-        if let Some(vitals) = &mut vitals {
-            vitals.end_of_baseline().await?;
+        if let Some(status) = &mut status {
+            status.end_of_baseline().await?;
         }
         let pulse = Pulse::new(&mut times);
         let canary = Self {
             reason: Arc::default(),
-            memory: vitals.as_ref().map(Vitals::memory).unwrap_or_default(),
+            memory: status
+                .as_ref()
+                .map(ServerStatus::memory)
+                .unwrap_or_default(),
             baseline: pulse.baseline(),
             end: CancellationToken::new(),
         };
@@ -144,8 +147,8 @@ impl Canary {
             end: canary.end.clone(),
         };
         tokio::spawn(beat(read, pulse, trip.clone()));
-        if let Some(vitals) = vitals {
-            tokio::spawn(look(vitals, trip));
+        if let Some(status) = status {
+            tokio::spawn(look(status, trip));
         }
         Ok(canary)
     }
@@ -210,10 +213,10 @@ async fn beat(mut read: Read, mut pulse: Pulse, trip: Trip) {
     }
 }
 
-async fn look(mut vitals: Vitals, trip: Trip) {
+async fn look(mut status: ServerStatus, trip: Trip) {
     let mut ticks = ticks(LOOK_EVERY);
     while trip.next(&mut ticks).await {
-        if let Err(reason) = vitals.look().await {
+        if let Err(reason) = status.look().await {
             return trip.pull(reason);
         }
     }

@@ -3,9 +3,10 @@
 //!
 //! - [`fill_log()`]: entries without effect, for a server that keeps a log and was given few
 //!   objects
-//! - [`unseed()`]: takes it away again; [`remove_made()`], [`revoke()`]: what loads made beside it
+//! - [`unseed()`]: takes it away again; [`remove_created()`], [`revoke()`]: what loads made beside
+//!   it
 
-mod made;
+mod remove_created;
 mod unseed;
 
 use std::ops::Range;
@@ -27,7 +28,7 @@ use workloads::{DataSet, Fingerprint};
 
 use crate::progress::Phase;
 use crate::timeouts::in_time;
-pub use made::{remove_made, revoke};
+pub use remove_created::{remove_created, revoke};
 pub use unseed::{NotUnseeded, unseed};
 
 /// Connections that write.

@@ -25,7 +25,7 @@ use kube_api::{ApiResource, GroupVersionResource};
 use load::operation::list::ItemDecoder;
 use load::shards::Inventory;
 use load::shards::inventory::Entry;
-use load::verify::{Check, Expected, Found, Wrong};
+use load::verify::{Check, Expected, Found, InvalidResponse};
 use serde_json::{Map, Value};
 use tokio::task::JoinSet;
 use workloads::{DataSet, Fingerprint, Selector};
@@ -330,7 +330,7 @@ impl Writer {
     /// Notes what the server has stored.
     fn take(&mut self, i: u64, answer: &[u8]) -> Result<(), String> {
         let object = envelope::open(answer).map_err(|e| e.to_string())?;
-        let said = |wrong: Wrong| wrong.to_string();
+        let said = |wrong: InvalidResponse| wrong.to_string();
         let stored = self.decoder.event(object).map_err(said)?;
         let stored = stored.ok_or("no object came back")?;
         let mut check = Check::new(ROOT);

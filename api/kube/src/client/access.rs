@@ -8,10 +8,10 @@ use http::HeaderValue;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
+use super::credential_refresh::{RefreshedCredentials, Source};
 use super::error::KubeError;
 use super::exec::ExecPlugin;
-use super::renewed::{Renewed, Source};
-use super::trust::{Trust, bad};
+use super::trust_anchors::{Trust, bad};
 
 /// Checked credentials of one API; the default is none, over plain HTTP. Clones share what is
 /// renewed.
@@ -19,7 +19,7 @@ use super::trust::{Trust, bad};
 pub struct KubeAccess {
     fixed: Prepared,
     server_name: Option<ServerName<'static>>,
-    renewed: Option<Arc<Renewed>>,
+    renewed: Option<Arc<RefreshedCredentials>>,
 }
 
 /// Credentials as connections and requests use them.
@@ -99,7 +99,7 @@ impl Credentials {
         };
         Ok(KubeAccess {
             renewed: source
-                .map(|source| Renewed::new(source, fixed.clone()))
+                .map(|source| RefreshedCredentials::new(source, fixed.clone()))
                 .transpose()?
                 .map(Arc::new),
             fixed,
@@ -159,7 +159,7 @@ impl KubeAccess {
 
     /// Returns the credentials that are renewed, where they are.
     #[cfg(test)]
-    pub(super) fn renewed(&self) -> Option<&Arc<Renewed>> {
+    pub(super) fn renewed(&self) -> Option<&Arc<RefreshedCredentials>> {
         self.renewed.as_ref()
     }
 

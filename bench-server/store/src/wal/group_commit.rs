@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use commit_log::{Disk, Log, LogError};
 
+use super::commit_progress::{CommitProgress, Woken};
 use super::entry::{Change, Entry};
 use super::snapshot::Snapshots;
-use super::waiting::{Waiting, Woken};
 use super::{Fsync, LogOptions};
 use crate::history::Garbage;
 use crate::{Inner, Store, Writer};
@@ -17,7 +17,7 @@ use crate::{Inner, Store, Writer};
 /// What the thread has.
 pub(super) struct GroupCommit {
     inner: Weak<Inner>,
-    waiting: Arc<Waiting>,
+    waiting: Arc<CommitProgress>,
     log: Log,
     options: LogOptions,
     /// Entries that were ever taken.
@@ -39,7 +39,7 @@ struct Aftermath {
 impl GroupCommit {
     pub(super) fn new(
         store: &Store,
-        waiting: Arc<Waiting>,
+        waiting: Arc<CommitProgress>,
         log: Log,
         disk: Arc<dyn Disk>,
         options: LogOptions,

@@ -18,7 +18,7 @@ use crate::clients::thread::{self, ThreadError};
 use crate::endpoint::TargetEndpoint;
 use crate::operation::list::attempts::{self, Restarts, Tries};
 use crate::operation::list::{ClientCost, ListCase, ListClient, ListError};
-use crate::verify::{Check, Expected, Found, Listed, Wrong};
+use crate::verify::{Check, Expected, Found, InvalidResponse, Listed};
 
 /// A list that takes longer has failed.
 const LIST_WITHIN: Duration = Duration::from_secs(600);
@@ -113,20 +113,25 @@ impl Verifier {
 
     /// Whether a list agrees with the one before of the same revision, and is not older than one
     /// that was there before it began, where nothing else is known about it.
-    fn agree(&self, listed: &Listed, found: &Found, at_least: Option<i64>) -> Result<(), Wrong> {
+    fn agree(
+        &self,
+        listed: &Listed,
+        found: &Found,
+        at_least: Option<i64>,
+    ) -> Result<(), InvalidResponse> {
         if self.expected.is_some() {
             return Ok(());
         }
         let revision = listed.revision;
         if let Some(at_least) = at_least.filter(|&at_least| revision < at_least) {
             let found = revision;
-            return Err(Wrong::Stale { found, at_least });
+            return Err(InvalidResponse::Stale { found, at_least });
         }
         let mut latest = self.latest.lock();
         match &*latest {
             Some((same, before)) if *same == revision && before != found => {
                 let what = found.difference(before);
-                return Err(Wrong::Contradiction { revision, what });
+                return Err(InvalidResponse::Contradiction { revision, what });
             }
             // Lists that overlap may end in another order than they were read in.
             Some((newer, _)) if *newer > revision => return Ok(()),
@@ -331,12 +336,12 @@ mod tests {
         let other = agree(9, 91, None);
         assert!(matches!(
             other,
-            Err(Wrong::Contradiction { revision: 9, .. })
+            Err(InvalidResponse::Contradiction { revision: 9, .. })
         ));
         let stale = agree(8, 80, verifier.latest_revision());
         assert!(matches!(
             stale,
-            Err(Wrong::Stale {
+            Err(InvalidResponse::Stale {
                 found: 8,
                 at_least: 9
             })

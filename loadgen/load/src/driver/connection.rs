@@ -14,7 +14,7 @@ use super::run::{DRAIN_WITHIN, Run, Tally, Written};
 use crate::arrivals::Pace;
 use crate::operation::own_keys::OwnKeys;
 use crate::operation::request_api::{Answer as _, RequestApi};
-use crate::operation::requests::{CallError, Planned};
+use crate::operation::requests::{CallError, PlannedRequest};
 use crate::record::{Class, Live};
 
 /// Requests without an answer on one connection, at most: beyond this the target does not keep the
@@ -72,7 +72,7 @@ impl Source {
 /// A request that waits for its answer; its token is its place.
 #[derive(Debug, Clone, Copy)]
 struct Outstanding {
-    planned: Planned,
+    planned: PlannedRequest,
     /// How often it was sent again, since its key had changed.
     retries: u32,
     intended: Duration,
@@ -371,7 +371,9 @@ impl<'a, R: RequestApi> Driver<'a, R> {
             if calls.is_mixed() {
                 tally.kind(kind).ended(latency);
             }
-            if let (Planned::Own(key), Some(revision)) = (request.planned, checked.created_at) {
+            if let (PlannedRequest::Own(key), Some(revision)) =
+                (request.planned, checked.created_at)
+            {
                 own_keys.made(key, revision);
             }
             if let (true, Some(revision)) = (calls.keeps_writes(), checked.rewritten_at) {

@@ -16,7 +16,7 @@ use super::closed::Done;
 use crate::operation::list::attempts::Restarts;
 use crate::operation::own_keys::OwnKeys;
 use crate::operation::request_api::{Answer, RequestApi};
-use crate::operation::requests::{CallError, Checked, Planned};
+use crate::operation::requests::{CallError, Checked, PlannedRequest};
 use crate::record::LatencyHistogram;
 
 /// How long the server takes for a request.
@@ -158,8 +158,8 @@ impl RequestApi for StallingServer {
         false
     }
 
-    fn operation(&self, n: u64, _: &mut OwnKeys) -> Planned {
-        Planned::Object {
+    fn operation(&self, n: u64, _: &mut OwnKeys) -> PlannedRequest {
+        PlannedRequest::Object {
             request: SmallRequest::Get,
             object: 0,
             at_least: 0,
@@ -170,7 +170,7 @@ impl RequestApi for StallingServer {
     fn send(
         &self,
         connection: &mut Connection,
-        _: Planned,
+        _: PlannedRequest,
         _: u64,
         token: u64,
     ) -> Result<(), &'static str> {
@@ -204,7 +204,7 @@ impl RequestApi for StallingServer {
         Poll::Ready(Ok(()))
     }
 
-    fn check(&self, _: Planned, _: u64, _: Response) -> Result<Checked, CallError> {
+    fn check(&self, _: PlannedRequest, _: u64, _: Response) -> Result<Checked, CallError> {
         Ok(Checked::default())
     }
 

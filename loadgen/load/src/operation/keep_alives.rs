@@ -27,7 +27,7 @@ use super::leases::GrantedLeases;
 use super::own_keys::{OwnKey, OwnKeys};
 use super::own_requests::{TTL_S, lease};
 use super::request_api::{Answer, RequestApi};
-use super::requests::{CallError, Checked, Planned};
+use super::requests::{CallError, Checked, PlannedRequest};
 
 /// The keep-alives of one load.
 #[derive(Debug, Clone)]
@@ -133,8 +133,8 @@ impl RequestApi for KeepAlives {
         false
     }
 
-    fn operation(&self, _: u64, _: &mut OwnKeys) -> Planned {
-        Planned::Own(OwnKey {
+    fn operation(&self, _: u64, _: &mut OwnKeys) -> PlannedRequest {
+        PlannedRequest::Own(OwnKey {
             request: SmallRequest::LeaseKeepAlive,
             number: 0,
             count: 1,
@@ -145,7 +145,7 @@ impl RequestApi for KeepAlives {
     fn send(
         &self,
         connection: &mut KeepAliveStream,
-        _: Planned,
+        _: PlannedRequest,
         _: u64,
         token: u64,
     ) -> Result<(), EtcdError> {
@@ -190,7 +190,7 @@ impl RequestApi for KeepAlives {
 
     fn check(
         &self,
-        _: Planned,
+        _: PlannedRequest,
         connection_number: u64,
         answer: KeptAlive,
     ) -> Result<Checked, CallError> {

@@ -28,7 +28,7 @@ use self::channel::{Call, KubeAnswer, Reply};
 use self::text::{Prototype, Read};
 use super::own_keys::{OwnKey, OwnKeys};
 use super::request_api::RequestApi;
-use super::requests::{CallError, Checked, Planned};
+use super::requests::{CallError, Checked, PlannedRequest};
 
 pub(crate) use self::channel::KubeChannel;
 
@@ -177,9 +177,9 @@ impl KubeCalls {
         letters
     }
 
-    fn call(&self, planned: Planned, connection_number: u64) -> Call {
+    fn call(&self, planned: PlannedRequest, connection_number: u64) -> Call {
         match planned {
-            Planned::Own(OwnKey {
+            PlannedRequest::Own(OwnKey {
                 request: SmallRequest::Delete,
                 number,
                 ..
@@ -188,7 +188,7 @@ impl KubeCalls {
                 let path = format!("{collection}/{}", self.own_name(connection_number, number));
                 Call::simple(Method::DELETE, path, text::delete_options(), 0)
             }
-            Planned::Own(OwnKey { number, .. }) => {
+            PlannedRequest::Own(OwnKey { number, .. }) => {
                 let like = self.like(number);
                 let body = like.text(
                     &self.own_name(connection_number, number),
@@ -196,7 +196,7 @@ impl KubeCalls {
                 );
                 Call::simple(Method::POST, like.collection.clone(), body, 0)
             }
-            Planned::Object {
+            PlannedRequest::Object {
                 request, object, n, ..
             } => {
                 let object = &self.objects[object];
@@ -210,7 +210,7 @@ impl KubeCalls {
                 }
             }
             // The Kubernetes tier has none, and a load with one is refused.
-            Planned::Compact(_) => {
+            PlannedRequest::Compact(_) => {
                 Call::simple(Method::GET, "/version".to_owned(), Bytes::new(), 0)
             }
         }
@@ -330,11 +330,11 @@ impl RequestApi for KubeCalls {
         self.keeps_writes
     }
 
-    fn operation(&self, n: u64, own: &mut OwnKeys) -> Planned {
+    fn operation(&self, n: u64, own: &mut OwnKeys) -> PlannedRequest {
         let request = self.mix.request_of(self.seed, n);
         match request.is_of_own_keys() {
-            true => Planned::Own(own.next(request)),
-            false => Planned::Object {
+            true => PlannedRequest::Own(own.next(request)),
+            false => PlannedRequest::Object {
                 request,
                 object: self.picker.object_of(n) as usize,
                 at_least: 0,
@@ -346,7 +346,7 @@ impl RequestApi for KubeCalls {
     fn send(
         &self,
         connection: &mut KubeChannel,
-        planned: Planned,
+        planned: PlannedRequest,
         connection_number: u64,
         token: u64,
     ) -> Result<(), KubeError> {
@@ -363,17 +363,17 @@ impl RequestApi for KubeCalls {
 
     fn check(
         &self,
-        planned: Planned,
+        planned: PlannedRequest,
         connection_number: u64,
         mut answer: KubeAnswer,
     ) -> Result<Checked, CallError> {
         let reply = answer.take_reply()?;
         match planned {
-            Planned::Own(key) => self.check_own(key, connection_number, &reply),
-            Planned::Object {
+            PlannedRequest::Own(key) => self.check_own(key, connection_number, &reply),
+            PlannedRequest::Object {
                 request, object, n, ..
             } => self.check_object((request, &self.objects[object], n), &answer, &reply),
-            Planned::Compact(_) => Err(CallError::Malformed),
+            PlannedRequest::Compact(_) => Err(CallError::Malformed),
         }
     }
 

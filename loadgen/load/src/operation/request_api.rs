@@ -9,7 +9,7 @@ use etcd_api::client::pipelined::{Completion, PipelinedConnection};
 use etcd_api::error::Error as EtcdError;
 
 use super::own_keys::OwnKeys;
-use super::requests::{CallError, Calls, Checked, Planned};
+use super::requests::{CallError, Calls, Checked, PlannedRequest};
 
 /// The requests of one load to one API.
 pub(crate) trait RequestApi {
@@ -30,7 +30,7 @@ pub(crate) trait RequestApi {
     fn keeps_writes(&self) -> bool;
 
     /// Returns operation `n`; a connection's own keys are `own`.
-    fn operation(&self, n: u64, own: &mut OwnKeys) -> Planned;
+    fn operation(&self, n: u64, own: &mut OwnKeys) -> PlannedRequest;
 
     /// Queues a request under `token`; keys of its own are those of this connection.
     ///
@@ -39,7 +39,7 @@ pub(crate) trait RequestApi {
     fn send(
         &self,
         connection: &mut Self::Connection,
-        planned: Planned,
+        planned: PlannedRequest,
         connection_number: u64,
         token: u64,
     ) -> Result<(), Self::Error>;
@@ -58,7 +58,7 @@ pub(crate) trait RequestApi {
     /// [`CallError`].
     fn check(
         &self,
-        planned: Planned,
+        planned: PlannedRequest,
         connection_number: u64,
         answer: Self::Answer<'_>,
     ) -> Result<Checked, CallError>;
@@ -113,14 +113,14 @@ impl RequestApi for Calls {
         self.keeps_writes()
     }
 
-    fn operation(&self, n: u64, own: &mut OwnKeys) -> Planned {
+    fn operation(&self, n: u64, own: &mut OwnKeys) -> PlannedRequest {
         self.operation(n, own)
     }
 
     fn send(
         &self,
         connection: &mut PipelinedConnection,
-        planned: Planned,
+        planned: PlannedRequest,
         connection_number: u64,
         token: u64,
     ) -> Result<(), EtcdError> {
@@ -137,7 +137,7 @@ impl RequestApi for Calls {
 
     fn check(
         &self,
-        planned: Planned,
+        planned: PlannedRequest,
         connection_number: u64,
         answer: Completion<'_>,
     ) -> Result<Checked, CallError> {

@@ -26,11 +26,11 @@ use super::leases::GrantedLeases;
 use super::own_keys::OwnKeys;
 use super::{own_requests, transactions};
 pub use error::CallError;
-pub(crate) use planned::{Checked, Planned};
+pub(crate) use planned_request::{Checked, PlannedRequest};
 pub use revisions::Revisions;
 
 mod error;
-mod planned;
+mod planned_request;
 mod read_back;
 mod revisions;
 #[cfg(test)]
@@ -186,14 +186,16 @@ impl Calls {
     }
 
     /// Returns what operation `n` is; a connection's own keys are `own`.
-    pub(crate) fn operation(&self, n: u64, own: &mut OwnKeys) -> Planned {
+    pub(crate) fn operation(&self, n: u64, own: &mut OwnKeys) -> PlannedRequest {
         let request = self.mix.request_of(self.seed, n);
         match request {
-            SmallRequest::Compact => Planned::Compact(self.compact_at.load(Ordering::Relaxed)),
-            _ if request.is_of_own_keys() => Planned::Own(own.next(request)),
+            SmallRequest::Compact => {
+                PlannedRequest::Compact(self.compact_at.load(Ordering::Relaxed))
+            }
+            _ if request.is_of_own_keys() => PlannedRequest::Own(own.next(request)),
             _ => {
                 let object = self.picker.object_of(n) as usize;
-                Planned::Object {
+                PlannedRequest::Object {
                     request,
                     object,
                     at_least: self.revisions.at_least(object),
@@ -210,15 +212,15 @@ impl Calls {
     pub(crate) fn send(
         &self,
         connection: &mut PipelinedConnection,
-        planned: Planned,
+        planned: PlannedRequest,
         connection_number: u64,
         token: u64,
     ) -> Result<(), EtcdError> {
         let (request, object) = match planned {
-            Planned::Object {
+            PlannedRequest::Object {
                 request, object, ..
             } => (request, &self.objects[object]),
-            Planned::Own(key) => {
+            PlannedRequest::Own(key) => {
                 let value = || self.created_value(connection_number, key.number);
                 let root = self.own_root(connection_number);
                 if let Some(leases) = &self.leases
@@ -229,7 +231,7 @@ impl Calls {
                 }
                 return own_requests::send(connection, key, &root, value, token);
             }
-            Planned::Compact(revision) => {
+            PlannedRequest::Compact(revision) => {
                 let request = CompactionRequest {
                     revision,
                     physical: false,
@@ -278,7 +280,7 @@ impl Calls {
     /// [`CallError`].
     pub(crate) fn check(
         &self,
-        planned: Planned,
+        planned: PlannedRequest,
         connection_number: u64,
         done: Completion<'_>,
     ) -> Result<Checked, CallError> {
@@ -287,13 +289,13 @@ impl Calls {
             Err(error) => return after_refusal(planned, error),
         };
         let (request, object, at_least) = match planned {
-            Planned::Object {
+            PlannedRequest::Object {
                 request,
                 object,
                 at_least,
                 ..
             } => (request, object, at_least),
-            Planned::Own(key) => {
+            PlannedRequest::Own(key) => {
                 let root = self.own_root(connection_number);
                 let checked = own_requests::check(key, &root, message)?;
                 if let Some(leases) = &self.leases
@@ -303,7 +305,7 @@ impl Calls {
                 }
                 return Ok(checked);
             }
-            Planned::Compact(_) => return self.compacted(message),
+            PlannedRequest::Compact(_) => return self.compacted(message),
         };
         match request {
             SmallRequest::Get => {
@@ -426,12 +428,16 @@ fn objects_of(data: &DataSet) -> u64 {
 }
 
 /// Returns what a refusal means: a failure, unless it says what may well be.
-fn after_refusal(planned: Planned, error: EtcdError) -> Result<Checked, CallError> {
+fn after_refusal(planned: PlannedRequest, error: EtcdError) -> Result<Checked, CallError> {
     match (planned, &error) {
         // Nothing was written since it was compacted last.
-        (Planned::Compact(_), EtcdError::Refused(Refusal::Compacted)) => Ok(Checked::default()),
+        (PlannedRequest::Compact(_), EtcdError::Refused(Refusal::Compacted)) => {
+            Ok(Checked::default())
+        }
         // It was to be revoked before the server had granted it.
-        (Planned::Own(key), EtcdError::Refused(Refusal::LeaseNotFound)) if key.revision == 0 => {
+        (PlannedRequest::Own(key), EtcdError::Refused(Refusal::LeaseNotFound))
+            if key.revision == 0 =>
+        {
             Ok(Checked::conflict())
         }
         _ => Err(error.into()),

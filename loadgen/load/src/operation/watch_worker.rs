@@ -23,7 +23,7 @@ use super::list::kube::response::Response;
 use super::list::kube::stored_bytes::{DecodedObject, ItemDecoder, ROOT};
 use super::list::{ListCase, ListError};
 use crate::endpoint::TargetEndpoint;
-use crate::verify::{Wrong, not_a_list};
+use crate::verify::{InvalidResponse, not_a_list};
 
 /// An object that a worker holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,9 +40,11 @@ pub struct Held {
 
 impl Held {
     /// Returns what is held of an object, and its [`key_hash`].
-    pub(super) fn of(stored: &DecodedObject<'_>) -> Result<(u64, Self), Wrong> {
+    pub(super) fn of(stored: &DecodedObject<'_>) -> Result<(u64, Self), InvalidResponse> {
         let Some(key) = stored.key.strip_prefix(ROOT.as_bytes()) else {
-            return Err(Wrong::ForeignKey(stored.key.escape_ascii().to_string()));
+            return Err(InvalidResponse::ForeignKey(
+                stored.key.escape_ascii().to_string(),
+            ));
         };
         let mut one = Fingerprint::default();
         let held = Self {
@@ -234,7 +236,7 @@ impl Follower {
         self.kube.connection.cancel();
     }
 
-    fn event(&mut self, frame: &[u8], now: Instant) -> Result<(), Wrong> {
+    fn event(&mut self, frame: &[u8], now: Instant) -> Result<(), InvalidResponse> {
         let event = Event::read(frame, self.decoder.resource())?;
         let effect = match event.kind {
             b"ADDED" => Effect::Created,
@@ -260,7 +262,7 @@ impl Follower {
         if let Some(last_key) = &mut self.last_key {
             let key = &stored.key[ROOT.len()..];
             if effect != Effect::Created || *key <= last_key[..] {
-                return Err(Wrong::Order {
+                return Err(InvalidResponse::Order {
                     index: self.held.len() as u64,
                     key: key.escape_ascii().to_string(),
                     previous: last_key.escape_ascii().to_string(),
@@ -282,7 +284,7 @@ impl Follower {
     }
 
     /// Holds a live event against what is there.
-    fn apply(&mut self, effect: Effect, key: u64, object: Held) -> Result<(), Wrong> {
+    fn apply(&mut self, effect: Effect, key: u64, object: Held) -> Result<(), InvalidResponse> {
         if object.revision <= self.revision {
             return Err(not_a_list(&format!(
                 "an event of revision {} behind revision {}",
@@ -304,19 +306,19 @@ impl Follower {
         }
     }
 
-    fn bookmark(&mut self, revision: i64, ends_state: bool) -> Result<(), Wrong> {
+    fn bookmark(&mut self, revision: i64, ends_state: bool) -> Result<(), InvalidResponse> {
         if ends_state != self.last_key.is_some() {
             return Err(not_a_list("a bookmark at the wrong place of the watch"));
         }
         let newest = self.held.values().map(|held| held.revision).max();
         if ends_state && newest.is_some_and(|newest| newest > revision) {
-            return Err(Wrong::Revision {
+            return Err(InvalidResponse::Revision {
                 object: newest.unwrap_or_default(),
                 list: revision,
             });
         }
         if revision < self.revision {
-            return Err(Wrong::Stale {
+            return Err(InvalidResponse::Stale {
                 found: revision,
                 at_least: self.revision,
             });

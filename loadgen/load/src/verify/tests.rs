@@ -9,7 +9,10 @@ const LISTED: Listed = Listed {
     wire_bytes: 0,
 };
 
-fn check(objects: &[(&[u8], &[u8])], expected: Option<&Expected>) -> Result<Found, Wrong> {
+fn check(
+    objects: &[(&[u8], &[u8])],
+    expected: Option<&Expected>,
+) -> Result<Found, InvalidResponse> {
     let mut check = Check::new("/r/");
     for (key, value) in objects {
         check.visit(key, value, 9);
@@ -39,7 +42,7 @@ fn every_fault_has_its_name() {
     let short = check(&OBJECTS[..2], Some(&expected));
     assert!(matches!(
         short,
-        Err(Wrong::Objects {
+        Err(InvalidResponse::Objects {
             expected: 3,
             found: 2
         })
@@ -47,23 +50,23 @@ fn every_fault_has_its_name() {
     let flipped = [OBJECTS[0], OBJECTS[1], (b"/r/c", b"334")];
     assert!(matches!(
         check(&flipped, Some(&expected)),
-        Err(Wrong::Altered { .. })
+        Err(InvalidResponse::Altered { .. })
     ));
     let longer = [OBJECTS[0], OBJECTS[1], (b"/r/c", b"3333")];
     assert!(matches!(
         check(&longer, Some(&expected)),
-        Err(Wrong::Bytes { .. })
+        Err(InvalidResponse::Bytes { .. })
     ));
     // The same bytes, with the border between key and value moved.
     let moved = [OBJECTS[0], OBJECTS[1], (&b"/r/c3"[..], &b"33"[..])];
     assert!(matches!(
         check(&moved, Some(&expected)),
-        Err(Wrong::Altered { .. })
+        Err(InvalidResponse::Altered { .. })
     ));
     let foreign = [OBJECTS[0], (&b"/other"[..], &b""[..])];
     assert!(matches!(
         check(&foreign, Some(&expected)),
-        Err(Wrong::ForeignKey(_))
+        Err(InvalidResponse::ForeignKey(_))
     ));
     let mut rewritten = Check::new("/r/");
     for ((key, value), revision) in OBJECTS.iter().zip([9, 8, 9]) {
@@ -73,7 +76,7 @@ fn every_fault_has_its_name() {
     let wrong = rewritten.expect_err("an object of another revision");
     let sum = expected.revisions.expect("it is known");
     assert!(
-        matches!(wrong, Wrong::ObjectRevision { expected, found } if expected == sum && found != sum)
+        matches!(wrong, InvalidResponse::ObjectRevision { expected, found } if expected == sum && found != sum)
     );
     assert!(
         wrong.to_string().contains(&format!("{sum:016x}")),
@@ -85,7 +88,7 @@ fn every_fault_has_its_name() {
     };
     assert!(matches!(
         check(&OBJECTS, Some(&newer)),
-        Err(Wrong::Stale { .. })
+        Err(InvalidResponse::Stale { .. })
     ));
 }
 
@@ -117,7 +120,7 @@ fn what_is_said_of_an_object_s_writes_must_be_possible() {
         history(10, 9, 2, 0),
     ] {
         let (key, said) = ("/r/a".to_owned(), bad);
-        let wrong = Wrong::History { key, said };
+        let wrong = InvalidResponse::History { key, said };
         assert_eq!(finished(bad, None), Err(wrong), "the first of three");
     }
     let leased = history(9, 9, 1, 7);
@@ -136,6 +139,6 @@ fn an_object_newer_than_its_list_is_wrong() {
     check.visit(b"/r/a", b"1", 10);
     assert!(matches!(
         check.finish(&LISTED, None),
-        Err(Wrong::Revision { .. })
+        Err(InvalidResponse::Revision { .. })
     ));
 }

@@ -11,8 +11,8 @@ use super::canvas::{
     Area, DISMISSED, DrawError, INK, Lettering, PALETTE, Ruler, failed, write, write_legend,
     write_lines,
 };
+use super::downsample::downsample;
 use super::frame::{self, AxisLabels, HEAD_HEIGHT, LEGEND_AT, MARGIN, Panels};
-use super::thin::thin;
 use crate::quantity::Unit;
 
 const GROUP_HEIGHT: i32 = 30;
@@ -189,7 +189,7 @@ impl Panel {
             let placed = points
                 .iter()
                 .map(|&(s, bytes)| (time.place(s * 1e3), height.place(bytes)));
-            thin(&placed.collect::<Vec<_>>(), scale)
+            downsample(&placed.collect::<Vec<_>>(), scale)
         };
         let colour = if self.counts { colour } else { DISMISSED };
         let stroke = |colour: RGBColor, width| colour.stroke_width(ruler.upx(width));

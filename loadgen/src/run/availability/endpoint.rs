@@ -9,7 +9,7 @@ use workloads::EtcdResponse;
 
 use crate::run::availability::combination::never;
 use crate::run::availability::machine::Needs;
-use crate::run::case::{CaseRun, Early, Source};
+use crate::run::case::{CaseRun, Early, ObjectSource};
 use crate::run::foreign::Precautions;
 use crate::servers::running::Running;
 use crate::timeouts::ANSWERS_WITHIN;
@@ -46,7 +46,7 @@ impl CaseRun<'_> {
     /// Checks that this machine holds the case. What the target cannot do at all is found out
     /// before, so that a case is N/A for the reason that more memory would not change.
     pub(in crate::run) fn check_fits(&self) -> Result<(), Early> {
-        let Source::Fresh(data) = &self.source else {
+        let ObjectSource::Fresh(data) = &self.source else {
             return Ok(());
         };
         let workers = self.strategy().workers();

@@ -25,7 +25,7 @@ use report::result::{AtRest, Held, HeldKind, LoadRound, Outcome, Verdict};
 use tokio::time::sleep;
 use workloads::scenario::LoadsSpec;
 
-use super::source::created_root;
+use super::object_source::created_root;
 use super::{CaseRun, Early, Measured};
 use crate::seed::revoke;
 use crate::servers::running::Running;

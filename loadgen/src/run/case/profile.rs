@@ -27,7 +27,7 @@ const HOTTEST: usize = 5;
 
 /// The servers of a case, before they are measured.
 pub(super) struct Profilers {
-    servers: Vec<(String, Source)>,
+    servers: Vec<(String, ProfileSource)>,
     expected: Duration,
     /// Of the whole run: nothing is waited for then.
     interrupted: CancellationToken,
@@ -35,7 +35,7 @@ pub(super) struct Profilers {
 
 /// By whom a server is sampled.
 #[derive(Clone)]
-enum Source {
+enum ProfileSource {
     /// Itself: its URL, and what it lets us in by.
     Pprof(String, KubeAccess),
     /// `perf`, by the number of its process.
@@ -90,15 +90,15 @@ impl CaseRun<'_> {
 
 /// Finds out by whom each server can be sampled: asked for their profiles, those that have none
 /// and are our processes are left to `perf`.
-async fn sources(running: &Running) -> Vec<(String, Source)> {
+async fn sources(running: &Running) -> Vec<(String, ProfileSource)> {
     let access = &running.kube_access;
     let started = running.processes().iter();
     let started = started.map(async |child| {
         let source = match running.metrics_url(child.name()) {
             Some(url) if Pprof::open(&url, access.clone()).await.is_ok() => {
-                Source::Pprof(url, access.clone())
+                ProfileSource::Pprof(url, access.clone())
             }
-            _ => Source::Perf(child.pid()),
+            _ => ProfileSource::Perf(child.pid()),
         };
         (child.name().to_owned(), source)
     });
@@ -111,8 +111,8 @@ async fn sources(running: &Running) -> Vec<(String, Source)> {
     let urls = urls.chain(etcd.map(ToString::to_string));
     let there = urls.map(async |url| {
         let source = match Pprof::open(&url, access.clone()).await {
-            Ok(_) => Source::Pprof(url.clone(), access.clone()),
-            Err(error) => Source::Nobody(format!(
+            Ok(_) => ProfileSource::Pprof(url.clone(), access.clone()),
+            Err(error) => ProfileSource::Nobody(format!(
                 "{error} (etcd serves profiles with --enable-pprof, kube-apiserver with --profiling)"
             )),
         };
@@ -165,7 +165,7 @@ impl Profiling {
     }
 }
 
-impl Source {
+impl ProfileSource {
     /// Samples a server until it is stopped, or for as long as it was expected to be measured.
     async fn sampled(self, process: String, expected: Duration, stop: CancellationToken) -> Taken {
         let (profiler, sampled) = match self {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use load::driver::closed::Verifier;
 use workloads::{PlainList, Selector, Strategy};
 
-use super::{CaseRun, Early, Source};
+use super::{CaseRun, Early, ObjectSource};
 use crate::seed::kube::Loaded;
 
 impl CaseRun<'_> {
@@ -41,10 +41,10 @@ impl CaseRun<'_> {
         selector: Selector,
         verifier: &mut Verifier,
     ) -> Result<Arc<[String]>, Early> {
-        if let Source::Loaded(loaded) = &self.source {
+        if let ObjectSource::Loaded(loaded) = &self.source {
             return self.select_loaded(loaded, selector, verifier).await;
         }
-        let (Source::Fresh(data) | Source::Seeded { data, .. }) = &self.source else {
+        let (ObjectSource::Fresh(data) | ObjectSource::Seeded { data, .. }) = &self.source else {
             if selector.is_per_node() {
                 let reason = "whose nodes these are is known only of data that was seeded";
                 return Err(Early::NotApplicable(reason.to_owned()));

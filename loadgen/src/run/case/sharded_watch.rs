@@ -15,7 +15,7 @@ use load::operation::list::{ListCase, ListError};
 use load::record::LatencyHistogram;
 use load::shards::Inventory;
 use load::shards::event_ledger::{self, Unproven};
-use load::verify::{Expected, Wrong};
+use load::verify::{Expected, InvalidResponse};
 use report::result::Sharding;
 use workloads::Strategy;
 use workloads::scenario::Writes;
@@ -178,7 +178,7 @@ fn check_union(synced: &[Synced], expected: &Expected) -> Result<(), Early> {
     let agree = expected.check_revisions(revisions);
     agree.map_err(|wrong| failed(&wrong))?;
     match synced.iter().map(|worker| worker.revision).min() {
-        Some(found) if found < expected.revision => Err(failed(&Wrong::Stale {
+        Some(found) if found < expected.revision => Err(failed(&InvalidResponse::Stale {
             found,
             at_least: expected.revision,
         })),

@@ -28,7 +28,7 @@ use self::alone::Turns;
 use self::rounds::{Rounds, Union};
 use self::tally::Set;
 pub(super) use self::tally::summarise;
-use super::{CaseRun, Early, Measured, Source};
+use super::{CaseRun, Early, Measured, ObjectSource};
 use crate::servers::running::Running;
 
 /// The workers of a case and what each must hold.
@@ -47,7 +47,7 @@ impl CaseRun<'_> {
         let number = self.strategy().workers().unwrap_or(NonZeroU32::MIN);
         let key = self.spec.shard_key.unwrap_or_default().into();
         let inventory = match (&self.source, self.data()) {
-            (Source::Loaded(loaded), _) => loaded.inventory(key),
+            (ObjectSource::Loaded(loaded), _) => loaded.inventory(key),
             (_, Some(data)) => {
                 let data = Arc::clone(data);
                 let made = tokio::task::spawn_blocking(move || Inventory::new(&data, key));

@@ -11,7 +11,7 @@ use report::result::{Cold, WarmUp};
 use tokio::time::Instant;
 
 use super::meter::Meter;
-use super::{CaseRun, Early, Measured, Source};
+use super::{CaseRun, Early, Measured, ObjectSource};
 
 /// Lists that must agree: with two a chance pair would do, and every one more costs each case a
 /// list.
@@ -86,7 +86,7 @@ impl CaseRun<'_> {
         mut list: impl AsyncFnMut() -> Result<Duration, Early>,
     ) -> Result<(), Early> {
         let wanted = self.scenario.warmup as usize;
-        let is_ours = matches!(self.source, Source::Fresh(_));
+        let is_ours = matches!(self.source, ObjectSource::Fresh(_));
         let is_paced = self.spec.every.is_some() || self.spec.read_per_s.is_some();
         let until_still = is_ours && !is_paced && wanted > 0;
         let least = if is_ours { wanted } else { wanted.min(1) };

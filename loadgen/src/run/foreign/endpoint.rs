@@ -7,7 +7,7 @@ use kube_api::client::{Connection, KubeError, Options};
 
 use super::precautions::Listed;
 use crate::run::target::Target;
-use crate::safety::canary::{Read, Vitals};
+use crate::safety::canary::{Read, ServerStatus};
 use crate::safety::census::Census;
 use crate::safety::identity::Identity;
 use crate::safety::kube::{self, KubeIdentity};
@@ -23,7 +23,7 @@ const NOBODYS_KEY: &str = "/loadgen/canary";
 pub(super) struct Endpoint {
     kind: Kind,
     /// What it says of itself, where it does.
-    vitals: Option<Vitals>,
+    status: Option<ServerStatus>,
     /// Why it does not.
     unmetered: Option<String>,
 }
@@ -72,14 +72,15 @@ impl Endpoint {
             Kind::Etcd { client, .. } => Some(client.clone()),
             Kind::Kube(_) => None,
         };
-        let vitals: Result<Vitals, KubeError> = Vitals::open(&urls, &access, etcd).await;
-        let (vitals, unmetered) = match vitals {
-            Ok(vitals) => (Some(vitals), None),
+        let status: Result<ServerStatus, KubeError> =
+            ServerStatus::open(&urls, &access, etcd).await;
+        let (status, unmetered) = match status {
+            Ok(status) => (Some(status), None),
             Err(error) => (None, Some(error.to_string())),
         };
         Ok(Self {
             kind,
-            vitals,
+            status,
             unmetered,
         })
     }
@@ -146,7 +147,7 @@ impl Endpoint {
 
     /// Returns the resident size of the largest member, where it is told.
     pub(super) fn resident(&self) -> Option<u64> {
-        self.vitals.as_ref().map(Vitals::resident)
+        self.status.as_ref().map(ServerStatus::resident)
     }
 
     /// Returns why its memory cannot be watched, if so: one line.
@@ -156,11 +157,11 @@ impl Endpoint {
     }
 
     /// Returns what the canary reads and looks at.
-    pub(super) fn watched(self) -> (Read, Option<Vitals>) {
+    pub(super) fn watched(self) -> (Read, Option<ServerStatus>) {
         let read = match self.kind {
             Kind::Etcd { client, key, .. } => Read::Etcd { client, key },
             Kind::Kube(connection) => Read::Kube(connection),
         };
-        (read, self.vitals)
+        (read, self.status)
     }
 }

@@ -13,11 +13,11 @@ use workloads::DataSet;
 
 use crate::exit::Failure;
 use crate::progress::{Counted, Phase, Progress};
-use crate::run::case::{Source, created_root};
+use crate::run::case::{ObjectSource, created_root};
 use crate::run::plan::Plan;
 use crate::run::target::{Target, answered, unusable};
 use crate::safety::{Refused, Survey, left_behind, must_be_empty, stored_bytes};
-use crate::seed::{NotUnseeded, Written, remove_made, revoke, seed, unseed};
+use crate::seed::{NotUnseeded, Written, remove_created, revoke, seed, unseed};
 
 /// What we wrote to an existing endpoint. [`Seeded::clean_up`] deletes it again.
 pub(in crate::run) struct Seeded {
@@ -112,8 +112,8 @@ impl Seeded {
     }
 
     /// Returns what cases list.
-    pub(in crate::run) fn source(&self) -> Source {
-        Source::Seeded {
+    pub(in crate::run) fn source(&self) -> ObjectSource {
+        ObjectSource::Seeded {
             data: Arc::clone(&self.data),
             root: self.root.clone(),
             expected: self.expected.clone(),
@@ -167,7 +167,7 @@ impl Seeded {
         let left =
             |root: &str, error: NotUnseeded| format!("keys may be left below {root}: {error}");
         let made_below = created_root(&self.root);
-        let made = remove_made(&self.config, &made_below).await;
+        let made = remove_created(&self.config, &made_below).await;
         let deleted = unseed(&self.config, &self.data, &self.root, &slices, &phase).await;
         made.map_err(|error| left(&made_below, error))?;
         let deleted = deleted.map_err(|error| left(&self.root, error))?;

@@ -218,8 +218,8 @@ impl Surveyed {
             pause.as_secs_f64()
         ));
         let own_stop = stop.child_token();
-        let (read, vitals) = self.endpoint.watched();
-        let canary = Canary::start(read, vitals, baseline, own_stop.clone());
+        let (read, status) = self.endpoint.watched();
+        let canary = Canary::start(read, status, baseline, own_stop.clone());
         let canary = tokio::select! {
             canary = canary => canary,
             () = stop.cancelled() => return Ok(None),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::point::{ASKED, MeetingPoint, PointError, Questions};
+use super::note_store::{ASKED, NoteStore, NoteStoreError, Questions};
 
 /// Tries, of which the shortest counts.
 const TRIES: u32 = 20;
@@ -26,11 +26,11 @@ const TOLD: &str = "clock/told/";
 pub(in crate::run) enum ClockError {
     /// The target failed.
     #[error(transparent)]
-    Point(#[from] PointError),
+    Notes(#[from] NoteStoreError),
     /// The first generator does not answer.
     #[error("generator 0 did not tell its time within {} s", TOLD_WITHIN.as_secs())]
     Silent,
-    /// The meeting is over.
+    /// The rendezvous is over.
     #[error("generator 0 ended before it told its time")]
     Gone,
 }
@@ -88,20 +88,20 @@ impl Try {
 ///
 /// # Errors
 /// The target's.
-pub(super) async fn tell(point: &MeetingPoint) -> Result<AbortOnDropHandle<()>, PointError> {
-    let questions = point.questions().await?;
-    let telling = tell_each(point.clone(), questions);
+pub(super) async fn tell(notes: &NoteStore) -> Result<AbortOnDropHandle<()>, NoteStoreError> {
+    let questions = notes.questions().await?;
+    let telling = tell_each(notes.clone(), questions);
     Ok(AbortOnDropHandle::new(tokio::spawn(telling)))
 }
 
-async fn tell_each(point: MeetingPoint, mut questions: Questions) {
+async fn tell_each(notes: NoteStore, mut questions: Questions) {
     // Who gets no answer says so; this end has nobody to tell.
     while let Ok(asked) = questions.next().await {
         let now = since_1970(SystemTime::now());
         for question in asked {
             let told = format!("{TOLD}{}", question.generator);
             let time = format!("{} {}", question.text, now.as_nanos());
-            if point.put(&told, time).await.is_err() {
+            if notes.put(&told, time).await.is_err() {
                 return;
             }
         }
@@ -112,13 +112,10 @@ async fn tell_each(point: MeetingPoint, mut questions: Questions) {
 ///
 /// # Errors
 /// When the target fails, or nobody tells the time.
-pub(super) async fn ask(
-    point: &MeetingPoint,
-    generator: u32,
-) -> Result<ClockDifference, ClockError> {
+pub(super) async fn ask(notes: &NoteStore, generator: u32) -> Result<ClockDifference, ClockError> {
     let mut best: Option<Try> = None;
     for number in 0..TRIES {
-        let one = timeout(TOLD_WITHIN, ask_once(point, generator, number)).await;
+        let one = timeout(TOLD_WITHIN, ask_once(notes, generator, number)).await;
         let one = one.map_err(|_| ClockError::Silent)??;
         if best.is_none_or(|best| one.took < best.took) {
             best = Some(one);
@@ -127,21 +124,21 @@ pub(super) async fn ask(
     Ok(best.map(Try::difference).unwrap_or_default())
 }
 
-async fn ask_once(point: &MeetingPoint, generator: u32, number: u32) -> Result<Try, ClockError> {
+async fn ask_once(notes: &NoteStore, generator: u32, number: u32) -> Result<Try, ClockError> {
     let asked = SystemTime::now();
     let begun = Instant::now();
     let question = format!("{ASKED}{generator}");
-    if !point.put(&question, number.to_string()).await? {
+    if !notes.put(&question, number.to_string()).await? {
         return Err(ClockError::Gone);
     }
     let answer = format!("{TOLD}{generator}");
     loop {
-        let value = point.get(&answer).await?;
+        let value = notes.get(&answer).await?;
         let took = begun.elapsed();
         if let Some(told) = value.and_then(|value| time_in_note(&value, number)) {
             return Ok(Try { asked, told, took });
         }
-        // The point may be somebody's API, which others ask at the same time.
+        // The notes may be somebody's API, which others ask at the same time.
         tokio::time::sleep(BETWEEN_READS).await;
     }
 }

@@ -1,4 +1,4 @@
-//! One generator's share of a load: the objects, the meeting, the case, and what is removed.
+//! One generator's share of a load: the objects, the rendezvous, the case, and what is removed.
 //!
 //! On a Kubernetes API each generator takes the precautions that one alone would take: what they
 //! share is somebody's. An etcd that they share holds nobody's keys.
@@ -13,11 +13,13 @@ use load::verify::Expected;
 use workloads::{DataSet, Fingerprint};
 
 use super::Beginning;
-use super::meeting::{Agreed, Appointment, DONE_WITHIN, Meeting, MeetingError, STOPPED_WITHIN};
-use super::point::MeetingPlace;
+use super::note_store::NoteStoreAddress;
+use super::rendezvous::{
+    Agreed, Appointment, DONE_WITHIN, Rendezvous, RendezvousError, STOPPED_WITHIN,
+};
 use crate::exit::Failure;
 use crate::progress::Progress;
-use crate::run::case::Source;
+use crate::run::case::ObjectSource;
 use crate::run::foreign::{InNamespaces, Listed, Seeded, leases_left};
 use crate::run::target::{Target, unusable};
 use crate::run::{Run, both};
@@ -44,10 +46,10 @@ impl Written {
         }
     }
 
-    fn source(&self) -> Source {
+    fn source(&self) -> ObjectSource {
         match self {
             Self::OnEtcd(seeded) => seeded.source(),
-            Self::InNamespaces(_, loaded) => Source::Loaded(Arc::clone(loaded)),
+            Self::InNamespaces(_, loaded) => ObjectSource::Loaded(Arc::clone(loaded)),
         }
     }
 
@@ -67,8 +69,8 @@ impl Run<'_> {
         data: &Arc<DataSet>,
         at: SystemTime,
     ) -> Result<(), Failure> {
-        let place = self.meeting_place(target, data)?;
-        if let MeetingPlace::Kube { .. } = place
+        let place = self.note_store_address(target, data)?;
+        if let NoteStoreAddress::Kube { .. } = place
             && !self.reach(target, &data.spec().name).await?
         {
             return Ok(());
@@ -91,19 +93,23 @@ impl Run<'_> {
     }
 
     /// Returns where the generators of this run meet, which each of them knows.
-    fn meeting_place(&self, target: &Target, data: &DataSet) -> Result<MeetingPlace, Failure> {
+    fn note_store_address(
+        &self,
+        target: &Target,
+        data: &DataSet,
+    ) -> Result<NoteStoreAddress, Failure> {
         let plan = self.plan;
         if let TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) = target.spec {
             let api = plan.launcher.kube_of(&target.spec);
             let (url, access) = api.map_err(|e| unusable(target, e))?;
             let namespace = self.namespaces(data).names().first().cloned();
-            return Ok(MeetingPlace::Kube {
+            return Ok(NoteStoreAddress::Kube {
                 api: Api { url, access },
                 namespace: namespace.unwrap_or_default(),
             });
         }
         let endpoints = ClientConfig::new(&target.spec.to_string());
-        Ok(MeetingPlace::Etcd {
+        Ok(NoteStoreAddress::Etcd {
             config: ClientConfig {
                 endpoints: endpoints.map_err(|e| unusable(target, e))?.endpoints,
                 ..plan.launcher.connect.clone()
@@ -122,15 +128,15 @@ impl Run<'_> {
         &self,
         target: &Target,
         data: &Arc<DataSet>,
-        place: &MeetingPlace,
+        place: &NoteStoreAddress,
     ) -> Result<Option<Written>, Failure> {
         let (plan, progress, stop) = (self.plan, self.progress, self.stop);
         Ok(match place {
-            MeetingPlace::Etcd { .. } => {
+            NoteStoreAddress::Etcd { .. } => {
                 let seeded = Seeded::create(plan, target, data, progress, stop);
                 seeded.await?.map(Written::OnEtcd)
             }
-            MeetingPlace::Kube { .. } => {
+            NoteStoreAddress::Kube { .. } => {
                 let made = InNamespaces::create(plan, target, data, ONLY_DATA_SET, progress, stop);
                 let made = made.await?;
                 made.map(|(namespaces, loaded)| Written::InNamespaces(namespaces, loaded))
@@ -156,15 +162,16 @@ impl Run<'_> {
                 Written::OnEtcd(seeded) => seeded.expected.fingerprint,
                 Written::InNamespaces(..) => fingerprint_of(target, data).await?,
             };
-            let opened = Meeting::open(appointment, agreed, fingerprint, written.expected()).await;
+            let opened =
+                Rendezvous::open(appointment, agreed, fingerprint, written.expected()).await;
             opened.map_err(|error| unusable(target, error))
         };
         let measured = match opened.await {
             Err(failure) => Err(failure),
-            Ok(meeting) => {
-                self.begin_with(appointment.at, meeting);
+            Ok(rendezvous) => {
+                self.begin_with(appointment.at, rendezvous);
                 let measured = self.measured(target, data, written.source()).await;
-                let ended = self.end_meeting().await;
+                let ended = self.end_rendezvous().await;
                 both(measured, ended.map_err(|error| unusable(target, error)))
             }
         };
@@ -186,45 +193,45 @@ impl Run<'_> {
         ));
         let joined = async {
             let fingerprint = fingerprint_of(target, data).await?;
-            let joined = Meeting::join(appointment, &agreed, fingerprint).await;
+            let joined = Rendezvous::join(appointment, &agreed, fingerprint).await;
             joined.map_err(|e| unusable(target, e))
         };
-        let (meeting, expected) = tokio::select! {
+        let (rendezvous, expected) = tokio::select! {
             joined = joined => joined?,
             () = self.stop.cancelled() => {
                 self.result.report.interrupted = true;
                 return Ok(());
             }
         };
-        let clock = meeting.clock();
+        let clock = rendezvous.clock();
         if clock.at_most_ms() > CLOCKS_WORTH_A_LINE_MS {
             self.progress.say(&format!(
                 "{target}: the clock here is {:.0} ms ahead of generator 0's (± {:.1} ms); the load begins by that one",
                 clock.ahead_ms, clock.within_ms
             ));
         }
-        let beginning = self.begin_with(appointment.at, meeting);
+        let beginning = self.begin_with(appointment.at, rendezvous);
         let leases: Arc<GrantedLeases> = Arc::default();
         let source = match appointment.place {
-            MeetingPlace::Etcd { .. } => Source::Seeded {
+            NoteStoreAddress::Etcd { .. } => ObjectSource::Seeded {
                 data: Arc::clone(data),
                 root: self.plan.foreign_root(data),
                 expected,
                 leases: Arc::clone(&leases),
             },
-            MeetingPlace::Kube { .. } => {
+            NoteStoreAddress::Kube { .. } => {
                 let namespaces = Arc::new(self.namespaces(data));
                 let loaded = Loaded::by_another(data, &namespaces, expected);
-                Source::Loaded(Arc::new(loaded))
+                ObjectSource::Loaded(Arc::new(loaded))
             }
         };
         let (progress, stop) = (self.progress, self.stop);
         let stopping = async {
-            let Some(meeting) = &beginning.meeting else {
+            let Some(rendezvous) = &beginning.rendezvous else {
                 return pending().await;
             };
             // Before the beginning the load says itself that it cannot begin.
-            meeting.stopped(|| beginning.has_begun()).await;
+            rendezvous.stopped(|| beginning.has_begun()).await;
             progress.say(&format!(
                 "{target}: generator 0 was interrupted and removes the objects; this one ends, too"
             ));
@@ -235,21 +242,21 @@ impl Run<'_> {
             measured = self.measured(target, data, source) => measured,
             never = stopping => match never {},
         };
-        let Some(meeting) = &beginning.meeting else {
+        let Some(rendezvous) = &beginning.rendezvous else {
             return measured;
         };
         let revoked = match appointment.place {
-            MeetingPlace::Etcd { config, .. } => revoke(config, leases.take()).await,
-            MeetingPlace::Kube { .. } => Ok(()),
+            NoteStoreAddress::Etcd { config, .. } => revoke(config, leases.take()).await,
+            NoteStoreAddress::Kube { .. } => Ok(()),
         };
         let revoked = revoked.map_err(|error| unusable(target, leases_left(&error)));
-        let done = meeting.done().await;
+        let done = rendezvous.done().await;
         let left = both(revoked, done.map_err(|error| unusable(target, error)));
         both(measured, left)
     }
 
-    fn begin_with(&mut self, at: SystemTime, meeting: Meeting) -> Arc<Beginning> {
-        let beginning = Beginning::with(at, meeting);
+    fn begin_with(&mut self, at: SystemTime, rendezvous: Rendezvous) -> Arc<Beginning> {
+        let beginning = Beginning::with(at, rendezvous);
         Arc::clone(self.beginning.insert(beginning))
     }
 
@@ -258,9 +265,9 @@ impl Run<'_> {
         &mut self,
         target: &Target,
         data: &DataSet,
-        source: Source,
+        source: ObjectSource,
     ) -> Result<(), Failure> {
-        if let Source::Loaded(_) = &source {
+        if let ObjectSource::Loaded(_) = &source {
             let collection = self.plan.collection(self.scenario, &data.spec().name);
             let listed = Listed::Collection(collection);
             return self.with_care(target, listed, &source, None).await;
@@ -272,34 +279,34 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Waits for the others, where they may still read the objects, and removes the meeting's
+    /// Waits for the others, where they may still read the objects, and removes the rendezvous's
     /// notes.
-    async fn end_meeting(&self) -> Result<(), MeetingError> {
+    async fn end_rendezvous(&self) -> Result<(), RendezvousError> {
         let Some(beginning) = &self.beginning else {
             return Ok(());
         };
-        let Some(meeting) = &beginning.meeting else {
+        let Some(rendezvous) = &beginning.rendezvous else {
             return Ok(());
         };
         let waited = match beginning.has_begun() {
-            true => self.wait_for_others(meeting).await,
+            true => self.wait_for_others(rendezvous).await,
             false => Ok(()),
         };
         // The notes go in any case: what is left keeps the next run away.
-        waited.and(meeting.close().await)
+        waited.and(rendezvous.close().await)
     }
 
-    async fn wait_for_others(&self, meeting: &Meeting) -> Result<(), MeetingError> {
-        meeting.done().await?;
+    async fn wait_for_others(&self, rendezvous: &Rendezvous) -> Result<(), RendezvousError> {
+        rendezvous.done().await?;
         self.progress.say("waiting for the other generators");
         let missing = tokio::select! {
-            missing = meeting.others_done(DONE_WITHIN) => missing?,
+            missing = rendezvous.others_done(DONE_WITHIN) => missing?,
             () = self.stop.cancelled() => {
                 self.progress.say(
                     "interrupted: the other generators are told to end, and the objects removed",
                 );
-                meeting.stop_all().await?;
-                meeting.others_done(STOPPED_WITHIN).await?
+                rendezvous.stop_all().await?;
+                rendezvous.others_done(STOPPED_WITHIN).await?
             }
         };
         if !missing.is_empty() {

@@ -166,7 +166,7 @@ fn what_an_operation_does_follows_from_the_seed_and_its_number() {
     let objects = |calls: &KubeCalls| -> Vec<usize> {
         let planned = (0..50).map(|n| calls.operation(n, &mut OwnKeys::default()));
         let object = planned.map(|planned| match planned {
-            Planned::Object { object, .. } => object,
+            PlannedRequest::Object { object, .. } => object,
             _ => usize::MAX,
         });
         object.collect()

@@ -7,7 +7,7 @@ use etcd_api::keys::prefix_end;
 use etcd_api::proto::etcdserverpb::RangeRequest;
 
 use super::error::ListError;
-use crate::verify::{Check, History, Wrong};
+use crate::verify::{Check, History, InvalidResponse};
 
 /// Returns the Range over a whole prefix.
 pub(super) fn whole(prefix: &str) -> RangeRequest {
@@ -42,39 +42,39 @@ pub(super) fn visit(check: &mut Check, object: &Object<'_>) {
 pub(super) fn check_response(
     summary: &ListSummary,
     cluster_id: &mut Option<u64>,
-) -> Result<(), Wrong> {
+) -> Result<(), InvalidResponse> {
     if summary.irregular > 0 {
-        return Err(Wrong::Irregular {
+        return Err(InvalidResponse::Irregular {
             count: summary.irregular,
             first: None,
         });
     }
     if summary.header_message != summary.messages {
-        return Err(Wrong::BehindHeader(
+        return Err(InvalidResponse::BehindHeader(
             summary.messages - summary.header_message,
         ));
     }
     let found = summary.header.cluster_id;
     match cluster_id.replace(found) {
-        Some(before) if before != found => Err(Wrong::Cluster { before, found }),
+        Some(before) if before != found => Err(InvalidResponse::Cluster { before, found }),
         _ => Ok(()),
     }
 }
 
 /// Checks what a list that was not cut says about itself.
-pub(super) fn check_whole(summary: &ListSummary) -> Result<(), Wrong> {
+pub(super) fn check_whole(summary: &ListSummary) -> Result<(), InvalidResponse> {
     if summary.more {
-        return Err(Wrong::Cut);
+        return Err(InvalidResponse::Cut);
     }
     check_count(summary.objects, summary.count)
 }
 
 /// Checks a count against what should be there.
-pub(super) fn check_count(expected: u64, count: i64) -> Result<(), Wrong> {
+pub(super) fn check_count(expected: u64, count: i64) -> Result<(), InvalidResponse> {
     if u64::try_from(count) == Ok(expected) {
         return Ok(());
     }
-    Err(Wrong::Count { expected, count })
+    Err(InvalidResponse::Count { expected, count })
 }
 
 /// Runs one call until its first object is there, then resets the stream.
@@ -107,7 +107,7 @@ mod tests {
     fn the_first_object_with_fields_that_etcd_does_not_send_is_named() {
         let mut check = Check::new("/r/");
         let (count, first) = (2, None);
-        let unnamed = Wrong::Irregular { count, first };
+        let unnamed = InvalidResponse::Irregular { count, first };
         assert_eq!(check.naming(unnamed.clone()), unnamed, "of messages alone");
         for (key, is_irregular) in [(b"/r/a", false), (b"/r/b", true), (b"/r/c", true)] {
             let object = Object {
@@ -152,9 +152,9 @@ mod tests {
         let (before, found) = (7, 8);
         let (count, first) = (2, None);
         for (response, wrong) in [
-            (irregular, Wrong::Irregular { count, first }),
-            (behind, Wrong::BehindHeader(1)),
-            (elsewhere, Wrong::Cluster { before, found }),
+            (irregular, InvalidResponse::Irregular { count, first }),
+            (behind, InvalidResponse::BehindHeader(1)),
+            (elsewhere, InvalidResponse::Cluster { before, found }),
         ] {
             assert_eq!(check_response(&response, &mut cluster_id), Err(wrong));
         }

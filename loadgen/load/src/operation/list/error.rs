@@ -12,7 +12,7 @@ use workloads::{Strategy, Tier};
 use crate::clients::program::ProgramError;
 use crate::clients::thread::ThreadError;
 use crate::record::Class;
-use crate::verify::Wrong;
+use crate::verify::InvalidResponse;
 
 /// How often one list is begun again, when what it was being read from has been compacted.
 pub const MOST_RESTARTS: u32 = 3;
@@ -57,7 +57,7 @@ pub enum ListError {
     },
     /// The answer is wrong.
     #[error(transparent)]
-    Wrong(#[from] Wrong),
+    Invalid(#[from] InvalidResponse),
     /// The client is a program of its own, and gave no answer.
     #[error(transparent)]
     Program(#[from] ProgramError),
@@ -136,7 +136,7 @@ impl ListError {
             self,
             Self::Etcd(EtcdError::Refused(Refusal::Compacted))
                 | Self::Expired(_)
-                | Self::Wrong(Wrong::Expired(_))
+                | Self::Invalid(InvalidResponse::Expired(_))
         )
     }
 }

@@ -21,7 +21,7 @@ use super::list_client::{ClientCost, ListClient};
 use crate::child::parent_death;
 use crate::clients::program::ClientProgram;
 use crate::endpoint::TargetEndpoint;
-use crate::verify::{Check, Listed, Wrong};
+use crate::verify::{Check, InvalidResponse, Listed};
 
 /// A list that takes longer has failed. Below the limit of every list, so that the error names the
 /// program.
@@ -154,10 +154,10 @@ impl ListClient for GoListClient {
         let (elapsed, took) = (begun.elapsed(), Duration::from_nanos(said.ns));
         self.note_cost(took, cpu_before)?;
         if took > elapsed {
-            return Err(Wrong::Time { took, elapsed }.into());
+            return Err(InvalidResponse::Time { took, elapsed }.into());
         }
         if said.more {
-            return Err(Wrong::Cut.into());
+            return Err(InvalidResponse::Cut.into());
         }
         if let Some(count) = said.count {
             chunk::check_count(said.objects, count)?;
@@ -180,7 +180,7 @@ impl ListClient for GoListClient {
         let mut previous = Vec::new();
         let visit = |key: &[u8], value: &[u8], revision| {
             if index > 0 && previous.as_slice() >= key {
-                return Err(ListError::Wrong(Wrong::Order {
+                return Err(ListError::Invalid(InvalidResponse::Order {
                     index,
                     key: key.escape_ascii().to_string(),
                     previous: previous.escape_ascii().to_string(),
@@ -199,7 +199,7 @@ impl ListClient for GoListClient {
         let announced = shown.await?;
         self.note_cost(begun.elapsed(), cpu_before)?;
         if announced.objects != said.objects {
-            return Err(Wrong::Objects {
+            return Err(InvalidResponse::Objects {
                 expected: said.objects,
                 found: announced.objects,
             }

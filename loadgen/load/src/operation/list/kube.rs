@@ -10,8 +10,8 @@
 //!   list of one revision
 //! - [`validator`]: what reads an answer: [`protobuf`], [`json`]: validate a list as it comes in;
 //!   [`events`]: over a watch that begins with the state
-//! - [`stored_bytes`]: an item back to what was stored; [`json_item`]: one in JSON; [`memo`]: items
-//!   in JSON that need not be parsed again
+//! - [`stored_bytes`]: an item back to what was stored; [`json_item`]: one in JSON; [`item_cache`]:
+//!   items in JSON that need not be parsed again
 //! - [`frames`]: the frames of a watch
 //! - [`read_your_write`]: a write, and whether a list has it
 
@@ -19,10 +19,10 @@ pub(crate) mod client;
 mod events;
 mod exact;
 pub(crate) mod frames;
+mod item_cache;
 mod json;
 mod json_item;
 pub(crate) mod list_parameters;
-mod memo;
 mod pages;
 mod protobuf;
 mod read_your_write;

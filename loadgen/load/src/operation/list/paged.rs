@@ -10,7 +10,7 @@ use etcd_api::proto::etcdserverpb::RangeRequest;
 use super::chunk;
 use super::error::ListError;
 use super::list_client::ListClient;
-use crate::verify::{Check, Listed, Wrong};
+use crate::verify::{Check, InvalidResponse, Listed};
 
 #[derive(Debug)]
 pub(super) struct Paged {
@@ -59,7 +59,7 @@ impl Paged {
             chunk::check_response(&page, &mut self.cluster_id)?;
             // The header says how far the store is, which has moved on or not since the first page.
             if page.revision < listed.revision {
-                return Err(Wrong::Stale {
+                return Err(InvalidResponse::Stale {
                     found: page.revision,
                     at_least: listed.revision,
                 }
@@ -82,7 +82,7 @@ impl Paged {
 }
 
 /// Checks a page against what the page before left, and returns how much it leaves.
-fn check_page(page: &ListSummary, before: Option<u64>) -> Result<u64, Wrong> {
+fn check_page(page: &ListSummary, before: Option<u64>) -> Result<u64, InvalidResponse> {
     let here = match before {
         Some(expected) => {
             chunk::check_count(expected, page.count)?;
@@ -90,13 +90,15 @@ fn check_page(page: &ListSummary, before: Option<u64>) -> Result<u64, Wrong> {
         }
         None => u64::try_from(page.count).unwrap_or(0),
     };
-    let left = here.checked_sub(page.objects).ok_or(Wrong::Count {
-        expected: page.objects,
-        count: page.count,
-    })?;
+    let left = here
+        .checked_sub(page.objects)
+        .ok_or(InvalidResponse::Count {
+            expected: page.objects,
+            count: page.count,
+        })?;
     // A page without objects that announces more would be asked for again for ever.
     if page.more != (left > 0) || (page.more && page.objects == 0) {
-        return Err(Wrong::More {
+        return Err(InvalidResponse::More {
             more: page.more,
             left,
         });
@@ -114,7 +116,7 @@ impl ListClient for Paged {
         let visit = |object: Object<'_>| chunk::visit(check, &object);
         let listed = self.pages(visit, on_first_object).await;
         listed.map_err(|error| match error {
-            ListError::Wrong(wrong) => check.naming(wrong).into(),
+            ListError::Invalid(wrong) => check.naming(wrong).into(),
             other => other,
         })
     }

@@ -11,7 +11,7 @@ use workloads::strategy::plain::{EtcdList, EtcdResponse};
 use super::chunk;
 use super::error::ListError;
 use super::list_client::ListClient;
-use crate::verify::{Check, Faulty, Listed, Wrong};
+use crate::verify::{Check, FaultyKeys, InvalidResponse, Listed};
 
 #[derive(Debug)]
 pub(super) struct Whole {
@@ -53,7 +53,7 @@ impl ListClient for Whole {
             cluster_id,
         } = self;
         let keys_only = request.keys_only;
-        let mut with_value = Faulty::default();
+        let mut with_value = FaultyKeys::default();
         let mut visit = |object: Object<'_>| {
             if keys_only && !object.value.is_empty() {
                 with_value.add(object.key);
@@ -64,12 +64,12 @@ impl ListClient for Whole {
         let summary = summary.await?;
         chunk::check_response(&summary, cluster_id).map_err(|wrong| check.naming(wrong))?;
         chunk::check_whole(&summary)?;
-        let Faulty { count, first } = with_value;
+        let FaultyKeys { count, first } = with_value;
         if count > 0 {
-            return Err(Wrong::Values { count, first }.into());
+            return Err(InvalidResponse::Values { count, first }.into());
         }
         if *rpc == ListRpc::RangeStream && summary.empty_chunks > 0 {
-            return Err(Wrong::EmptyChunks(summary.empty_chunks).into());
+            return Err(InvalidResponse::EmptyChunks(summary.empty_chunks).into());
         }
         Ok(Listed {
             revision: summary.revision,

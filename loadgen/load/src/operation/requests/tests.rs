@@ -26,14 +26,14 @@ fn calls() -> Calls {
 }
 
 /// A request for the object, planned after the writes that are acknowledged so far.
-fn planned(calls: &Calls, request: SmallRequest) -> Planned {
+fn planned(calls: &Calls, request: SmallRequest) -> PlannedRequest {
     match calls.operation(0, &mut OwnKeys::default()) {
-        Planned::Object {
+        PlannedRequest::Object {
             object,
             at_least,
             n,
             ..
-        } => Planned::Object {
+        } => PlannedRequest::Object {
             request,
             object,
             at_least,
@@ -43,7 +43,7 @@ fn planned(calls: &Calls, request: SmallRequest) -> Planned {
     }
 }
 
-fn answered(calls: &Calls, planned: Planned, message: &[u8]) -> Result<Checked, CallError> {
+fn answered(calls: &Calls, planned: PlannedRequest, message: &[u8]) -> Result<Checked, CallError> {
     let done = Completion {
         token: 0,
         received: Instant::now(),

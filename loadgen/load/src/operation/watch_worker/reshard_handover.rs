@@ -14,7 +14,7 @@ use measure::heap;
 use super::{End, Follower, Held};
 use crate::operation::list::kube::stored_bytes::{DecodedObject, Sink};
 use crate::operation::list::{ListError, ShardRequest};
-use crate::verify::{Wrong, not_a_list};
+use crate::verify::{InvalidResponse, not_a_list};
 
 /// What a worker has from a revision on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,9 +102,9 @@ struct Gained<'f> {
 }
 
 impl Sink for Gained<'_> {
-    fn take(&mut self, object: DecodedObject<'_>) -> Result<(), Wrong> {
+    fn take(&mut self, object: DecodedObject<'_>) -> Result<(), InvalidResponse> {
         if object.revision > self.revision {
-            return Err(Wrong::Revision {
+            return Err(InvalidResponse::Revision {
                 object: object.revision,
                 list: self.revision,
             });

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::charts::axis::Axis;
-use crate::charts::thin::thin;
+use crate::charts::downsample::downsample;
 use crate::page::markup::escaped;
 use crate::quantity::Unit;
 
@@ -287,7 +287,7 @@ impl Plot {
                 svg,
                 r#"<path class="{class} t{}" d="{}"/>"#,
                 line.target % COLOURS,
-                path(&thin(&placed, scale))
+                path(&downsample(&placed, scale))
             )?;
         }
         svg.push_str("</svg>");

@@ -22,7 +22,7 @@ use workloads::{DataSet, Mix, Strategy, Tier};
 use super::{Load, Share, Worker};
 use crate::live::LiveLoad;
 use crate::run::case::requests::READ_BACK_WITHIN;
-use crate::run::case::{CaseRun, Early, Source, created_root};
+use crate::run::case::{CaseRun, Early, ObjectSource, created_root};
 use crate::run::plan::waiting;
 
 /// Connects the loads of one case.
@@ -237,7 +237,7 @@ impl<'c> Connector<'c> {
     fn own(&self, load: &LoadSpec) -> (String, Option<&'c Arc<GrantedLeases>>) {
         let created = created_root(&self.verifier.root);
         let leases = match &self.run.source {
-            Source::Seeded { leases, .. } => Some(leases),
+            ObjectSource::Seeded { leases, .. } => Some(leases),
             _ => None,
         };
         (

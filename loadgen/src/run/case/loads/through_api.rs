@@ -10,7 +10,7 @@ use workloads::{DataSet, Mix};
 
 use super::connect::{Connector, Planned};
 use crate::run::case::requests::READ_BACK_WITHIN;
-use crate::run::case::{CaseRun, Source};
+use crate::run::case::{CaseRun, ObjectSource};
 use crate::run::plan::waiting;
 use crate::seed::kube::{kind_of, objects_like};
 
@@ -72,7 +72,7 @@ impl CaseRun<'_> {
 
     /// Returns the namespace that object `i` of the data set is in.
     fn namespace_of(&self, data: &DataSet, i: u64) -> String {
-        if let Source::Loaded(loaded) = &self.source {
+        if let ObjectSource::Loaded(loaded) = &self.source {
             return loaded.namespace_of(i).to_owned();
         }
         let key = String::from_utf8_lossy(&data.key(i)).into_owned();

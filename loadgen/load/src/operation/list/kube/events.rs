@@ -13,7 +13,7 @@ use super::frames::{
     check_live, unexpected,
 };
 use super::stored_bytes::ItemDecoder;
-use crate::verify::{Check, Wrong, not_a_list};
+use crate::verify::{Check, InvalidResponse, not_a_list};
 
 /// Validates the first part of one watch.
 #[derive(Debug)]
@@ -78,21 +78,29 @@ impl EventValidator {
     /// Takes the next bytes of the stream. What follows [`Self::end`] is not part of the state, but
     /// must be newer than it: a change made since, or a bookmark that came due while a slow reader
     /// was reading.
-    pub(super) fn feed(&mut self, bytes: &[u8], check: Option<&mut Check>) -> Result<(), Wrong> {
+    pub(super) fn feed(
+        &mut self,
+        bytes: &[u8],
+        check: Option<&mut Check>,
+    ) -> Result<(), InvalidResponse> {
         match self.media {
             Media::Protobuf => self.frames(bytes, check),
             Media::Json => self.lines(bytes, check),
         }
     }
 
-    fn frames(&mut self, bytes: &[u8], mut check: Option<&mut Check>) -> Result<(), Wrong> {
+    fn frames(
+        &mut self,
+        bytes: &[u8],
+        mut check: Option<&mut Check>,
+    ) -> Result<(), InvalidResponse> {
         let mut frames = std::mem::take(&mut self.frames);
         frames.feed(bytes, |frame| self.frame(frame, check.as_deref_mut()))?;
         self.frames = frames;
         Ok(())
     }
 
-    fn frame(&mut self, frame: &[u8], check: Option<&mut Check>) -> Result<(), Wrong> {
+    fn frame(&mut self, frame: &[u8], check: Option<&mut Check>) -> Result<(), InvalidResponse> {
         let event = Event::read(frame, self.decoder.resource())?;
         if let Some(end) = self.end {
             return event.check_live(end);
@@ -113,7 +121,11 @@ impl EventValidator {
         }
     }
 
-    fn lines(&mut self, bytes: &[u8], mut check: Option<&mut Check>) -> Result<(), Wrong> {
+    fn lines(
+        &mut self,
+        bytes: &[u8],
+        mut check: Option<&mut Check>,
+    ) -> Result<(), InvalidResponse> {
         let mut rest = bytes;
         while let Some(end) = memchr(b'\n', rest) {
             if self.line.is_empty() {
@@ -134,7 +146,7 @@ impl EventValidator {
         Ok(())
     }
 
-    fn one_line(&mut self, line: &[u8], check: Option<&mut Check>) -> Result<(), Wrong> {
+    fn one_line(&mut self, line: &[u8], check: Option<&mut Check>) -> Result<(), InvalidResponse> {
         const ADDED: &[u8] = b"{\"type\":\"ADDED\",\"object\":";
         // Nearly every line: parsed no further than needed.
         if self.end.is_none()
@@ -168,7 +180,7 @@ impl EventValidator {
             return check_live(kind, version, end);
         }
         if kind == ERROR && object.reason == EXPIRED {
-            return Err(Wrong::Expired(object.message));
+            return Err(InvalidResponse::Expired(object.message));
         }
         if kind != b"BOOKMARK" || !object.metadata.name.is_empty() {
             return Err(unexpected(kind, event.object.get()));
@@ -178,7 +190,7 @@ impl EventValidator {
         self.bookmark(bookmark_revision(version)?, annotated)
     }
 
-    fn bookmark(&mut self, revision: i64, annotated: bool) -> Result<(), Wrong> {
+    fn bookmark(&mut self, revision: i64, annotated: bool) -> Result<(), InvalidResponse> {
         if !annotated {
             return Err(not_a_list("a bookmark before the one that ends the state"));
         }
@@ -276,7 +288,7 @@ mod tests {
         media: Media,
         parts: &[Vec<u8>],
         cut: usize,
-    ) -> Result<(Option<i64>, Fingerprint), Wrong> {
+    ) -> Result<(Option<i64>, Fingerprint), InvalidResponse> {
         let (end, found) = walk_all(media, parts, cut)?;
         Ok((end, found.fingerprint))
     }
@@ -285,7 +297,7 @@ mod tests {
         media: Media,
         parts: &[Vec<u8>],
         cut: usize,
-    ) -> Result<(Option<i64>, Found), Wrong> {
+    ) -> Result<(Option<i64>, Found), InvalidResponse> {
         let bytes = parts.concat();
         let mut validator = EventValidator::new(media, ItemDecoder::one_by_one(&pods()));
         let mut check = Check::new(ROOT);
@@ -316,7 +328,7 @@ mod tests {
     #[test]
     fn nothing_may_stand_behind_a_known_object() {
         let data = data();
-        let memo = crate::operation::list::kube::memo::Memo::default();
+        let item_cache = crate::operation::list::kube::item_cache::ItemCache::default();
         let one = added(Media::Json, &data, 0);
         for (line, passes) in [
             (one.clone(), true),
@@ -325,7 +337,7 @@ mod tests {
             ([&one[..one.len() - 1], b" \n"].concat(), false),
             (one, true),
         ] {
-            let decoder = ItemDecoder::new(ROOT, &pods(), memo.clone());
+            let decoder = ItemDecoder::new(ROOT, &pods(), item_cache.clone());
             let mut validator = EventValidator::new(Media::Json, decoder);
             let fed = validator.feed(&line, Some(&mut Check::new(ROOT)));
             assert_eq!(fed.is_ok(), passes, "{fed:?}");
@@ -357,7 +369,7 @@ mod tests {
         let json = [&json[..], b"\n"].concat();
         for (media, line) in [(Media::Protobuf, status), (Media::Json, json)] {
             let expired = validated(media, &[line], 0);
-            assert_eq!(expired, Err(Wrong::Expired("too old".to_owned())));
+            assert_eq!(expired, Err(InvalidResponse::Expired("too old".to_owned())));
         }
     }
 
@@ -383,9 +395,15 @@ mod tests {
             let pod = |i| added(media, &data, i);
             let (end, plain) = (bookmark(media, "77", true), bookmark(media, "77", false));
             let swapped = validated(media, &[pod(1), pod(0), end.clone()], 0);
-            assert!(matches!(swapped, Err(Wrong::Order { .. })), "{swapped:?}");
+            assert!(
+                matches!(swapped, Err(InvalidResponse::Order { .. })),
+                "{swapped:?}"
+            );
             let repeated = validated(media, &[pod(0), pod(0), end.clone()], 0);
-            assert!(matches!(repeated, Err(Wrong::Order { .. })), "{repeated:?}");
+            assert!(
+                matches!(repeated, Err(InvalidResponse::Order { .. })),
+                "{repeated:?}"
+            );
             assert!(
                 validated(media, &[pod(0), plain], 0).is_err(),
                 "a bookmark too early"
@@ -398,7 +416,10 @@ mod tests {
             let behind = validated(media, &[pod(0), end.clone(), pod(1)], 0);
             assert!(behind.is_err(), "an object of the state behind its end");
             let old = validated(media, &[pod(0), bookmark(media, "54", true)], 0);
-            assert!(matches!(old, Err(Wrong::Revision { .. })), "{old:?}");
+            assert!(
+                matches!(old, Err(InvalidResponse::Revision { .. })),
+                "{old:?}"
+            );
             let deleted = frame(
                 media,
                 "DELETED",

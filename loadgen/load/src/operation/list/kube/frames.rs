@@ -5,7 +5,7 @@ use etcd_api::client::list_validator::{PartialMessage, Progress};
 use kube_api::protobuf::{Fields, bytes_field_len, find_bytes};
 use kube_api::{ApiResource, envelope};
 
-use crate::verify::{Wrong, not_a_list};
+use crate::verify::{InvalidResponse, not_a_list};
 
 /// The annotation of the bookmark behind the last object of the state.
 pub(in crate::operation) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -30,8 +30,8 @@ impl Frames {
     pub(in crate::operation) fn feed(
         &mut self,
         bytes: &[u8],
-        mut visit: impl FnMut(&[u8]) -> Result<(), Wrong>,
-    ) -> Result<(), Wrong> {
+        mut visit: impl FnMut(&[u8]) -> Result<(), InvalidResponse>,
+    ) -> Result<(), InvalidResponse> {
         let mut partial = std::mem::take(&mut self.partial);
         partial.feed(bytes, |input, _| {
             let Some(length) = input.first_chunk::<LENGTH_BYTES>() else {
@@ -66,7 +66,7 @@ impl<'f> Event<'f> {
     pub(in crate::operation) fn read(
         frame: &'f [u8],
         resource: &ApiResource,
-    ) -> Result<Self, Wrong> {
+    ) -> Result<Self, InvalidResponse> {
         let kind = field(frame, 1)?;
         let raw = field(frame, 2)?;
         let sealed = field(raw, 1)?;
@@ -86,14 +86,14 @@ impl<'f> Event<'f> {
 
     /// Checks an event that follows the state in the same bytes: a change made since, or a
     /// bookmark.
-    pub(in crate::operation) fn check_live(&self, state: i64) -> Result<(), Wrong> {
+    pub(in crate::operation) fn check_live(&self, state: i64) -> Result<(), InvalidResponse> {
         let metadata = field(self.object, 1)?;
         let version = String::from_utf8_lossy(field(metadata, 6)?).into_owned();
         check_live(self.kind, &version, state)
     }
 
     /// Returns the revision of a bookmark, and whether it says that the state before it is whole.
-    pub(in crate::operation) fn bookmark(&self) -> Result<(i64, bool), Wrong> {
+    pub(in crate::operation) fn bookmark(&self) -> Result<(i64, bool), InvalidResponse> {
         let metadata = field(self.object, 1)?;
         if !field(metadata, 1)?.is_empty() {
             return Err(bad(&"a bookmark with a name"));
@@ -111,11 +111,11 @@ impl<'f> Event<'f> {
     }
 
     /// Returns the error text of an unexpected event: its message, where it is an ERROR.
-    pub(in crate::operation) fn unexpected(&self) -> Wrong {
+    pub(in crate::operation) fn unexpected(&self) -> InvalidResponse {
         let text = |number| field(self.object, number).unwrap_or_default();
         let message = String::from_utf8_lossy(text(3));
         if self.kind == ERROR && text(4) == EXPIRED.as_bytes() {
-            return Wrong::Expired(message.into_owned());
+            return InvalidResponse::Expired(message.into_owned());
         }
         unexpected(self.kind, &message)
     }
@@ -126,7 +126,7 @@ pub(in crate::operation) fn check_live(
     kind: &[u8],
     version: &str,
     state: i64,
-) -> Result<(), Wrong> {
+) -> Result<(), InvalidResponse> {
     // The server ends the watch: the state before it is whole.
     if kind == ERROR {
         return Ok(());
@@ -146,12 +146,12 @@ pub(in crate::operation) fn check_live(
     )))
 }
 
-pub(in crate::operation) fn bookmark_revision(text: &str) -> Result<i64, Wrong> {
+pub(in crate::operation) fn bookmark_revision(text: &str) -> Result<i64, InvalidResponse> {
     text.parse()
         .map_err(|_| not_a_list("an event's resourceVersion is not a number"))
 }
 
-pub(in crate::operation) fn unexpected(kind: &[u8], object: &str) -> Wrong {
+pub(in crate::operation) fn unexpected(kind: &[u8], object: &str) -> InvalidResponse {
     let object: String = object.chars().take(200).collect();
     not_a_list(&format!(
         "an event {} that does not belong here: {object}",
@@ -159,11 +159,11 @@ pub(in crate::operation) fn unexpected(kind: &[u8], object: &str) -> Wrong {
     ))
 }
 
-fn bad(error: &dyn std::fmt::Display) -> Wrong {
+fn bad(error: &dyn std::fmt::Display) -> InvalidResponse {
     not_a_list(&format!("an event: {error}"))
 }
 
-fn field(message: &[u8], number: u32) -> Result<&[u8], Wrong> {
+fn field(message: &[u8], number: u32) -> Result<&[u8], InvalidResponse> {
     let found = find_bytes(message, number).map_err(|e| bad(&e))?;
     Ok(found.unwrap_or_default())
 }

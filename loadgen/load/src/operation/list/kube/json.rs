@@ -10,7 +10,7 @@ use self::head::Head;
 use super::frames::LONGEST_FRAME;
 use super::pages::Page;
 use super::stored_bytes::ItemDecoder;
-use crate::verify::{Check, Wrong, not_a_list};
+use crate::verify::{Check, InvalidResponse, not_a_list};
 
 /// What stands between a list's metadata and its first item.
 const ITEMS: &[u8] = b",\"items\":[";
@@ -88,7 +88,7 @@ impl JsonValidator {
         &mut self,
         frame: &[u8],
         mut check: Option<&mut Check>,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), InvalidResponse> {
         self.page.bytes += frame.len() as u64;
         let mut rest = frame;
         while !rest.is_empty() {
@@ -113,7 +113,7 @@ impl JsonValidator {
 
     /// Ends a page and makes ready for the next; whether it ended where it should is known only
     /// where it was checked.
-    pub(super) fn next_page(&mut self, was_checked: bool) -> Result<Page, Wrong> {
+    pub(super) fn next_page(&mut self, was_checked: bool) -> Result<Page, InvalidResponse> {
         let cut = || not_a_list("the body is cut short");
         match (self.open_head.take(), self.at) {
             (_, At::Head) => return Err(cut()),
@@ -133,7 +133,7 @@ impl JsonValidator {
         Ok(std::mem::take(&mut self.page))
     }
 
-    fn head(&mut self, bytes: &[u8]) -> Result<usize, Wrong> {
+    fn head(&mut self, bytes: &[u8]) -> Result<usize, InvalidResponse> {
         let before = self.kept.len();
         self.kept
             .extend_from_slice(&bytes[..bytes.len().min(LONGEST_HEAD)]);
@@ -154,7 +154,7 @@ impl JsonValidator {
     }
 
     /// Takes what a list says of itself: the list without its items.
-    fn take_head(&mut self, text: &[u8]) -> Result<(), Wrong> {
+    fn take_head(&mut self, text: &[u8]) -> Result<(), InvalidResponse> {
         let head = Head::read(text, self.decoder.resource())?;
         self.page.revision = head.revision;
         self.page.continue_token = head.continue_token;
@@ -163,7 +163,7 @@ impl JsonValidator {
         Ok(())
     }
 
-    fn between(&mut self, bytes: &[u8]) -> Result<usize, Wrong> {
+    fn between(&mut self, bytes: &[u8]) -> Result<usize, InvalidResponse> {
         self.at = match (self.at, bytes[0]) {
             (At::Behind, b',') => At::Comma,
             (At::First | At::Comma, b'{') => {
@@ -181,7 +181,7 @@ impl JsonValidator {
         Ok(1)
     }
 
-    fn tail(&mut self, bytes: &[u8], left: &'static [u8]) -> Result<usize, Wrong> {
+    fn tail(&mut self, bytes: &[u8], left: &'static [u8]) -> Result<usize, InvalidResponse> {
         let len = bytes.len().min(left.len());
         if len == 0 || bytes[..len] != left[..len] {
             return Err(not_a_list("something stands behind its end"));
@@ -191,7 +191,7 @@ impl JsonValidator {
     }
 
     /// Takes bytes behind the items; the last of them are read when the page ends.
-    fn end(&mut self, bytes: &[u8]) -> Result<usize, Wrong> {
+    fn end(&mut self, bytes: &[u8]) -> Result<usize, InvalidResponse> {
         self.kept.extend_from_slice(bytes);
         match self.kept.len() > LONGEST_END {
             true => Err(not_a_list("too much stands behind its items")),
@@ -210,7 +210,7 @@ impl JsonValidator {
         self.kept.extend_from_slice(last);
     }
 
-    fn item(&mut self, bytes: &[u8], check: &mut Check) -> Result<usize, Wrong> {
+    fn item(&mut self, bytes: &[u8], check: &mut Check) -> Result<usize, InvalidResponse> {
         if self.scan.is_at_start()
             && let Some(end) = self.decoder.json_again(bytes, check)?
         {

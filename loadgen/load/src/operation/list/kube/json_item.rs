@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::stored_bytes::{ItemDecoder, revision};
-use crate::verify::{Wrong, not_a_list};
+use crate::verify::{InvalidResponse, not_a_list};
 
 /// What is read of an item whose fields are not known.
 #[derive(Deserialize)]
@@ -45,7 +45,7 @@ impl ItemDecoder {
         message: &'static Message,
         item: &[u8],
         head: &str,
-    ) -> Result<Option<i64>, Wrong> {
+    ) -> Result<Option<i64>, InvalidResponse> {
         let mut object: Map<String, Value> =
             serde_json::from_slice(item).map_err(|e| not_a_list(&format!("an item: {e}")))?;
         let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
@@ -94,7 +94,7 @@ impl ItemDecoder {
         &mut self,
         item: &[u8],
         head: &str,
-    ) -> Result<Option<i64>, Wrong> {
+    ) -> Result<Option<i64>, InvalidResponse> {
         let object: Item<'_> =
             serde_json::from_slice(item).map_err(|e| not_a_list(&format!("an item: {e}")))?;
         let metadata = &object.metadata;

@@ -7,7 +7,7 @@ use kube_api::client::Options;
 use kube_api::shard_selector::ShardSelector;
 use workloads::scenario::Media;
 
-use super::memo::Memo;
+use super::item_cache::ItemCache;
 
 /// How a case of this tier asks, besides its strategy. Shared by the case's clients.
 #[derive(Debug, Clone, Default)]
@@ -28,7 +28,7 @@ pub struct ListParameters {
     /// Nodes that lists ask for in turn, where the selector has one.
     pub nodes: Arc<[String]>,
     next_node: Arc<AtomicUsize>,
-    pub(super) memo: Memo,
+    pub(super) item_cache: ItemCache,
 }
 
 impl ListParameters {

@@ -3,7 +3,7 @@
 
 use super::super::error::ListError;
 use super::client::Kube;
-use crate::verify::{Check, Listed, Wrong, not_a_list};
+use crate::verify::{Check, InvalidResponse, Listed, not_a_list};
 
 /// `ListMeta` of one page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Page {
     }
 
     /// Checks that it is of the revision that was asked for.
-    pub(super) fn check_revision(&self, asked: Option<i64>) -> Result<(), Wrong> {
+    pub(super) fn check_revision(&self, asked: Option<i64>) -> Result<(), InvalidResponse> {
         let found = self.revision;
         match asked {
             Some(asked) if asked != found => Err(not_a_list(&format!(
@@ -50,9 +50,9 @@ impl Page {
     }
 
     /// Checks it against what the page before announced.
-    fn check_after(&self, before: &Self, is_counted: bool) -> Result<(), Wrong> {
+    fn check_after(&self, before: &Self, is_counted: bool) -> Result<(), InvalidResponse> {
         if self.revision != before.revision {
-            return Err(Wrong::NotAList(format!(
+            return Err(InvalidResponse::NotAList(format!(
                 "a page of revision {} after one of {}",
                 self.revision, before.revision
             )));
@@ -66,7 +66,7 @@ impl Page {
         };
         let here = self.items + self.remaining.unwrap_or(0);
         if announced != here {
-            return Err(Wrong::Count {
+            return Err(InvalidResponse::Count {
                 expected: announced,
                 count: i64::try_from(here).unwrap_or(i64::MAX),
             });

@@ -10,7 +10,7 @@ use kube_api::protobuf::{Fields, WireValue, bytes_field_len, find_bytes, get_var
 use super::frames::LONGEST_FRAME;
 use super::pages::Page;
 use super::stored_bytes::{ItemDecoder, Sink};
-use crate::verify::{Wrong, not_a_list};
+use crate::verify::{InvalidResponse, not_a_list};
 
 /// Where in the body the next unit stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl ProtobufValidator {
         &mut self,
         frame: &[u8],
         mut sink: Option<&mut impl Sink>,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), InvalidResponse> {
         self.page.bytes += frame.len() as u64;
         let mut partial = std::mem::take(&mut self.partial);
         partial.feed(frame, |input, _| self.unit(input, sink.as_deref_mut()))?;
@@ -72,7 +72,7 @@ impl ProtobufValidator {
     }
 
     /// Ends a page and makes ready for the next.
-    pub(super) fn next_page(&mut self) -> Result<Page, Wrong> {
+    pub(super) fn next_page(&mut self) -> Result<Page, InvalidResponse> {
         if self.level != Level::Tail(&[]) || !self.partial.is_empty() {
             return Err(not_a_list("the body is cut short"));
         }
@@ -80,7 +80,11 @@ impl ProtobufValidator {
         Ok(std::mem::take(&mut self.page))
     }
 
-    fn unit(&mut self, input: &[u8], sink: Option<&mut impl Sink>) -> Result<Progress, Wrong> {
+    fn unit(
+        &mut self,
+        input: &[u8],
+        sink: Option<&mut impl Sink>,
+    ) -> Result<Progress, InvalidResponse> {
         let left = match self.level {
             Level::Magic => {
                 let Some(head) = input.get(..envelope::MAGIC.len()) else {
@@ -144,7 +148,7 @@ impl ProtobufValidator {
         Ok(Progress::Consumed(len))
     }
 
-    fn tail(&mut self, input: &[u8], left: &'static [u8]) -> Result<Progress, Wrong> {
+    fn tail(&mut self, input: &[u8], left: &'static [u8]) -> Result<Progress, InvalidResponse> {
         let len = input.len().min(left.len());
         if len == 0 || input[..len] != left[..len] {
             return Err(not_a_list("something stands behind its end"));
@@ -153,7 +157,7 @@ impl ProtobufValidator {
         Ok(Progress::Consumed(len))
     }
 
-    fn check_type(&self, found: &[u8]) -> Result<(), Wrong> {
+    fn check_type(&self, found: &[u8]) -> Result<(), InvalidResponse> {
         let resource = self.decoder.resource();
         let (api_version, kind) = (resource.name.api_version(), &resource.list_kind);
         let mut wanted = Vec::new();
@@ -168,7 +172,7 @@ impl ProtobufValidator {
         )))
     }
 
-    fn list_meta(&mut self, meta: &[u8]) -> Result<(), Wrong> {
+    fn list_meta(&mut self, meta: &[u8]) -> Result<(), InvalidResponse> {
         let bad = |e: &dyn std::fmt::Display| not_a_list(&format!("its metadata: {e}"));
         let mut last = 0;
         for field in Fields::new(meta) {
@@ -226,7 +230,7 @@ struct Head {
 }
 
 /// Returns the head of the field at the start; `None` when it is cut off.
-fn head(input: &[u8]) -> Result<Option<Head>, Wrong> {
+fn head(input: &[u8]) -> Result<Option<Head>, InvalidResponse> {
     let varint = |input: &[u8]| match get_varint(input) {
         Some(read) => Ok(Some(read)),
         None if input.len() < 10 => Ok(None),
@@ -254,7 +258,7 @@ fn head(input: &[u8]) -> Result<Option<Head>, Wrong> {
     Ok(Some(head))
 }
 
-fn text(bytes: &[u8]) -> Result<&str, Wrong> {
+fn text(bytes: &[u8]) -> Result<&str, InvalidResponse> {
     std::str::from_utf8(bytes).map_err(|_| not_a_list("text that is not UTF-8"))
 }
 
@@ -304,7 +308,7 @@ mod tests {
         raw
     }
 
-    fn validated(body: &[u8], cut: usize) -> Result<(Page, Fingerprint, u64), Wrong> {
+    fn validated(body: &[u8], cut: usize) -> Result<(Page, Fingerprint, u64), InvalidResponse> {
         let pods = ApiResource::core("pods", "Pod");
         let mut validator = ProtobufValidator::new(ItemDecoder::one_by_one(&pods));
         let mut check = Check::new(ROOT);
@@ -380,11 +384,11 @@ mod tests {
     fn disorder_and_truncation_are_wrong() {
         assert!(matches!(
             validated(&list(&["b", "a"]), 0),
-            Err(Wrong::Order { index: 1, .. })
+            Err(InvalidResponse::Order { index: 1, .. })
         ));
         assert!(matches!(
             validated(&list(&["a", "a"]), 0),
-            Err(Wrong::Order { .. })
+            Err(InvalidResponse::Order { .. })
         ));
         let body = list(&["a"]);
         for len in 0..body.len() {

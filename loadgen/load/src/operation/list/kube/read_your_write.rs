@@ -12,7 +12,7 @@ use super::super::error::ListError;
 use super::super::list_client::ListClient;
 use super::client::Kube;
 use super::stored_bytes::ROOT;
-use crate::verify::{Check, Expected, Listed, Wrong};
+use crate::verify::{Check, Expected, InvalidResponse, Listed};
 
 /// Bytes of the object.
 const OBJECT_BYTES: u64 = 1_000;
@@ -84,7 +84,8 @@ impl ListClient for ReadYourWrite {
         let answer = self.etcd.kv().put(put).await;
         let answer = answer.map_err(etcd_api::error::Error::from)?.into_inner();
         let header = answer.header.map(|header| header.revision);
-        self.written = header.ok_or_else(|| Wrong::NotAList("a put without header".to_owned()))?;
+        self.written =
+            header.ok_or_else(|| InvalidResponse::NotAList("a put without header".to_owned()))?;
         Ok(())
     }
 

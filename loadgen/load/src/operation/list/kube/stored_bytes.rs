@@ -4,7 +4,7 @@
 //! back into the envelope in which it was stored, it has the stored object's bytes, so one
 //! fingerprint serves both tiers and a flipped byte shows on either. An item in JSON is turned back
 //! as [`super::json_item`] says. That costs more than a server takes to make it, so it is done once
-//! for a text: a [`Memo`] says what one that was seen before came to.
+//! for a text: a [`ItemCache`] says what one that was seen before came to.
 
 use std::ops::Range;
 
@@ -14,9 +14,9 @@ use kube_api::schema::{CONFIG_MAP, Message, POD};
 use kube_api::shard_selector::{ShardKey, ShardSelector};
 use kube_api::{ApiResource, envelope};
 
-use super::memo::{Checked, Cursor, Memo, text_hash};
+use super::item_cache::{Checked, Cursor, ItemCache, text_hash};
 use crate::operation::kube_requests::MADE;
-use crate::verify::{Check, Wrong, not_a_list};
+use crate::verify::{Check, InvalidResponse, not_a_list};
 
 /// Where every data set of this tier is stored.
 pub(in crate::operation) const ROOT: &str = "/registry/";
@@ -28,7 +28,7 @@ pub struct ItemDecoder {
     pub(super) resource: ApiResource,
     /// Its fields, where this program knows them.
     message: Option<&'static Message>,
-    memo: Memo,
+    item_cache: ItemCache,
     /// What is kept, where the rest is thrown away here.
     kept: Option<ShardSelector>,
     /// What the keys of our own objects begin with, where others are there too.
@@ -75,12 +75,12 @@ pub(in crate::operation) trait Sink {
     /// Takes one.
     ///
     /// # Errors
-    /// [`Wrong`] when it cannot be in that list.
-    fn take(&mut self, object: DecodedObject<'_>) -> Result<(), Wrong>;
+    /// [`InvalidResponse`] when it cannot be in that list.
+    fn take(&mut self, object: DecodedObject<'_>) -> Result<(), InvalidResponse>;
 }
 
 impl Sink for Check {
-    fn take(&mut self, object: DecodedObject<'_>) -> Result<(), Wrong> {
+    fn take(&mut self, object: DecodedObject<'_>) -> Result<(), InvalidResponse> {
         self.visit(object.key, object.value, object.revision);
         Ok(())
     }
@@ -88,7 +88,7 @@ impl Sink for Check {
 
 impl ItemDecoder {
     /// Returns a reader for lists of `resource`, stored below `root`.
-    pub(super) fn new(root: &str, resource: &ApiResource, memo: Memo) -> Self {
+    pub(super) fn new(root: &str, resource: &ApiResource, item_cache: ItemCache) -> Self {
         let name = &resource.name;
         let (directory, message) = match (name.group(), name.resource()) {
             ("", "pods") => ("pods".to_owned(), Some(&POD)),
@@ -100,7 +100,7 @@ impl ItemDecoder {
             key_prefix: format!("{root}{directory}/"),
             resource: resource.clone(),
             message,
-            memo,
+            item_cache,
             kept: None,
             own: None,
             ignores_made: false,
@@ -118,7 +118,7 @@ impl ItemDecoder {
     /// Returns a reader for objects of `resource` that come one by one, and not in a list.
     #[must_use]
     pub fn one_by_one(resource: &ApiResource) -> Self {
-        Self::new(ROOT, resource, Memo::default())
+        Self::new(ROOT, resource, ItemCache::default())
     }
 
     /// Returns the resource type of its objects.
@@ -156,7 +156,7 @@ impl ItemDecoder {
         &mut self,
         item: &[u8],
         sink: Option<&mut impl Sink>,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), InvalidResponse> {
         let parts = Parts::of(item)?;
         self.set_key(parts.namespace, parts.name);
         self.next_in_order()?;
@@ -173,8 +173,11 @@ impl ItemDecoder {
     /// kept.
     ///
     /// # Errors
-    /// [`Wrong`] when it is no object.
-    pub fn event<'r>(&'r mut self, object: &'r [u8]) -> Result<Option<DecodedObject<'r>>, Wrong> {
+    /// [`InvalidResponse`] when it is no object.
+    pub fn event<'r>(
+        &'r mut self,
+        object: &'r [u8],
+    ) -> Result<Option<DecodedObject<'r>>, InvalidResponse> {
         let parts = Parts::of(object)?;
         if !parts.belong_to(self.kept.as_ref()) {
             return Ok(None);
@@ -188,7 +191,7 @@ impl ItemDecoder {
         &'r mut self,
         object: &'r [u8],
         parts: &Parts<'r>,
-    ) -> Result<DecodedObject<'r>, Wrong> {
+    ) -> Result<DecodedObject<'r>, InvalidResponse> {
         let revision = revision(parts.version)?;
         self.value.clear();
         parts.decoder(object, &self.resource, &mut self.value);
@@ -210,16 +213,20 @@ impl ItemDecoder {
         &mut self,
         bytes: &[u8],
         check: &mut Check,
-    ) -> Result<Option<usize>, Wrong> {
-        let memo = &self.memo;
-        let Some(found) = memo.expected(&mut self.cursor, bytes, &mut self.key) else {
+    ) -> Result<Option<usize>, InvalidResponse> {
+        let item_cache = &self.item_cache;
+        let Some(found) = item_cache.expected(&mut self.cursor, bytes, &mut self.key) else {
             return Ok(None);
         };
         self.visit_again(found.object, check)?;
         Ok(Some(found.len))
     }
 
-    fn visit_again(&mut self, object: Option<Checked>, check: &mut Check) -> Result<(), Wrong> {
+    fn visit_again(
+        &mut self,
+        object: Option<Checked>,
+        check: &mut Check,
+    ) -> Result<(), InvalidResponse> {
         self.next_in_order()?;
         if let Some(object) = object {
             check.visit_again(object.hash, object.bytes, object.revision);
@@ -234,13 +241,13 @@ impl ItemDecoder {
         item: &[u8],
         head: &str,
         check: &mut Check,
-    ) -> Result<(), Wrong> {
-        let memo = self.memo.clone();
+    ) -> Result<(), InvalidResponse> {
+        let item_cache = self.item_cache.clone();
         let hash = text_hash(item);
-        if let Some(found) = memo.anywhere(&mut self.cursor, item, hash, &mut self.key) {
+        if let Some(found) = item_cache.anywhere(&mut self.cursor, item, hash, &mut self.key) {
             return self.visit_again(found.object, check);
         }
-        memo.note_parsed();
+        item_cache.note_parsed();
         let revision = match self.message {
             Some(message) => self.json_by_schema(message, item, head)?,
             None => self.json_as_received(item, head)?,
@@ -250,7 +257,7 @@ impl ItemDecoder {
             bytes: check.relative_len(&self.key) + self.value.len() as u64,
             revision,
         });
-        memo.learn(&mut self.cursor, item, hash, &self.key, object);
+        item_cache.learn(&mut self.cursor, item, hash, &self.key, object);
         Ok(())
     }
 
@@ -287,9 +294,9 @@ impl ItemDecoder {
     }
 
     /// Checks that the key is above the one before; it is the one before from now on.
-    pub(super) fn next_in_order(&mut self) -> Result<(), Wrong> {
+    pub(super) fn next_in_order(&mut self) -> Result<(), InvalidResponse> {
         if self.key <= self.last_key {
-            return Err(Wrong::Order {
+            return Err(InvalidResponse::Order {
                 index: self.items,
                 key: self.key.escape_ascii().to_string(),
                 previous: self.last_key.escape_ascii().to_string(),
@@ -301,7 +308,7 @@ impl ItemDecoder {
     }
 }
 
-pub(super) fn revision(text: &[u8]) -> Result<i64, Wrong> {
+pub(super) fn revision(text: &[u8]) -> Result<i64, InvalidResponse> {
     let number = std::str::from_utf8(text).ok().and_then(|t| t.parse().ok());
     number.ok_or_else(|| not_a_list("an item's resourceVersion is not a number"))
 }
@@ -321,7 +328,7 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn of(item: &'a [u8]) -> Result<Self, Wrong> {
+    fn of(item: &'a [u8]) -> Result<Self, InvalidResponse> {
         let mut parts = Self::default();
         for field in Fields::new(item) {
             let field = field.map_err(|e| not_a_list(&e.to_string()))?;

@@ -5,13 +5,13 @@ use workloads::scenario::Media;
 
 use super::client::Kube;
 use super::events::EventValidator;
+use super::item_cache::ItemCache;
 use super::json::JsonValidator;
 use super::list_parameters::ListParameters;
-use super::memo::Memo;
 use super::pages::Page;
 use super::protobuf::ProtobufValidator;
 use super::stored_bytes::{ItemDecoder, ROOT};
-use crate::verify::{Check, Wrong};
+use crate::verify::{Check, InvalidResponse};
 
 /// Validates a list in either encoding as it comes in.
 #[derive(Debug)]
@@ -21,7 +21,11 @@ pub(super) enum ListValidator {
 }
 
 impl ListValidator {
-    pub(super) fn feed(&mut self, bytes: &[u8], check: Option<&mut Check>) -> Result<(), Wrong> {
+    pub(super) fn feed(
+        &mut self,
+        bytes: &[u8],
+        check: Option<&mut Check>,
+    ) -> Result<(), InvalidResponse> {
         match self {
             Self::Protobuf(validator) => validator.feed(bytes, check),
             Self::Json(validator) => validator.feed(bytes, check),
@@ -35,7 +39,7 @@ impl ListValidator {
         }
     }
 
-    pub(super) fn next_page(&mut self, was_checked: bool) -> Result<Page, Wrong> {
+    pub(super) fn next_page(&mut self, was_checked: bool) -> Result<Page, InvalidResponse> {
         match self {
             Self::Protobuf(validator) => validator.next_page(),
             Self::Json(validator) => validator.next_page(was_checked),
@@ -45,16 +49,18 @@ impl ListValidator {
 
 impl Kube {
     pub(super) fn validator(&self) -> ListValidator {
-        let memo = self.parameters.memo.clone();
+        let item_cache = self.parameters.item_cache.clone();
         match self.parameters.media {
             Media::Protobuf => ListValidator::Protobuf(ProtobufValidator::new(self.decoder())),
-            Media::Json => ListValidator::Json(JsonValidator::new(self.restore_of_lists(memo))),
+            Media::Json => {
+                ListValidator::Json(JsonValidator::new(self.restore_of_lists(item_cache)))
+            }
         }
     }
 
     /// Returns what turns objects in protobuf, those of the case's part, into what is stored.
     pub(in crate::operation) fn decoder(&self) -> ItemDecoder {
-        let decoder = self.restore_of_lists(Memo::default());
+        let decoder = self.restore_of_lists(ItemCache::default());
         match &self.parameters.part {
             Some(part) => decoder.keeping(part.kept()).hashing(part.shard.key()),
             None => decoder,
@@ -62,13 +68,15 @@ impl Kube {
     }
 
     pub(super) fn events(&self) -> EventValidator {
-        let ListParameters { media, memo, .. } = &self.parameters;
-        EventValidator::new(*media, self.restore_of_lists(memo.clone()))
+        let ListParameters {
+            media, item_cache, ..
+        } = &self.parameters;
+        EventValidator::new(*media, self.restore_of_lists(item_cache.clone()))
     }
 
     /// Returns the reader of lists and states that are in no parts.
-    fn restore_of_lists(&self, memo: Memo) -> ItemDecoder {
-        let decoder = ItemDecoder::new(ROOT, &self.resource, memo);
+    fn restore_of_lists(&self, item_cache: ItemCache) -> ItemDecoder {
+        let decoder = ItemDecoder::new(ROOT, &self.resource, item_cache);
         let decoder = decoder.ignoring_made(self.parameters.ignores_made);
         decoder.only_namespaces(self.parameters.own_namespaces.as_deref())
     }

@@ -3,7 +3,7 @@
 use kube_api::ApiResource;
 use serde::Deserialize;
 
-use crate::verify::{Wrong, not_a_list};
+use crate::verify::{InvalidResponse, not_a_list};
 
 /// What a list says of itself.
 pub(super) struct Head {
@@ -47,7 +47,7 @@ struct ShardInfo {
 
 impl Head {
     /// Reads a list without its items.
-    pub(super) fn read(text: &[u8], resource: &ApiResource) -> Result<Self, Wrong> {
+    pub(super) fn read(text: &[u8], resource: &ApiResource) -> Result<Self, InvalidResponse> {
         let list: List = serde_json::from_slice(text).map_err(|e| match e.is_eof() {
             true => not_a_list("the body is cut short"),
             false => not_a_list(&format!("its head: {e}")),

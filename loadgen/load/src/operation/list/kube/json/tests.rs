@@ -5,7 +5,7 @@ mod custom_resources;
 use kube_api::{ApiResource, to_json};
 use workloads::{DataSet, DataSetSpec, Fingerprint, Kind};
 
-use super::super::memo::Memo;
+use super::super::item_cache::ItemCache;
 use super::*;
 use crate::verify::Listed;
 
@@ -48,11 +48,15 @@ fn list(items: &[Vec<u8>]) -> Vec<u8> {
     body
 }
 
-fn validated(body: &[u8], cut: usize, memo: Memo) -> Result<(Page, Fingerprint, u64), Wrong> {
+fn validated(
+    body: &[u8],
+    cut: usize,
+    item_cache: ItemCache,
+) -> Result<(Page, Fingerprint, u64), InvalidResponse> {
     let mut validator = JsonValidator::new(ItemDecoder::new(
         ROOT,
         &ApiResource::core("pods", "Pod"),
-        memo,
+        item_cache,
     ));
     let mut check = Check::new(ROOT);
     validator.feed(&body[..cut], Some(&mut check))?;
@@ -71,10 +75,10 @@ fn items_are_turned_back_into_what_was_stored_wherever_frames_are_cut() {
     let data = data();
     let expected = data.fingerprint(0..data.len());
     let body = list(&items(&data));
-    let memo = Memo::default();
+    let item_cache = ItemCache::default();
     for cut in (0..=body.len()).step_by(97).chain(0..200) {
         let (page, fingerprint, revisions) =
-            validated(&body, cut, memo.clone()).expect("a valid list");
+            validated(&body, cut, item_cache.clone()).expect("a valid list");
         assert_eq!(fingerprint, expected, "cut at {cut}");
         assert_eq!(revisions, expected.sum.wrapping_mul(55));
         assert_eq!((page.revision, page.items), (77, 3));
@@ -89,9 +93,9 @@ fn items_are_turned_back_into_what_was_stored_wherever_frames_are_cut() {
 fn a_remembered_item_is_no_excuse_for_another() {
     let data = data();
     let good = items(&data);
-    let memo = Memo::default();
+    let item_cache = ItemCache::default();
     let (.., fingerprint, revisions) =
-        validated(&list(&good), 0, memo.clone()).expect("a valid list");
+        validated(&list(&good), 0, item_cache.clone()).expect("a valid list");
 
     let mut newer = good.clone();
     let text = String::from_utf8(newer[1].clone()).expect("JSON");
@@ -99,14 +103,14 @@ fn a_remembered_item_is_no_excuse_for_another() {
         .replace("\"resourceVersion\":\"55\"", "\"resourceVersion\":\"56\"")
         .into_bytes();
     assert_ne!(newer, good);
-    let (_, same, others) = validated(&list(&newer), 0, memo.clone()).expect("a list");
+    let (_, same, others) = validated(&list(&newer), 0, item_cache.clone()).expect("a list");
     assert_eq!(same, fingerprint);
     assert_ne!(others, revisions, "another resourceVersion shows");
 
     let mut altered = good.clone();
     let text = String::from_utf8(altered[2].clone()).expect("JSON");
     altered[2] = text.replace("Running", "Pending").into_bytes();
-    let (_, other, _) = validated(&list(&altered), 0, memo.clone()).expect("a list");
+    let (_, other, _) = validated(&list(&altered), 0, item_cache.clone()).expect("a list");
     assert_ne!(other, fingerprint, "another value shows");
 
     // Longer and shorter than what was there, in the middle and at the end.
@@ -119,28 +123,34 @@ fn a_remembered_item_is_no_excuse_for_another() {
         let mut resized = good.clone();
         let text = String::from_utf8(resized[place].clone()).expect("JSON");
         resized[place] = text.replace("Running", phase).into_bytes();
-        let (page, other, _) = validated(&list(&resized), 0, memo.clone()).expect("a list");
+        let (page, other, _) = validated(&list(&resized), 0, item_cache.clone()).expect("a list");
         assert_eq!(page.items, 3);
         assert_ne!(other, fingerprint, "{phase} at {place}");
     }
 
     let mut swapped = good.clone();
     swapped.swap(0, 2);
-    let wrong = validated(&list(&swapped), 0, memo.clone());
-    assert!(matches!(wrong, Err(Wrong::Order { .. })), "{wrong:?}");
+    let wrong = validated(&list(&swapped), 0, item_cache.clone());
+    assert!(
+        matches!(wrong, Err(InvalidResponse::Order { .. })),
+        "{wrong:?}"
+    );
     let repeated = [&good[..1], &good[..]].concat();
-    let wrong = validated(&list(&repeated), 0, memo.clone());
-    assert!(matches!(wrong, Err(Wrong::Order { .. })), "{wrong:?}");
-    let (_, fewer, _) = validated(&list(&good[..2]), 0, memo).expect("a list");
+    let wrong = validated(&list(&repeated), 0, item_cache.clone());
+    assert!(
+        matches!(wrong, Err(InvalidResponse::Order { .. })),
+        "{wrong:?}"
+    );
+    let (_, fewer, _) = validated(&list(&good[..2]), 0, item_cache).expect("a list");
     assert_ne!(fewer, fingerprint, "a missing item shows");
 }
 
 #[test]
 fn an_item_of_an_earlier_list_is_known_by_its_bytes_alone() {
     let items = items(&data());
-    let memo = Memo::default();
-    validated(&list(&items), 0, memo.clone()).expect("a valid list");
-    let mut decoder = ItemDecoder::new(ROOT, &ApiResource::core("pods", "Pod"), memo);
+    let item_cache = ItemCache::default();
+    validated(&list(&items), 0, item_cache.clone()).expect("a valid list");
+    let mut decoder = ItemDecoder::new(ROOT, &ApiResource::core("pods", "Pod"), item_cache);
     let mut check = Check::new(ROOT);
     // Behind the first nothing is JSON: its end must not be looked for there.
     let bytes = [&items[0][..], b"}]not JSON"].concat();
@@ -155,20 +165,23 @@ fn an_item_of_an_earlier_list_is_known_by_its_bytes_alone() {
 #[test]
 fn a_body_that_is_cut_is_wrong() {
     let body = list(&items(&data()));
-    let memo = Memo::default();
+    let item_cache = ItemCache::default();
     for len in 0..body.len() - 1 {
-        assert!(validated(&body[..len], 0, memo.clone()).is_err(), "{len}");
+        assert!(
+            validated(&body[..len], 0, item_cache.clone()).is_err(),
+            "{len}"
+        );
     }
-    let without_line_end = validated(&body[..body.len() - 1], 0, memo);
+    let without_line_end = validated(&body[..body.len() - 1], 0, item_cache);
     assert!(without_line_end.is_ok(), "{without_line_end:?}");
-    assert!(validated(b"k8s\0", 0, Memo::default()).is_err());
+    assert!(validated(b"k8s\0", 0, ItemCache::default()).is_err());
 }
 
 #[test]
 fn nothing_but_the_list_may_be_there() {
     let items = items(&data());
     let body = String::from_utf8(list(&items)).expect("JSON");
-    let known = Memo::default();
+    let known = ItemCache::default();
     validated(body.as_bytes(), 0, known.clone()).expect("a valid list");
     let with = |from: &str, to: &str| {
         let changed = body.replacen(from, to, 1);
@@ -211,8 +224,8 @@ fn nothing_but_the_list_may_be_there() {
             "its text",
         ),
     ] {
-        for memo in [Memo::default(), known.clone()] {
-            let error = validated(wrong.as_bytes(), 0, memo).expect_err(&wrong[..200]);
+        for item_cache in [ItemCache::default(), known.clone()] {
+            let error = validated(wrong.as_bytes(), 0, item_cache).expect_err(&wrong[..200]);
             assert!(error.to_string().contains(says), "{says}: {error}");
         }
     }
@@ -223,13 +236,13 @@ fn nothing_but_the_list_may_be_there() {
 #[test]
 fn a_flipped_byte_never_passes_as_the_same_list() {
     let body = list(&items(&data())[..1]);
-    let memo = Memo::default();
-    let whole = validated(&body, 0, memo.clone()).expect("a valid list");
+    let item_cache = ItemCache::default();
+    let whole = validated(&body, 0, item_cache.clone()).expect("a valid list");
     for at in (0..200).chain((200..body.len()).step_by(7)) {
         for bit in [1, 0x20] {
             let mut flipped = body.clone();
             flipped[at] ^= bit;
-            let found = validated(&flipped, 0, Memo::default()).ok();
+            let found = validated(&flipped, 0, ItemCache::default()).ok();
             assert_ne!(found, Some(whole.clone()), "byte {at} by {bit}");
         }
     }
@@ -243,12 +256,12 @@ fn one_other_item_is_parsed_once_and_the_rest_not_again() {
         ..spec()
     });
     let all = items(&data);
-    let memo = Memo::default();
+    let item_cache = ItemCache::default();
     let parsed_of = |items: &[Vec<u8>]| {
-        let before = memo.parsed();
-        let (page, ..) = validated(&list(items), 0, memo.clone()).expect("a valid list");
+        let before = item_cache.parsed();
+        let (page, ..) = validated(&list(items), 0, item_cache.clone()).expect("a valid list");
         assert_eq!(page.items, items.len() as u64);
-        memo.parsed() - before
+        item_cache.parsed() - before
     };
     let mut fewer = all.clone();
     let late = fewer.remove(20);

@@ -47,8 +47,8 @@ fn list(items: &[String]) -> String {
 
 type Found = (Page, Fingerprint, u64);
 
-fn validated(body: &str, cut: usize, memo: Memo) -> Result<Found, Wrong> {
-    let mut validator = JsonValidator::new(ItemDecoder::new(ROOT, &widgets(), memo));
+fn validated(body: &str, cut: usize, item_cache: ItemCache) -> Result<Found, InvalidResponse> {
+    let mut validator = JsonValidator::new(ItemDecoder::new(ROOT, &widgets(), item_cache));
     let mut check = Check::new(ROOT);
     let (one, other) = body.as_bytes().split_at(cut);
     validator.feed(one, Some(&mut check))?;
@@ -65,19 +65,20 @@ fn validated(body: &str, cut: usize, memo: Memo) -> Result<Found, Wrong> {
 #[test]
 fn a_list_is_read_wherever_frames_are_cut() {
     let body = list(&items());
-    let whole = validated(&body, 0, Memo::default()).expect("a valid list");
+    let whole = validated(&body, 0, ItemCache::default()).expect("a valid list");
     let page = &whole.0;
     assert_eq!((page.revision, page.items), (77, 3));
     assert_eq!(
         (page.continue_token.as_str(), page.remaining),
         ("token", Some(9))
     );
-    let memo = Memo::default();
+    let item_cache = ItemCache::default();
     for cut in 0..=body.len() {
-        let found = validated(&body, cut, memo.clone()).expect("a valid list");
+        let found = validated(&body, cut, item_cache.clone()).expect("a valid list");
         assert_eq!(found, whole, "cut at {cut}");
     }
-    let (page, fingerprint, _) = validated(&list(&[]), 40, Memo::default()).expect("a valid list");
+    let (page, fingerprint, _) =
+        validated(&list(&[]), 40, ItemCache::default()).expect("a valid list");
     assert_eq!((page.revision, page.items), (77, 0));
     assert_eq!(fingerprint, Fingerprint::default());
 }
@@ -112,19 +113,19 @@ fn a_body_that_is_cut_is_wrong() {
     let body = list(&items());
     for len in 0..body.len() - 1 {
         assert!(
-            validated(&body[..len], 0, Memo::default()).is_err(),
+            validated(&body[..len], 0, ItemCache::default()).is_err(),
             "{len}"
         );
     }
-    let without_line_end = validated(&body[..body.len() - 1], 0, Memo::default());
+    let without_line_end = validated(&body[..body.len() - 1], 0, ItemCache::default());
     assert!(without_line_end.is_ok(), "{without_line_end:?}");
 }
 
 #[test]
 fn whatever_is_not_the_list_is_found() {
     let body = list(&items());
-    let memo = Memo::default();
-    let whole = validated(&body, 0, memo.clone()).expect("a valid list");
+    let item_cache = ItemCache::default();
+    let whole = validated(&body, 0, item_cache.clone()).expect("a valid list");
     let with = |from: &str, to: &str| {
         let changed = body.replacen(from, to, 1);
         assert_ne!(changed, body, "{from}");
@@ -160,21 +161,24 @@ fn whatever_is_not_the_list_is_found() {
         (with("}}\n", "}}\n{}"), "its head"),
         (with("}}\n", "},\"items\":[]}\n"), "unknown field"),
     ] {
-        for memo in [Memo::default(), memo.clone()] {
-            let error = validated(&wrong, 0, memo).expect_err(says);
+        for item_cache in [ItemCache::default(), item_cache.clone()] {
+            let error = validated(&wrong, 0, item_cache).expect_err(says);
             assert!(error.to_string().contains(says), "{says}: {error}");
         }
     }
     let mut swapped = items();
     swapped.swap(0, 1);
-    let wrong = validated(&list(&swapped), 0, memo.clone());
-    assert!(matches!(wrong, Err(Wrong::Order { .. })), "{wrong:?}");
+    let wrong = validated(&list(&swapped), 0, item_cache.clone());
+    assert!(
+        matches!(wrong, Err(InvalidResponse::Order { .. })),
+        "{wrong:?}"
+    );
     let endless = with("\"token\"", &format!("\"{}\"", "t".repeat(20_000)));
-    let error = validated(&endless, 0, memo.clone()).expect_err("no token is as long");
+    let error = validated(&endless, 0, item_cache.clone()).expect_err("no token is as long");
     assert!(error.to_string().contains("too much"), "{error}");
     // Another text is another object.
     for (from, to) in [("\"size\":2", "\"size\":7"), ("\"size\":2", "\"size\":2.0")] {
-        let other = validated(&with(from, to), 0, memo.clone()).expect("a list");
+        let other = validated(&with(from, to), 0, item_cache.clone()).expect("a list");
         assert_ne!(other.1, whole.1, "{to}");
     }
 }

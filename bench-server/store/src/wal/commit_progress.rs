@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 
 /// How far the log is.
 #[derive(Default)]
-pub(super) struct Waiting {
+pub(super) struct CommitProgress {
     /// Entries that were ever accepted. Counted under the writer's lock, read without it.
     accepted: AtomicU64,
     state: Mutex<State>,
@@ -42,7 +42,7 @@ pub(super) enum Woken {
     Closed,
 }
 
-impl Waiting {
+impl CommitProgress {
     pub(super) fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Acquire)
     }

@@ -25,7 +25,7 @@ const DIGITS: usize = 10;
 /// # Errors
 /// The first error, or request without a response within 30 s; [`NotUnseeded::Left`] when keys of
 /// ours are still there.
-pub async fn remove_made(config: &ClientConfig, root: &str) -> Result<u64, NotUnseeded> {
+pub async fn remove_created(config: &ClientConfig, root: &str) -> Result<u64, NotUnseeded> {
     let client = in_time(Client::connect(config.clone())).await?;
     let mut removed = 0;
     for _ in 0..2 {

@@ -28,13 +28,13 @@ fn counting(folder: &Path, ends: Option<&str>) -> Credentials {
     context.expect("a context").credentials
 }
 
-fn renewed(credentials: &Credentials) -> Arc<Renewed> {
+fn renewed(credentials: &Credentials) -> Arc<RefreshedCredentials> {
     let plugin = credentials.exec.clone().expect("a plugin");
     let source = Source::Exec {
         plugin,
         trust: None,
     };
-    Arc::new(Renewed::new(source, Prepared::default()).expect("nothing is run yet"))
+    Arc::new(RefreshedCredentials::new(source, Prepared::default()).expect("nothing is run yet"))
 }
 
 fn token(prepared: &Prepared) -> &str {
@@ -97,10 +97,10 @@ async fn credentials_that_soon_run_out_are_used_while_others_are_fetched() {
 async fn a_token_s_file_is_read_again_and_one_that_is_gone_leaves_the_last() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("token");
-    let missing = Renewed::new(Source::TokenFile(path.clone()), Prepared::default());
+    let missing = RefreshedCredentials::new(Source::TokenFile(path.clone()), Prepared::default());
     assert!(missing.is_err());
     fs::write(&path, "one\n").expect("a file");
-    let renewed = Renewed::new(Source::TokenFile(path.clone()), Prepared::default());
+    let renewed = RefreshedCredentials::new(Source::TokenFile(path.clone()), Prepared::default());
     let renewed = Arc::new(renewed.expect("a token"));
     let due = || {
         let mut held = renewed.held.lock();

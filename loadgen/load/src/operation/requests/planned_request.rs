@@ -6,7 +6,7 @@ use crate::operation::own_keys::OwnKey;
 
 /// What a request is: of an object of the data set, or of a key of its connection's own.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Planned {
+pub(crate) enum PlannedRequest {
     /// Of an object.
     Object {
         request: SmallRequest,
@@ -25,7 +25,7 @@ pub(crate) enum Planned {
     Compact(i64),
 }
 
-impl Planned {
+impl PlannedRequest {
     /// Returns what it does.
     pub(crate) fn request(self) -> SmallRequest {
         match self {

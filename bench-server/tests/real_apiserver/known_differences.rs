@@ -9,20 +9,20 @@ use serde_json::{Value, json};
 use crate::compare::{Answer, Body, Question};
 
 /// A difference that is meant, or not worth mending.
-pub(crate) struct Known {
+pub(crate) struct KnownDifference {
     /// As the document names it.
     pub(crate) name: &'static str,
     /// Takes it out of the real server's answer and ours, where they are answers that may have it.
     pub(crate) level: fn(Question<'_>, &mut Answer, &mut Answer),
 }
 
-pub(crate) const KNOWN: &[Known] = &[
-    Known {
+pub(crate) const KNOWN_DIFFERENCES: &[KnownDifference] = &[
+    KnownDifference {
         name: "descriptions of columns",
         level: |_, real, ours| each(real, ours, descriptions),
     },
     OLDEST_REVISION,
-    Known {
+    KnownDifference {
         name: "slash before a token's start",
         level: |_, real, ours| {
             each(real, ours, without_slash);
@@ -32,7 +32,7 @@ pub(crate) const KNOWN: &[Known] = &[
             }
         },
     },
-    Known {
+    KnownDifference {
         name: "YAML",
         level: |question, real, ours| {
             if question.header("accept") == "application/yaml" {
@@ -45,7 +45,7 @@ pub(crate) const KNOWN: &[Known] = &[
             });
         },
     },
-    Known {
+    KnownDifference {
         name: "words of a refused Accept",
         level: |_, real, ours| {
             if (real.code, ours.code) == (406, 406) {
@@ -53,7 +53,7 @@ pub(crate) const KNOWN: &[Known] = &[
             }
         },
     },
-    Known {
+    KnownDifference {
         name: "application/*",
         level: |question, real, ours| {
             if question.header("accept") == "application/*" {
@@ -61,7 +61,7 @@ pub(crate) const KNOWN: &[Known] = &[
             }
         },
     },
-    Known {
+    KnownDifference {
         name: "partial metadata by the other's name",
         level: |question, real, ours| {
             let accept = question.header("accept");
@@ -75,7 +75,7 @@ pub(crate) const KNOWN: &[Known] = &[
             }
         },
     },
-    Known {
+    KnownDifference {
         name: "errors to who asks for a shape",
         level: |question, real, ours| {
             let shaped = question.header("accept").contains("as=");
@@ -84,7 +84,7 @@ pub(crate) const KNOWN: &[Known] = &[
             }
         },
     },
-    Known {
+    KnownDifference {
         name: "null for no items",
         level: |_, real, ours| {
             each(real, ours, |list| {
@@ -94,7 +94,7 @@ pub(crate) const KNOWN: &[Known] = &[
             });
         },
     },
-    Known {
+    KnownDifference {
         name: "a request's deadline",
         level: |_, real, ours| {
             if (real.code, ours.code) == (504, 504)
@@ -111,7 +111,7 @@ pub(crate) const KNOWN: &[Known] = &[
             }
         },
     },
-    Known {
+    KnownDifference {
         name: "words of Go's decoders",
         level: |_, real, ours| {
             const WORDS: [&str; 14] = [
@@ -135,7 +135,7 @@ pub(crate) const KNOWN: &[Known] = &[
             }
         },
     },
-    Known {
+    KnownDifference {
         name: "words of a selector's parser",
         level: |_, real, ours| {
             const WORDS: [&str; 3] = [
@@ -148,7 +148,7 @@ pub(crate) const KNOWN: &[Known] = &[
             }
         },
     },
-    Known {
+    KnownDifference {
         name: "words of an expired token",
         level: |_, real, ours| {
             if (real.code, ours.code) == (410, 410) && real.says("continue parameter is too old") {
@@ -156,7 +156,7 @@ pub(crate) const KNOWN: &[Known] = &[
             }
         },
     },
-    Known {
+    KnownDifference {
         name: "events are cached",
         level: |question, real, ours| {
             let event = question.path.contains("/events/") && question.path.ends_with("=x");
@@ -165,7 +165,7 @@ pub(crate) const KNOWN: &[Known] = &[
             }
         },
     },
-    Known {
+    KnownDifference {
         name: "field selector of nothing",
         level: |question, real, ours| {
             let nothing = question
@@ -177,7 +177,7 @@ pub(crate) const KNOWN: &[Known] = &[
             }
         },
     },
-    Known {
+    KnownDifference {
         name: "words of a failed precondition",
         level: |_, real, ours| {
             if real.code == 409 && real.says("StorageError: invalid object") {
@@ -185,7 +185,7 @@ pub(crate) const KNOWN: &[Known] = &[
             }
         },
     },
-    Known {
+    KnownDifference {
         name: "who built it",
         level: |question, real, ours| {
             if question.path == "/version" && (real.code, ours.code) == (200, 200) {
@@ -193,11 +193,11 @@ pub(crate) const KNOWN: &[Known] = &[
             }
         },
     },
-    Known {
+    KnownDifference {
         name: "storageVersionHash",
         level: |_, real, ours| each(real, ours, without_hashes),
     },
-    Known {
+    KnownDifference {
         name: "validation of objects",
         level: |_, real, ours| {
             if real.code == 422 && ours.code < 300 && real.says("metadata.labels: Invalid value") {
@@ -205,7 +205,7 @@ pub(crate) const KNOWN: &[Known] = &[
             }
         },
     },
-    Known {
+    KnownDifference {
         name: "server-side apply",
         level: |question, real, ours| {
             if question
@@ -221,7 +221,7 @@ pub(crate) const KNOWN: &[Known] = &[
             });
         },
     },
-    Known {
+    KnownDifference {
         name: "order beside $setElementOrder",
         level: |_, real, ours| {
             if real.code == 500 && real.says("doesn't match $setElementOrder list") {
@@ -232,7 +232,7 @@ pub(crate) const KNOWN: &[Known] = &[
 ];
 
 /// How far a cache goes back depends on when it began, also between two real ones.
-pub(crate) const OLDEST_REVISION: Known = Known {
+pub(crate) const OLDEST_REVISION: KnownDifference = KnownDifference {
     name: "oldest revision of a watch",
     level: |_, real, ours| each(real, ours, oldest_revision),
 };
@@ -242,7 +242,7 @@ pub(crate) const BY_CHANCE: [&str; 1] = [OLDEST_REVISION.name];
 
 /// Takes these differences out of both answers, all but one if that is named.
 pub(crate) fn level(
-    known: &[Known],
+    known: &[KnownDifference],
     question: Question<'_>,
     real: &mut Answer,
     ours: &mut Answer,

@@ -17,16 +17,16 @@ use kube_api::client::KubeError;
 
 use crate::seed::kube::Api;
 use keys::{KeyQuestions, Keys};
-use lease::{LeaseQuestions, MeetingLease};
+use lease::{LeaseQuestions, NoteLease};
 
-/// The note of the first generator, which is there for as long as the meeting.
+/// The note of the first generator, which is there for as long as the rendezvous.
 pub(super) const FIRST: &str = "generator/0";
 /// Questions to the first generator, by number of the generator that asks.
 pub(super) const ASKED: &str = "clock/asked/";
 
 /// Why notes could not be read or written.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::run) enum PointError {
+pub(in crate::run) enum NoteStoreError {
     /// An etcd failed.
     #[error(transparent)]
     Etcd(#[from] EtcdError),
@@ -35,9 +35,9 @@ pub(in crate::run) enum PointError {
     Kube(#[from] KubeError),
 }
 
-/// Where a meeting is to be: nothing is connected yet.
+/// Where a rendezvous is to be: nothing is connected yet.
 #[derive(Debug, Clone)]
-pub(in crate::run) enum MeetingPlace {
+pub(in crate::run) enum NoteStoreAddress {
     /// Keys below a prefix that are nobody else's.
     Etcd {
         /// How to connect.
@@ -54,34 +54,32 @@ pub(in crate::run) enum MeetingPlace {
     },
 }
 
-/// A meeting place, connected. Cheap to clone.
+/// A rendezvous place, connected. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) enum MeetingPoint {
+pub(super) enum NoteStore {
     Etcd(Keys),
-    Kube(MeetingLease),
+    Kube(NoteLease),
 }
 
-impl MeetingPlace {
+impl NoteStoreAddress {
     /// Connects.
     ///
     /// # Errors
-    /// [`PointError`] when the endpoint cannot be reached, or does not answer.
-    pub(super) async fn connect(&self) -> Result<MeetingPoint, PointError> {
+    /// [`NoteStoreError`] when the endpoint cannot be reached, or does not answer.
+    pub(super) async fn connect(&self) -> Result<NoteStore, NoteStoreError> {
         Ok(match self {
-            Self::Etcd { config, prefix } => {
-                MeetingPoint::Etcd(Keys::connect(config, prefix).await?)
-            }
-            Self::Kube { api, namespace } => MeetingPoint::Kube(MeetingLease::new(api, namespace)),
+            Self::Etcd { config, prefix } => NoteStore::Etcd(Keys::connect(config, prefix).await?),
+            Self::Kube { api, namespace } => NoteStore::Kube(NoteLease::new(api, namespace)),
         })
     }
 }
 
-impl MeetingPoint {
+impl NoteStore {
     /// Returns a note; `None` where there is none of this name.
     ///
     /// # Errors
     /// The target's.
-    pub(super) async fn get(&self, name: &str) -> Result<Option<Bytes>, PointError> {
+    pub(super) async fn get(&self, name: &str) -> Result<Option<Bytes>, NoteStoreError> {
         Ok(match self {
             Self::Etcd(keys) => keys.get(name).await?,
             Self::Kube(lease) => lease.get(name).await?,
@@ -92,7 +90,7 @@ impl MeetingPoint {
     ///
     /// # Errors
     /// The target's.
-    pub(super) async fn without(&self, what: &str, count: u32) -> Result<Vec<u32>, PointError> {
+    pub(super) async fn without(&self, what: &str, count: u32) -> Result<Vec<u32>, NoteStoreError> {
         Ok(match self {
             Self::Etcd(keys) => keys.without(what, count).await?,
             Self::Kube(lease) => lease.without(what, count).await?,
@@ -103,41 +101,41 @@ impl MeetingPoint {
     ///
     /// # Errors
     /// The target's.
-    pub(super) async fn open(&self, value: String) -> Result<bool, PointError> {
+    pub(super) async fn open(&self, value: String) -> Result<bool, NoteStoreError> {
         Ok(match self {
             Self::Etcd(keys) => keys.put_if(&[(FIRST, 0)], FIRST, value).await?,
             Self::Kube(lease) => lease.open(value).await?,
         })
     }
 
-    /// Writes a note that is not there yet, while the meeting is open; returns false where it is
-    /// there, or the meeting is not open.
+    /// Writes a note that is not there yet, while the rendezvous is open; returns false where it is
+    /// there, or the rendezvous is not open.
     ///
     /// # Errors
     /// The target's.
-    pub(super) async fn add(&self, name: &str, value: String) -> Result<bool, PointError> {
+    pub(super) async fn add(&self, name: &str, value: String) -> Result<bool, NoteStoreError> {
         Ok(match self {
             Self::Etcd(keys) => keys.put_if(&[(FIRST, 1), (name, 0)], name, value).await?,
             Self::Kube(lease) => lease.add(name, value).await?,
         })
     }
 
-    /// Writes a note while the meeting is open; returns whether it is.
+    /// Writes a note while the rendezvous is open; returns whether it is.
     ///
     /// # Errors
     /// The target's.
-    pub(super) async fn put(&self, name: &str, value: String) -> Result<bool, PointError> {
+    pub(super) async fn put(&self, name: &str, value: String) -> Result<bool, NoteStoreError> {
         Ok(match self {
             Self::Etcd(keys) => keys.put_if(&[(FIRST, 1)], name, value).await?,
             Self::Kube(lease) => lease.put(name, &value).await?,
         })
     }
 
-    /// Removes every note: the meeting is no longer open.
+    /// Removes every note: the rendezvous is no longer open.
     ///
     /// # Errors
     /// The target's.
-    pub(super) async fn remove_all(&self) -> Result<(), PointError> {
+    pub(super) async fn remove_all(&self) -> Result<(), NoteStoreError> {
         match self {
             Self::Etcd(keys) => keys.remove_all().await?,
             Self::Kube(lease) => lease.remove().await?,
@@ -149,7 +147,7 @@ impl MeetingPoint {
     ///
     /// # Errors
     /// The target's.
-    pub(super) async fn questions(&self) -> Result<Questions, PointError> {
+    pub(super) async fn questions(&self) -> Result<Questions, NoteStoreError> {
         Ok(match self {
             Self::Etcd(keys) => Questions::Etcd(Box::new(keys.questions(ASKED).await?)),
             Self::Kube(lease) => Questions::Kube(Box::new(lease.questions(ASKED))),
@@ -177,7 +175,7 @@ impl Questions {
     ///
     /// # Errors
     /// The target's, after which no more come.
-    pub(super) async fn next(&mut self) -> Result<Vec<Question>, PointError> {
+    pub(super) async fn next(&mut self) -> Result<Vec<Question>, NoteStoreError> {
         Ok(match self {
             Self::Etcd(keys) => keys.next().await?,
             Self::Kube(lease) => lease.next().await?,

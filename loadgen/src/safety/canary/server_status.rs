@@ -65,13 +65,13 @@ struct SlowApplies {
 
 /// What a server, or each member of a cluster, says of itself.
 #[derive(Debug)]
-pub struct Vitals {
+pub struct ServerStatus {
     endpoints: Vec<Endpoint>,
     /// An etcd, which also tells its alarms.
     etcd: Option<Client>,
 }
 
-impl Vitals {
+impl ServerStatus {
     /// Opens the metrics page of each of these URLs.
     ///
     /// # Errors

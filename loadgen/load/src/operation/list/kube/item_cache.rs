@@ -18,7 +18,7 @@ const NONE: u32 = u32::MAX;
 
 /// The items that are known. Shared by the clients of a case.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Memo(Arc<Shared>);
+pub(super) struct ItemCache(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -97,7 +97,7 @@ impl Items {
     }
 }
 
-impl Memo {
+impl ItemCache {
     /// Finds the item that `bytes` begin with, where it is the one that is expected at the cursor;
     /// the cursor is behind it then, and `key` is its key.
     pub(super) fn expected(

@@ -25,7 +25,7 @@ const SCRIPT: &str = include_str!("../../assets/report.js");
 
 /// The page, in words and charts.
 #[derive(Serialize)]
-pub(super) struct FullPage<'a> {
+pub(super) struct PageContext<'a> {
     report: &'a Report,
     style: &'static str,
     script: &'static str,
@@ -74,7 +74,7 @@ fn profiles(report: &Report) -> Vec<Profile> {
         .collect()
 }
 
-impl<'a> FullPage<'a> {
+impl<'a> PageContext<'a> {
     pub(super) fn of(result: &'a SavedResult, charts: &[Chart], history: &History) -> Self {
         let report = &result.report;
         let cases = SideBySide::of(report);

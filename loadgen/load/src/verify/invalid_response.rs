@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// How an answer that arrived whole is wrong all the same.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Wrong {
+pub enum InvalidResponse {
     /// The list says that a limit cut it, and none was set.
     #[error("the list says that more follows, although no limit was set")]
     Cut,
@@ -165,20 +165,20 @@ pub enum Wrong {
     },
 }
 
-/// [`Wrong::NotAList`], for this reason.
-pub(crate) fn not_a_list(why: &str) -> Wrong {
-    Wrong::NotAList(why.to_owned())
+/// [`InvalidResponse::NotAList`], for this reason.
+pub(crate) fn not_a_list(why: &str) -> InvalidResponse {
+    InvalidResponse::NotAList(why.to_owned())
 }
 
 /// Objects with one and the same fault.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Faulty {
+pub(crate) struct FaultyKeys {
     pub(crate) count: u64,
     /// The key of the first.
     pub(crate) first: Option<String>,
 }
 
-impl Faulty {
+impl FaultyKeys {
     /// Counts one more.
     pub(crate) fn add(&mut self, key: &[u8]) {
         self.count += 1;

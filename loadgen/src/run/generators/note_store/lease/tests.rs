@@ -25,11 +25,11 @@ struct Held {
 type Shared = Arc<Mutex<Held>>;
 
 /// Starts such an API; the Lease as a generator has it.
-fn api() -> (Http1Server, Shared, MeetingLease) {
+fn api() -> (Http1Server, Shared, NoteLease) {
     let held = Shared::default();
     let of_server = Arc::clone(&held);
     let server = Http1Server::start(move |request| respond(request, Arc::clone(&of_server)));
-    let lease = MeetingLease::new(&api_at(&server.url()), "team");
+    let lease = NoteLease::new(&api_at(&server.url()), "team");
     (server, held, lease)
 }
 
@@ -143,7 +143,7 @@ async fn a_note_whose_response_was_lost_is_ones_own() {
 
 #[test]
 fn each_question_is_taken_once_and_a_new_one_of_the_same_generator_again() {
-    let lease = MeetingLease::new(&api_at("http://127.0.0.1:1"), "team");
+    let lease = NoteLease::new(&api_at("http://127.0.0.1:1"), "team");
     let mut questions = lease.questions(ASKED);
     let mut take = |annotations: Value| -> Vec<(String, String)> {
         let notes = Notes {

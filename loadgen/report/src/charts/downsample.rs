@@ -1,24 +1,24 @@
-//! Lines with no more points than a reader can tell apart.
+//! Reduces lines to the points that make a visible difference.
 
-/// Width of the columns that keep at most their lowest and highest point, in pixels.
+/// Width in pixels of the columns of which at most the first, lowest, highest and last point are
+/// kept.
 const COLUMN_PX: f64 = 2.0;
-/// How far a line may be from a point that it leaves out, in pixels.
+/// The largest distance between a line and a point that it leaves out, in pixels.
 const TOLERANCE_PX: f64 = 0.5;
 
-/// Returns the points that a line needs to look as if it went through all of them. `scale` is the
-/// number of pixels that one unit takes, across and up; points are in order of x.
+/// Returns the points with which a line looks as if it went through all of them. `scale` is the
+/// number of pixels per unit, horizontally and vertically. Points are in order of x.
 ///
-/// Of each column of two pixels the first, lowest, highest and last point are candidates; of these,
+/// In each column of two pixels the first, lowest, highest and last point are candidates. Of these,
 /// points within half a pixel of the line through their neighbours are left out. So a peak keeps
-/// its height, and a flat line is two points.
-pub(crate) fn thin(points: &[(f64, f64)], scale: (f64, f64)) -> Vec<(f64, f64)> {
+/// its height, and a flat line has two points.
+pub(crate) fn downsample(points: &[(f64, f64)], scale: (f64, f64)) -> Vec<(f64, f64)> {
     let candidates = extremes(points, scale.0);
     let (Some(&first), Some(&last)) = (candidates.first(), candidates.last()) else {
         return Vec::new();
     };
     let mut kept = vec![first];
-    // Ramer–Douglas–Peucker by vertical distance, with a stack of ranges that are still to be
-    // split.
+    // Ramer–Douglas–Peucker by vertical distance, with a stack of ranges that remain to be split.
     let mut ranges = vec![(0, candidates.len() - 1)];
     while let Some((from, to)) = ranges.pop() {
         match farthest(&candidates[from..=to], scale.1) {
@@ -71,21 +71,21 @@ fn farthest(points: &[(f64, f64)], scale_y: f64) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::thin;
+    use super::downsample;
 
     #[test]
     fn a_flat_or_straight_line_is_two_points() {
         let flat: Vec<(f64, f64)> = (0..10_000).map(|n| (f64::from(n), 5.0)).collect();
-        assert_eq!(thin(&flat, (0.03, 1.0)), [(0.0, 5.0), (9_999.0, 5.0)]);
+        assert_eq!(downsample(&flat, (0.03, 1.0)), [(0.0, 5.0), (9_999.0, 5.0)]);
         let rising: Vec<(f64, f64)> = (0..100).map(|n| (f64::from(n), f64::from(n))).collect();
-        assert_eq!(thin(&rising, (1.0, 1.0)).len(), 2);
+        assert_eq!(downsample(&rising, (1.0, 1.0)).len(), 2);
     }
 
     #[test]
     fn a_peak_of_one_sample_keeps_its_place_and_height() {
         let mut line: Vec<(f64, f64)> = (0..10_000).map(|n| (f64::from(n), 5.0)).collect();
         line[4_321].1 = 90.0;
-        let thinned = thin(&line, (0.03, 1.0));
+        let thinned = downsample(&line, (0.03, 1.0));
         assert!(thinned.contains(&(4_321.0, 90.0)), "{thinned:?}");
         assert!(thinned.len() <= 6, "{thinned:?}");
     }
@@ -95,16 +95,16 @@ mod tests {
         let noise = |n: u32| f64::from(n.wrapping_mul(2_654_435_761) >> 24);
         let line: Vec<(f64, f64)> = (0..100_000).map(|n| (f64::from(n), noise(n))).collect();
         // 300 pixels wide, so 150 columns.
-        let thinned = thin(&line, (0.003, 1.0));
+        let thinned = downsample(&line, (0.003, 1.0));
         assert!((300..=600).contains(&thinned.len()), "{}", thinned.len());
         assert!(thinned.is_sorted_by(|a, b| a.0 < b.0));
     }
 
     #[test]
     fn short_lines_are_kept() {
-        assert!(thin(&[], (1.0, 1.0)).is_empty());
-        assert_eq!(thin(&[(1.0, 2.0)], (1.0, 1.0)), [(1.0, 2.0)]);
+        assert!(downsample(&[], (1.0, 1.0)).is_empty());
+        assert_eq!(downsample(&[(1.0, 2.0)], (1.0, 1.0)), [(1.0, 2.0)]);
         let vertical = [(1.0, 2.0), (1.0, 9.0), (1.0, 3.0)];
-        assert_eq!(thin(&vertical, (1.0, 1.0)), vertical);
+        assert_eq!(downsample(&vertical, (1.0, 1.0)), vertical);
     }
 }

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::access::{Prepared, bearer};
 use super::error::KubeError;
 use super::exec::ExecPlugin;
-use super::trust::{Trust, bad};
+use super::trust_anchors::{Trust, bad};
 
 /// How long before their end credentials are renewed.
 const RENEWED_BEFORE: Duration = Duration::from_secs(60);
@@ -36,7 +36,7 @@ pub(super) enum Source {
 }
 
 /// Credentials that are renewed.
-pub(super) struct Renewed {
+pub(super) struct RefreshedCredentials {
     source: Source,
     /// What does not change.
     fixed: Prepared,
@@ -55,7 +55,7 @@ struct Held {
     tried: Option<Instant>,
 }
 
-impl Renewed {
+impl RefreshedCredentials {
     /// Returns credentials from a source. A file is read.
     ///
     /// # Errors

@@ -38,7 +38,7 @@ const ASKED_FOR: Duration = Duration::from_secs(1);
 
 /// The Lease, and connections to the API. Cheap to clone; the clones share the connections.
 #[derive(Debug, Clone)]
-pub(in super::super) struct MeetingLease {
+pub(in super::super) struct NoteLease {
     api: Api,
     /// Path of the namespace's Leases.
     collection: String,
@@ -58,7 +58,7 @@ impl Notes {
     }
 }
 
-impl MeetingLease {
+impl NoteLease {
     /// Returns the Lease of a namespace, whether or not it is there; asks nobody.
     pub(super) fn new(api: &Api, namespace: &str) -> Self {
         Self {
@@ -269,7 +269,7 @@ fn annotation(name: &str) -> String {
 
 /// Notes that are looked for again and again.
 pub(in super::super) struct LeaseQuestions {
-    lease: MeetingLease,
+    lease: NoteLease,
     /// What their annotations begin with.
     asked: String,
     /// The latest of each generator.
@@ -291,7 +291,7 @@ impl LeaseQuestions {
                 false => LOOK_EVERY,
             })
             .await;
-            // Before the meeting is opened there is no Lease.
+            // Before the rendezvous is opened there is no Lease.
             let Some(notes) = self.lease.read().await? else {
                 continue;
             };

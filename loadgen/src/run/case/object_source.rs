@@ -30,7 +30,7 @@ const CREATED: &str = "created/";
 
 /// Where a case's objects come from.
 #[derive(Debug, Clone)]
-pub(in crate::run) enum Source {
+pub(in crate::run) enum ObjectSource {
     /// Fresh servers are seeded for this case alone.
     Fresh(Arc<DataSet>),
     /// An endpoint that was seeded for all its cases.
@@ -63,9 +63,9 @@ impl CaseRun<'_> {
     /// Returns the data set, where it is ours.
     pub(in crate::run) fn data(&self) -> Option<&Arc<DataSet>> {
         match &self.source {
-            Source::Fresh(data) | Source::Seeded { data, .. } => Some(data),
-            Source::Loaded(loaded) => Some(loaded.data()),
-            Source::There { .. } => None,
+            ObjectSource::Fresh(data) | ObjectSource::Seeded { data, .. } => Some(data),
+            ObjectSource::Loaded(loaded) => Some(loaded.data()),
+            ObjectSource::There { .. } => None,
         }
     }
 
@@ -74,10 +74,12 @@ impl CaseRun<'_> {
         let below =
             |root: &str, data: &DataSet| (format!("{root}{}", data.prefix()), resource_of(data));
         let (prefix, resource) = match &self.source {
-            Source::Fresh(data) => below(OWN_ROOT, data),
-            Source::Seeded { data, root, .. } => below(root, data),
-            Source::Loaded(loaded) => below(OWN_ROOT, loaded.data()),
-            Source::There { prefix, collection } => (prefix.clone(), collection.resource.clone()),
+            ObjectSource::Fresh(data) => below(OWN_ROOT, data),
+            ObjectSource::Seeded { data, root, .. } => below(root, data),
+            ObjectSource::Loaded(loaded) => below(OWN_ROOT, loaded.data()),
+            ObjectSource::There { prefix, collection } => {
+                (prefix.clone(), collection.resource.clone())
+            }
         };
         let mut parameters = ListParameters::new(
             self.spec.media.unwrap_or_default(),
@@ -93,14 +95,14 @@ impl CaseRun<'_> {
         let case = self.spec.loads.as_ref();
         parameters.ignores_made = case.is_some_and(LoadsSpec::writes_through_api);
         match &self.source {
-            Source::Loaded(loaded) => {
+            ObjectSource::Loaded(loaded) => {
                 parameters.namespace.clone_from(&loaded.only_namespace);
                 parameters.own_namespaces = Some(loaded.names_begin.clone());
             }
-            Source::There { collection, .. } => {
+            ObjectSource::There { collection, .. } => {
                 parameters.namespace.clone_from(&collection.namespace)
             }
-            Source::Fresh(_) | Source::Seeded { .. } => {}
+            ObjectSource::Fresh(_) | ObjectSource::Seeded { .. } => {}
         }
         ListCase {
             tier: self.tier,
@@ -119,13 +121,13 @@ impl CaseRun<'_> {
         measured: &mut Measured,
     ) -> Result<Verifier, Early> {
         let (root, expected) = match &self.source {
-            Source::Fresh(data) => {
+            ObjectSource::Fresh(data) => {
                 let expected = self.seed(data, running, measured).await?;
                 (OWN_ROOT, Some(expected))
             }
-            Source::Seeded { root, expected, .. } => (root.as_str(), Some(expected.clone())),
-            Source::Loaded(loaded) => (OWN_ROOT, Some(loaded.expected.clone())),
-            Source::There { .. } => ("", None),
+            ObjectSource::Seeded { root, expected, .. } => (root.as_str(), Some(expected.clone())),
+            ObjectSource::Loaded(loaded) => (OWN_ROOT, Some(loaded.expected.clone())),
+            ObjectSource::There { .. } => ("", None),
         };
         let written = self.data().zip(expected.as_ref());
         measured.data_set =

@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 use workloads::{Fingerprint, GeneratorShard};
 
 use super::clock::{self, ClockDifference, ClockError};
-use super::point::{FIRST, MeetingPlace, MeetingPoint, PointError};
+use super::note_store::{FIRST, NoteStore, NoteStoreAddress, NoteStoreError};
 
 /// How often the notes of the others are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -97,10 +97,10 @@ impl From<FingerprintParts> for Fingerprint {
 
 /// Why generators did not meet, or not in time.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::run) enum MeetingError {
+pub(in crate::run) enum RendezvousError {
     /// The target failed.
     #[error("meeting the other generators: {0}")]
-    Point(#[from] PointError),
+    Notes(#[from] NoteStoreError),
     /// Clocks could not be compared.
     #[error("comparing clocks: {0}")]
     Clocks(#[from] ClockError),
@@ -164,9 +164,9 @@ pub(in crate::run) enum MeetingError {
 
 /// Checks that two clocks are surely near enough to begin by: the error of the comparison counts,
 /// too.
-fn near_enough(clock: ClockDifference) -> Result<(), MeetingError> {
+fn near_enough(clock: ClockDifference) -> Result<(), RendezvousError> {
     match clock.at_most_ms() > CLOCKS_WITHIN_MS {
-        true => Err(MeetingError::Clock(clock)),
+        true => Err(RendezvousError::Clock(clock)),
         false => Ok(()),
     }
 }
@@ -177,9 +177,9 @@ fn numbers(all: &[u32]) -> String {
     texts.join(", ")
 }
 
-/// A meeting, and which generator this is.
-pub(in crate::run) struct Meeting {
-    point: MeetingPoint,
+/// A rendezvous, and which generator this is.
+pub(in crate::run) struct Rendezvous {
+    notes: NoteStore,
     shard: GeneratorShard,
     at: SystemTime,
     clock: ClockDifference,
@@ -190,16 +190,16 @@ pub(in crate::run) struct Meeting {
 /// Where, as whom and for when to meet.
 #[derive(Clone, Copy)]
 pub(in crate::run) struct Appointment<'a> {
-    pub(in crate::run) place: &'a MeetingPlace,
+    pub(in crate::run) place: &'a NoteStoreAddress,
     pub(in crate::run) shard: GeneratorShard,
     /// When the load begins, by the first generator's clock.
     pub(in crate::run) at: SystemTime,
 }
 
-impl Meeting {
-    async fn connect(appointment: Appointment<'_>) -> Result<Self, MeetingError> {
+impl Rendezvous {
+    async fn connect(appointment: Appointment<'_>) -> Result<Self, RendezvousError> {
         Ok(Self {
-            point: appointment.place.connect().await?,
+            notes: appointment.place.connect().await?,
             shard: appointment.shard,
             at: appointment.at,
             clock: ClockDifference::default(),
@@ -207,20 +207,20 @@ impl Meeting {
         })
     }
 
-    /// Opens the meeting, as the first generator that has loaded the objects. `fingerprint` is that
-    /// of the data set as it is made, `expected` what lists must hold.
+    /// Opens the rendezvous, as the first generator that has loaded the objects. `fingerprint` is
+    /// that of the data set as it is made, `expected` what lists must hold.
     ///
     /// # Errors
-    /// [`MeetingError`].
+    /// [`RendezvousError`].
     pub(in crate::run) async fn open(
         appointment: Appointment<'_>,
         agreed: Agreed,
         fingerprint: Fingerprint,
         expected: &Expected,
-    ) -> Result<Self, MeetingError> {
-        let meeting = Self::connect(appointment).await?;
-        let telling = clock::tell(&meeting.point).await?;
-        *meeting.telling.lock() = Some(telling);
+    ) -> Result<Self, RendezvousError> {
+        let rendezvous = Self::connect(appointment).await?;
+        let telling = clock::tell(&rendezvous.notes).await?;
+        *rendezvous.telling.lock() = Some(telling);
         let first = First {
             agreed,
             fingerprint: fingerprint.to_string(),
@@ -228,63 +228,63 @@ impl Meeting {
             revisions: expected.revisions,
             revision: expected.revision,
         };
-        meeting.arrive(serde_json::to_string(&first)?).await?;
-        Ok(meeting)
+        rendezvous.arrive(serde_json::to_string(&first)?).await?;
+        Ok(rendezvous)
     }
 
     /// Waits for the first generator, checks that it runs the same over the same objects, and
     /// compares clocks. Returns what lists must hold.
     ///
     /// # Errors
-    /// [`MeetingError`].
+    /// [`RendezvousError`].
     pub(in crate::run) async fn join(
         appointment: Appointment<'_>,
         agreed: &Agreed,
         fingerprint: Fingerprint,
-    ) -> Result<(Self, Expected), MeetingError> {
-        let mut meeting = Self::connect(appointment).await?;
+    ) -> Result<(Self, Expected), RendezvousError> {
+        let mut rendezvous = Self::connect(appointment).await?;
         let first = loop {
-            if let Some(value) = meeting.point.get(FIRST).await? {
+            if let Some(value) = rendezvous.notes.get(FIRST).await? {
                 break serde_json::from_slice::<First>(&value)?;
             }
-            if SystemTime::now() + READY_BEFORE >= meeting.at {
-                return Err(MeetingError::NoFirst {
-                    count: meeting.shard.count(),
-                    at: meeting.at_text(),
+            if SystemTime::now() + READY_BEFORE >= rendezvous.at {
+                return Err(RendezvousError::NoFirst {
+                    count: rendezvous.shard.count(),
+                    at: rendezvous.at_text(),
                 });
             }
             sleep(LOOK_EVERY).await;
         };
         if first.agreed.build != agreed.build {
             let hint = "all must be the same build of loadgen";
-            return Err(MeetingError::Differs {
+            return Err(RendezvousError::Differs {
                 what: "build",
                 hint,
             });
         }
         if first.agreed.scenario != agreed.scenario {
             let hint = "scenario, case and flags such as --objects and --rate must be the same";
-            return Err(MeetingError::Differs {
+            return Err(RendezvousError::Differs {
                 what: "scenario",
                 hint,
             });
         }
         if first.fingerprint != fingerprint.to_string() {
             let hint = "its objects are not those that this one makes of the same seed";
-            return Err(MeetingError::Differs {
+            return Err(RendezvousError::Differs {
                 what: "data set",
                 hint,
             });
         }
-        meeting.arrive(String::from("{}")).await?;
-        meeting.clock = clock::ask(&meeting.point, meeting.shard.index()).await?;
-        near_enough(meeting.clock)?;
+        rendezvous.arrive(String::from("{}")).await?;
+        rendezvous.clock = clock::ask(&rendezvous.notes, rendezvous.shard.index()).await?;
+        near_enough(rendezvous.clock)?;
         let expected = Expected {
             fingerprint: first.listed.into(),
             revisions: first.revisions,
             revision: first.revision,
         };
-        Ok((meeting, expected))
+        Ok((rendezvous, expected))
     }
 
     /// Returns how far the clock is ahead of the first generator's.
@@ -295,21 +295,21 @@ impl Meeting {
     /// Says that this generator is ready and waits until all are. Returns when the load begins.
     ///
     /// # Errors
-    /// [`MeetingError::Late`] and [`MeetingError::NotReady`] where one is not in time.
-    pub(in crate::run) async fn ready(&self) -> Result<Instant, MeetingError> {
+    /// [`RendezvousError::Late`] and [`RendezvousError::NotReady`] where one is not in time.
+    pub(in crate::run) async fn ready(&self) -> Result<Instant, RendezvousError> {
         let at = self.clock.here(self.at);
         let left = at.duration_since(SystemTime::now());
         let left = left.unwrap_or_default();
         let begins = Instant::now() + left;
         if left < READY_BEFORE {
             let late = SystemTime::now().duration_since(at).unwrap_or_default();
-            return Err(MeetingError::Late {
+            return Err(RendezvousError::Late {
                 late_ms: late.as_secs_f64() * 1e3,
                 at: self.at_text(),
             });
         }
         if !self.say("ready").await? {
-            return Err(MeetingError::Gone);
+            return Err(RendezvousError::Gone);
         }
         let until = begins - READY_BEFORE / 2;
         loop {
@@ -320,10 +320,10 @@ impl Meeting {
                 return Ok(begins);
             }
             if missing.contains(&self.shard.index()) {
-                return Err(MeetingError::Gone);
+                return Err(RendezvousError::Gone);
             }
             if is_last {
-                return Err(MeetingError::NotReady {
+                return Err(RendezvousError::NotReady {
                     missing,
                     count: self.shard.count(),
                     at: self.at_text(),
@@ -337,7 +337,7 @@ impl Meeting {
     ///
     /// # Errors
     /// The target's.
-    pub(in crate::run) async fn stop_all(&self) -> Result<(), MeetingError> {
+    pub(in crate::run) async fn stop_all(&self) -> Result<(), RendezvousError> {
         self.say("stopped").await.map(drop)
     }
 
@@ -349,8 +349,8 @@ impl Meeting {
             if !is_measuring() {
                 continue;
             }
-            let first = self.point.get(FIRST).await;
-            let stopped = self.point.get(STOPPED).await;
+            let first = self.notes.get(FIRST).await;
+            let stopped = self.notes.get(STOPPED).await;
             if matches!(first, Ok(None)) || matches!(stopped, Ok(Some(_))) {
                 return;
             }
@@ -361,7 +361,7 @@ impl Meeting {
     ///
     /// # Errors
     /// The target's.
-    pub(in crate::run) async fn done(&self) -> Result<(), MeetingError> {
+    pub(in crate::run) async fn done(&self) -> Result<(), RendezvousError> {
         // Where the first generator waited for it no longer, nobody does.
         self.say("done").await.map(drop)
     }
@@ -373,7 +373,7 @@ impl Meeting {
     pub(in crate::run) async fn others_done(
         &self,
         within: Duration,
-    ) -> Result<Vec<u32>, MeetingError> {
+    ) -> Result<Vec<u32>, RendezvousError> {
         let begun = Instant::now();
         loop {
             // A look that fails is no reason to remove what the others still read.
@@ -386,18 +386,18 @@ impl Meeting {
         }
     }
 
-    /// Removes every note of the meeting. Just before the beginning it waits for that: the others
-    /// must see who was not ready.
+    /// Removes every note of the rendezvous. Just before the beginning it waits for that: the
+    /// others must see who was not ready.
     ///
     /// # Errors
     /// The target's.
-    pub(in crate::run) async fn close(&self) -> Result<(), MeetingError> {
+    pub(in crate::run) async fn close(&self) -> Result<(), RendezvousError> {
         drop(self.telling.lock().take());
         let left = self.at.duration_since(SystemTime::now());
         if let Some(left) = left.ok().filter(|left| *left < READY_BEFORE) {
             sleep(left).await;
         }
-        self.point.remove_all().await?;
+        self.notes.remove_all().await?;
         Ok(())
     }
 
@@ -406,29 +406,29 @@ impl Meeting {
     }
 
     /// Writes this generator's own note.
-    async fn arrive(&self, value: String) -> Result<(), MeetingError> {
+    async fn arrive(&self, value: String) -> Result<(), RendezvousError> {
         let arrived = match self.shard.index() {
-            0 => self.point.open(value).await?,
-            index => self.point.add(&format!("generator/{index}"), value).await?,
+            0 => self.notes.open(value).await?,
+            index => self.notes.add(&format!("generator/{index}"), value).await?,
         };
         if arrived {
             return Ok(());
         }
-        match self.point.get(FIRST).await? {
-            Some(_) => Err(MeetingError::Taken(self.shard)),
-            None => Err(MeetingError::Gone),
+        match self.notes.get(FIRST).await? {
+            Some(_) => Err(RendezvousError::Taken(self.shard)),
+            None => Err(RendezvousError::Gone),
         }
     }
 
-    /// Writes `WHAT/I` where the meeting is still open; returns whether it is.
-    async fn say(&self, what: &str) -> Result<bool, MeetingError> {
+    /// Writes `WHAT/I` where the rendezvous is still open; returns whether it is.
+    async fn say(&self, what: &str) -> Result<bool, RendezvousError> {
         let name = format!("{what}/{}", self.shard.index());
-        Ok(self.point.put(&name, String::from("1")).await?)
+        Ok(self.notes.put(&name, String::from("1")).await?)
     }
 
     /// Returns the generators that have not said `what`.
-    async fn without(&self, what: &str) -> Result<Vec<u32>, MeetingError> {
-        Ok(self.point.without(what, self.shard.count()).await?)
+    async fn without(&self, what: &str) -> Result<Vec<u32>, RendezvousError> {
+        Ok(self.notes.without(what, self.shard.count()).await?)
     }
 }
 
