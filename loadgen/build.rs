@@ -1,9 +1,9 @@
-//! Tells the program which commit it was built from, so that every result can say it.
+//! Sets `LOADGEN_COMMIT` to the commit of the checkout, so that every result can name it.
 
 use std::process::Command;
 
 fn main() {
-    // Everything the binary is made of: an edit anywhere may turn `-dirty` on or off.
+    // Everything that the binary is built from: an edit of any of it may add or remove `-dirty`.
     for path in [
         "src",
         "load",

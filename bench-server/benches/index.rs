@@ -1,7 +1,7 @@
 //! The store's index compared with other ordered sets, on 1,000,000 records with keys of 37 bytes.
 //!
-//! `cargo bench -p bench-server --bench index`. Every contender does the same work in the same
-//! order; scans are per key, all else per operation. What each takes in memory is printed first.
+//! `cargo bench -p bench-server --bench index`. Every set does the same work in the same order.
+//! Times of scans are per key, all others per operation. The memory of each set is printed first.
 
 use std::collections::BTreeSet;
 use std::hint::black_box;
@@ -20,19 +20,20 @@ use tikv_jemalloc_ctl::{epoch, stats};
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const KEYS: u64 = 1_000_000;
-/// Coprime with the number of keys: visits all of them in an order that no cache foresees.
+/// Step from one key to the next. It is coprime to the number of keys, so all keys are visited, in
+/// an order that caches cannot predict.
 const STRIDE: u64 = 271_828_183;
 
-/// An ordered set of records with cheap copies, or none.
+/// An ordered set of records that is compared.
 trait Contender: Clone + Default {
     const NAME: &'static str;
-    /// Whether a copy is cheap enough to be taken for an update.
+    /// Whether a copy is cheap enough to be made for each update.
     const SNAPSHOTS: bool;
     /// Adds a record or replaces the one with its key.
     fn replace(&mut self, record: Record);
     fn holds(&self, key: &[u8]) -> bool;
     fn count(&self, from: &[u8], to: &[u8]) -> u64;
-    /// Adds up the records' sizes.
+    /// Returns the sum of the records' sizes.
     fn scan(&self) -> usize;
 }
 
@@ -62,7 +63,7 @@ impl Contender for Tree<Record> {
     }
 }
 
-/// A record that sorts by its key.
+/// A record that is ordered by its key.
 #[derive(Clone, PartialEq, Eq)]
 struct ByKey(Record);
 
@@ -130,7 +131,7 @@ impl Contender for imbl::OrdSet<ByKey> {
     }
 }
 
-/// Key `i`: 37 bytes, in the order of `i`.
+/// Returns key `i`, of 37 bytes; keys ascend with `i`.
 fn key(i: u64) -> Vec<u8> {
     format!("/registry/pods/namespace-{:03}/{:08}", i / 3000, i).into_bytes()
 }

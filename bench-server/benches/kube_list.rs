@@ -1,8 +1,8 @@
-//! Lists of 10,000 pods from the Kubernetes tier over a socket, by each way to ask, unchecked.
+//! Lists of 10,000 pods from the Kubernetes tier over a socket, by each kind of request, unchecked.
 //!
-//! Storage is in the same process, so a consistent list's revision read crosses no socket, and
-//! server and client share the machine's cores: compare rows with each other, not with a run of two
-//! processes.
+//! Storage is in the same process, so the read of the revision for a consistent list uses no
+//! socket. Server and client share the machine's cores, so compare these results with each other,
+//! not with a run of two processes.
 
 #[path = "shared/client.rs"]
 mod client;
@@ -24,8 +24,8 @@ use self::client::{Client, ask, read_unchecked};
 const OBJECTS: u64 = 10_000;
 const PODS: &str = "/api/v1/pods";
 
-/// Returns a tier with the pods in its cache, and a connection to it. The runtime must live as
-/// long.
+/// Returns a tier with the pods in its cache, and a connection to it. The runtime must outlive
+/// both.
 fn tier(runtime: &Runtime) -> (KubeTier, Client) {
     let (store, data) = (kube::store(), pods::pods(OBJECTS));
     for i in 0..OBJECTS {
@@ -38,7 +38,7 @@ fn tier(runtime: &Runtime) -> (KubeTier, Client) {
     })
 }
 
-/// Bytes of all pages of 500 objects.
+/// Reads all pages of 500 objects; returns their size, bytes.
 async fn pages(client: &Client) -> u64 {
     let (mut bytes, mut token) = (0, String::new());
     loop {

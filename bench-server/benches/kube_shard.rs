@@ -1,9 +1,9 @@
 //! Shards of 10,000 pods from the Kubernetes tier over a socket, unchecked: by index, and by
-//! hashing every pod as an apiserver does. A shard of 1/N is to cost 1/N of the whole list, which
-//! is the first row.
+//! hashing every pod as an apiserver does. A shard of 1/N should cost 1/N of the whole list, which
+//! is the first result.
 //!
-//! Storage is in the same process, and server and client share the machine's cores: compare rows
-//! with each other.
+//! Storage is in the same process, and server and client share the machine's cores, so compare
+//! these results only with each other.
 
 #[path = "shared/client.rs"]
 mod client;
@@ -25,8 +25,8 @@ use self::client::{Client, ask, read_unchecked};
 const OBJECTS: u64 = 10_000;
 const PODS: &str = "/api/v1/pods?resourceVersion=0";
 
-/// Returns a tier with the pods in its cache, and a connection to it. The runtime must live as
-/// long.
+/// Returns a tier with the pods in its cache, and a connection to it. The runtime must outlive
+/// both.
 fn tier(runtime: &Runtime, gates: FeatureGates) -> (KubeTier, Client) {
     let (store, data) = (kube::store(), pods::pods(OBJECTS));
     for i in 0..OBJECTS {
@@ -39,7 +39,7 @@ fn tier(runtime: &Runtime, gates: FeatureGates) -> (KubeTier, Client) {
     })
 }
 
-/// Returns the path of one of so many equal shards.
+/// Returns the path of shard `which` of `shards` equal ones.
 fn shard(key: ShardKey, shards: u32, which: usize) -> String {
     let shards = NonZeroU32::new(shards).expect("some");
     let selector = ShardSelector::equal_shards(key, shards)[which].to_string();
@@ -47,7 +47,7 @@ fn shard(key: ShardKey, shards: u32, which: usize) -> String {
     format!("{PODS}&shardSelector={selector}")
 }
 
-/// Waits for the index that the first shard asks for.
+/// Waits for the index, whose creation the first request for a shard triggers.
 async fn indexed(client: &Client) {
     for _ in 0..1_000 {
         read_unchecked(client, &shard(ShardKey::Uid, 256, 0), envelope::MEDIA_TYPE).await;
@@ -88,7 +88,8 @@ fn shards(criterion: &mut Criterion) {
         ("uid-1-of-2/by-hashing", &by_hashing, of_uids(2)),
         ("uid-1-of-16/by-hashing", &by_hashing, of_uids(16)),
         ("uid-1-of-256/by-hashing", &by_hashing, of_uids(256)),
-        // Names that differ at their ends: one shard has them all, and this one is empty.
+        // The names of namespaces differ only at their ends, so one shard has all of them, and this
+        // shard is empty.
         (
             "namespace-empty",
             &by_index,

@@ -1,8 +1,8 @@
-//! One event to all who watch: the time from the write until 1,000 or 10,000 watchers hold its
-//! frame, and a whole watch-list.
+//! One event to all watchers: the time from the write until 1,000 or 10,000 watchers have its
+//! frame. Also a whole watch-list.
 //!
-//! Storage, cache and watchers are on one thread and no socket is between them, so the figure is
-//! what the server computes: applying, filtering, handing out, encoding.
+//! Storage, cache and watchers are on one thread without sockets, so the time is that of the
+//! server's work: applying, filtering, dispatching, encoding.
 
 #[path = "shared/kube.rs"]
 mod kube;
@@ -73,14 +73,14 @@ fn serve(runtime: &Runtime) -> Served {
     served
 }
 
-/// Returns the next piece of a watch; its bytes.
+/// Reads the next chunk of a watch; returns its size, bytes.
 async fn piece(watch: &mut Pin<Box<WatchBody>>) -> usize {
     let frame = std::future::poll_fn(|context| watch.as_mut().poll_frame(context)).await;
     let data = frame.expect("it goes on").expect("infallible").into_data();
     data.expect("no trailers").remaining()
 }
 
-/// Makes a watch wait for what comes.
+/// Polls a watch, which must have nothing to send, so that it waits for the next event.
 async fn settle(watch: &mut Pin<Box<WatchBody>>) {
     let nothing = std::future::poll_fn(|context| {
         std::task::Poll::Ready(watch.as_mut().poll_frame(context).is_pending())
@@ -146,7 +146,7 @@ fn watch_list(criterion: &mut Criterion) {
                 runtime.block_on(async {
                     let mut watch = served.watch(query, encoding).await;
                     let mut bytes = 0;
-                    // The last piece is the only one that is not filled up.
+                    // Only the last chunk is smaller than the target size.
                     loop {
                         let next = piece(&mut watch).await;
                         bytes += next;

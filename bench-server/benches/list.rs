@@ -1,8 +1,8 @@
-//! Lists over a socket: 10,000 pods from the etcd tier by each way to ask, with and without
+//! Lists over a socket: 10,000 pods from the etcd tier by each kind of request, with and without
 //! checks.
 //!
-//! Server and client share this process and this machine's cores, so compare rows with each other,
-//! not with a run of two processes.
+//! Server and client share this process and the machine's cores, so compare these results with each
+//! other, not with a run of two processes.
 
 #[path = "shared/pods.rs"]
 mod pods;
@@ -23,7 +23,7 @@ use tokio::runtime::Runtime;
 const OBJECTS: u64 = 10_000;
 const PREFIX: &[u8] = b"/registry/pods/";
 
-/// Returns a tier with the pods in it. The runtime that it was started on must live as long.
+/// Returns a tier that contains the pods. The runtime on which it was started must outlive it.
 fn tier(runtime: &Runtime, encoding: RangeEncoding) -> EtcdTier {
     let mut flags = Flags::parse_from([
         "bench-server",
@@ -57,7 +57,7 @@ fn whole() -> RangeRequest {
     }
 }
 
-/// Bytes of all pages of `limit` objects.
+/// Reads all pages of `limit` objects; returns their size, bytes.
 async fn pages(connection: &RawConnection, limit: i64) -> u64 {
     let mut request = RangeRequest { limit, ..whole() };
     let mut bytes = 0;

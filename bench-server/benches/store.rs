@@ -1,6 +1,7 @@
-//! The store in process: what a request costs on 1,000,000 keys of 37 bytes, without any transport.
+//! The cost of requests to a store of 1,000,000 keys of 37 bytes in this process, without a
+//! transport.
 //!
-//! `cargo bench -p bench-server --bench store`. Its index alone: `--bench index`.
+//! `cargo bench -p bench-server --bench store`. `--bench index` measures the index alone.
 
 use std::time::{Duration, Instant};
 
@@ -14,10 +15,11 @@ use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest};
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const KEYS: u64 = 1_000_000;
-/// Coprime with the number of keys: visits all of them in an order that no cache foresees.
+/// Step from one key to the next. It is coprime to the number of keys, so all keys are visited, in
+/// an order that caches cannot predict.
 const STRIDE: u64 = 271_828_183;
 
-/// Key `i`: 37 bytes, in the order of `i`.
+/// Returns key `i`, of 37 bytes; keys ascend with `i`.
 fn key(i: u64) -> Vec<u8> {
     format!("/registry/pods/namespace-{:03}/{:08}", i / 3000, i).into_bytes()
 }
@@ -46,7 +48,7 @@ fn seeded(keys: u64, value_bytes: usize) -> Store {
     store
 }
 
-/// Forgets history, so that a long run of puts does not measure a growing log.
+/// Compacts the history, so that a long run of puts does not measure a growing log.
 fn compact(store: &Store) {
     store.compact(store.revision()).ok();
 }
@@ -69,7 +71,7 @@ fn requests_in_process(criterion: &mut Criterion) {
         };
         bencher.iter(|| store.snapshot().select(&request));
     });
-    // The response has the number of remaining keys, which must not cost a visit of each.
+    // The response has the number of remaining keys, which must not require visiting each key.
     for remain in [KEYS, KEYS / 2, 500] {
         let request = RangeRequest {
             key: keys[(KEYS - remain) as usize].clone().into(),

@@ -1,8 +1,8 @@
-//! Events on their way to many watchers, from the put to the last client.
+//! The delivery of events to many watchers, from the put to the last client.
 //!
-//! `cargo bench -p bench-server --bench watch`. Server and clients share this process and this
-//! machine's cores. A quantile needs ten times as many samples as lie above it, so p99 is printed
-//! from 1,000 puts on.
+//! `cargo bench -p bench-server --bench watch`. Server and clients share this process and the
+//! machine's cores. A quantile needs ten samples above it, so p99 is printed only for 1,000 puts or
+//! more.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -34,12 +34,12 @@ const CONNECTIONS: usize = 100;
 const WATCHERS_PER_STREAM: usize = 100;
 const WATCHERS: usize = CONNECTIONS * WATCHERS_PER_STREAM;
 const PREFIX: &[u8] = b"/registry/pods/";
-/// History of so many puts of 1 KiB is far from the quota of 2 GiB.
+/// Number of puts of 1 KiB after which history is compacted, far below the quota of 2 GiB.
 const PUTS_BETWEEN_COMPACTIONS: u64 = 100_000;
-/// Samples from which a p99 means something.
+/// Minimum number of samples for a p99.
 const ENOUGH: usize = 1_000;
 
-/// What all clients together still wait for.
+/// The number of events that all clients together still wait for.
 #[derive(Default)]
 struct Awaited {
     notices: Cell<usize>,
@@ -63,7 +63,8 @@ fn put() -> PutRequest {
     }
 }
 
-/// Watches [`PREFIX`] so many times on one stream of a connection of its own, for ever.
+/// Creates [`WATCHERS_PER_STREAM`] watchers of [`PREFIX`] on one stream of a new connection, and
+/// counts their events forever.
 async fn watch(config: ClientConfig, awaited: Rc<Awaited>) {
     let client = Client::connect(config).await.expect("the tier accepts");
     let create = || WatchRequest {
@@ -148,7 +149,7 @@ fn fan_out(criterion: &mut Criterion) {
 
 type Work = std::pin::Pin<Box<dyn Future<Output = Option<Client>>>>;
 
-/// Returns a stream with one watcher of each of so many prefixes.
+/// Returns a stream with one watcher of each of these prefixes.
 fn idle_stream(store: &Store, prefixes: std::ops::Range<usize>) -> WatchStream {
     let stream = store.watch();
     for i in prefixes {
@@ -164,7 +165,7 @@ fn idle_stream(store: &Store, prefixes: std::ops::Range<usize>) -> WatchStream {
     stream
 }
 
-/// What watchers whom it does not concern add to a put.
+/// Measures the cost that watchers of other keys add to a put.
 fn unrelated(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("unrelated put, idle watchers");
     for idle in [0, 1_000, 100_000] {

@@ -1,8 +1,8 @@
-//! Prints how much memory the store takes in addition to the stored bytes: at rest, for history,
-//! and after compaction.
+//! Prints the memory of the store in addition to the stored bytes: at rest, for history, and after
+//! compaction.
 //!
-//! `cargo run --release -p bench-server --example store_memory`. Figures are the allocator's, so
-//! that they include its rounding; nothing else runs in this process.
+//! `cargo run --release -p bench-server --example store_memory`. Sizes are the allocator's, so they
+//! include its rounding; nothing else runs in this process.
 
 use anyhow::{Context, Result};
 use bench_server::store::{Config, Store};
@@ -21,7 +21,7 @@ fn main() -> Result<()> {
     let pods = Scenario::named("pods-150k").context("a built-in scenario")?;
     let pods = DataSet::new(&pods.data_sets[0]);
     measure("150,000 pods", 150_000, |i| pods.value(i))?;
-    // Lengths within 2 % of each other, as objects of one kind are.
+    // Lengths within 2 % of each other, like those of objects of one kind.
     let uniform = |bytes: u64| {
         let longest = Bytes::from(vec![7; (bytes + bytes / 50) as usize]);
         move |i: u64| longest.slice((i % (bytes / 50)) as usize..)
@@ -43,7 +43,7 @@ fn measure(name: &str, keys: u64, value: impl Fn(u64) -> Bytes) -> Result<()> {
     for i in 0..keys {
         given += write(&store, i, &value)?;
     }
-    // The log still holds one event per key: that is history, and compaction drops it.
+    // The log still has one event per key, which is history and which compaction removes.
     store.compact(store.revision())?;
     let at_rest = allocated() - empty;
     println!(
@@ -54,7 +54,7 @@ fn measure(name: &str, keys: u64, value: impl Fn(u64) -> Bytes) -> Result<()> {
     );
     let mut overwritten = 0;
     for n in 0..OVERWRITES {
-        // In an order unlike the keys', so that each write has a leaf of its own to change.
+        // The order differs from that of the keys, so that each write changes another leaf.
         overwritten += write(&store, n * 271_828_183 % keys, &value)?;
         if n % 1000 == 0 {
             store.hold(&store.snapshot());
@@ -71,7 +71,7 @@ fn measure(name: &str, keys: u64, value: impl Fn(u64) -> Bytes) -> Result<()> {
     Ok(())
 }
 
-/// Puts key `i` and returns the bytes of key and value.
+/// Puts key `i`; returns the size of key and value, bytes.
 fn write(store: &Store, i: u64, value: &impl Fn(u64) -> Bytes) -> Result<u64> {
     let key = format!("/registry/pods/namespace-{:03}/{:08}", i / 3000, i);
     let request = PutRequest {
@@ -83,7 +83,7 @@ fn write(store: &Store, i: u64, value: &impl Fn(u64) -> Bytes) -> Result<u64> {
     Ok((request.key.len() + request.value.len()) as u64)
 }
 
-/// Bytes that the program has allocated and not freed.
+/// Returns the number of bytes that the program has allocated and not freed.
 fn allocated() -> u64 {
     epoch::advance().expect("jemalloc is this program's allocator");
     stats::allocated::read().expect("jemalloc is built with statistics") as u64

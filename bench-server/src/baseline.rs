@@ -1,8 +1,8 @@
-//! The baseline's server: sends bytes of one buffer, over the HTTP server of the tiers and over a
-//! plain socket.
+//! The server of the baseline: sends bytes of one buffer, through the HTTP server of the tiers and
+//! through a plain socket.
 //!
-//! Nothing is stored, collected or encoded: frames of 256 KiB reference the buffer. It is a
-//! separate process, the same for every target, and its memory is freed with it.
+//! Nothing is stored, collected or encoded: frames of 256 KiB reference the buffer. The baseline is
+//! a separate process, the same for every target, so its memory is freed when it ends.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -22,12 +22,12 @@ use crate::wire::frame::{Frame, TARGET_BYTES};
 /// Content of the buffer: not zero, so that each page is allocated.
 const FILL: u8 = b'b';
 
-/// Serves `bytes` bytes until its task is dropped: as the body of any HTTP response, and for any
-/// byte received on a plain socket. Prints `ready baseline=URL socket=ADDRESS` on standard output
+/// Serves `bytes` bytes until its task is dropped: as the body of any HTTP response, and for every
+/// byte received on the plain socket. Prints `ready baseline=URL socket=ADDRESS` on standard output
 /// once it accepts connections.
 ///
 /// # Errors
-/// Those of binding a port or starting a thread.
+/// Errors of binding a port or starting a thread.
 pub async fn serve(bytes: usize) -> anyhow::Result<()> {
     let buffer = Bytes::from(vec![FILL; bytes]);
     let http = BoundListener::loopback().await?;

@@ -1,7 +1,8 @@
-//! The Kubernetes-etcd interface over a store in the same process, without encoding and sockets.
+//! The interface between the Kubernetes tier and etcd, over a store in the same process, without
+//! encoding and sockets.
 //!
-//! It is a separate target (`--backend embedded`), which shows the cost of two processes with gRPC
-//! between them, and is never ranked against those.
+//! This is a separate target (`--backend embedded`). It shows the cost of two processes with gRPC
+//! between them, and is never ranked against such targets.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -30,7 +31,7 @@ use store::{Cursor, Record, Snapshot, Store};
 use tokio::time::Sleep;
 use wire::frame::COPY_BELOW_BYTES;
 
-/// A batch of a streamed list ends with the record that reaches this size, bytes.
+/// Size at which a batch of a streamed list ends, bytes: with the record that reaches it.
 const BATCH_BYTES: usize = 256 * 1024;
 
 /// Storage in this process. Clones share it.
@@ -39,7 +40,7 @@ pub struct EmbeddedEtcd {
     store: Store,
     /// Interval of periodic progress.
     progress_interval: Duration,
-    /// Watches by stream key, for requested progress. The watches own the streams.
+    /// Watches by stream key, for requested progress. The streams are owned by the watches.
     streams: Streams,
 }
 
@@ -62,7 +63,7 @@ impl EmbeddedEtcd {
         Ok(requests::optimistic_response(response))
     }
 
-    /// Returns the snapshot of a list; holds its root for the pages after a limited one.
+    /// Returns the snapshot of a list, and holds its root for the pages after a limited one.
     fn snapshot(&self, options: &ListOptions) -> Result<Snapshot, Error> {
         let snapshot = self
             .store
@@ -274,7 +275,7 @@ impl List {
     }
 }
 
-/// One watch with its own stream; progress is requested of all streams of a key.
+/// One watch with its own stream. Progress is requested of all streams with the same key.
 struct EmbeddedWatch {
     watchers: Arc<WatchStream>,
     ready: VecDeque<WatchItem>,

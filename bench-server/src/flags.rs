@@ -7,7 +7,7 @@ pub use etcd_tier::flags::{CompactionMode, EmulatedVersion, EtcdFlags, RangeEnco
 pub use kube_tier::server::{FeatureGates, KubeFlags};
 pub use listen::flags::CommonFlags;
 
-/// The exit codes in the help.
+/// The exit codes, for the help text.
 const EXIT_CODES: &str = "\
 Exit codes:
   0  stopped by SIGINT or SIGTERM
@@ -37,7 +37,7 @@ pub struct Flags {
     pub common: CommonFlags,
 }
 
-/// Parses an `EnvFilter`, except that a single word must be a level and not the name of a target: a
+/// Parses an `EnvFilter`. A single word must be a level and not the name of a target, because a
 /// mistyped level would turn off all logs.
 fn parse_log_filter(text: &str) -> Result<String, String> {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];

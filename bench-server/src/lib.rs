@@ -1,9 +1,9 @@
 //! The server under test: an MVCC store, an etcd v3 gRPC tier, a Kubernetes HTTP tier.
 //!
-//! Each folder beside this one is a crate, and a LIST passes them in this order: `store` with its
-//! `index` (history, watches) → `wire` (pre-encoded bytes and frames) → `etcd` (one file per gRPC
-//! service) and `kube` (list, watch, cache). `listen` accepts connections for both tiers, `memory`
-//! limits the memory of responses. This crate combines them into a program.
+//! Each folder next to this one is a crate. A LIST passes through them in this order: `store` with
+//! its `index` (history, watches) → `wire` (pre-encoded bytes and frames) → `etcd` (one file per
+//! gRPC service) and `kube` (list, watch, cache). `listen` accepts connections for both tiers,
+//! `memory` limits the memory of responses. This crate combines them into a program.
 
 pub mod baseline;
 pub mod embedded;

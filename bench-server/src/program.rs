@@ -22,11 +22,11 @@ use crate::flags::Flags;
 /// Exit code of a usage error, an address in use, an unusable certificate or an unreachable etcd.
 const EXIT_USAGE: u8 = 2;
 
-/// Why a running server stops.
+/// The reason for which a running server stops.
 enum Stop {
-    /// By a signal.
+    /// A signal.
     Signal,
-    /// A background task has failed, without which responses would be stale.
+    /// A background task has failed. Without it, responses would be stale.
     Failed(TaskEnded),
 }
 

@@ -1,5 +1,6 @@
-//! `docs/apiserver-differences.md` names each difference that `real_apiserver/known_differences.rs`
-//! takes out, and no other. Its cases run only when named; this runs always.
+//! Checks that `docs/apiserver-differences.md` names exactly the differences that
+//! `real_apiserver/known_differences.rs` excludes from the comparison. The cases of
+//! `real_apiserver` need a real kube-apiserver; this test always runs.
 
 #![allow(dead_code, reason = "only the names are needed here")]
 
@@ -15,7 +16,7 @@ use std::collections::BTreeSet;
 use known_differences::KNOWN_DIFFERENCES;
 
 const DOCUMENT: &str = include_str!("../../docs/apiserver-differences.md");
-/// What the first table's head begins with; those of the second are not compared.
+/// The beginning of the first table's head. The second table is not compared.
 const HEAD: &str = "| difference |";
 
 #[test]

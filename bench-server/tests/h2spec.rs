@@ -1,7 +1,8 @@
-//! h2spec, a client that breaks HTTP/2's rules on purpose, against both tiers, plain and over TLS.
+//! Runs h2spec, a client that deliberately violates HTTP/2, against both tiers, in plain text and
+//! over TLS.
 //!
-//! What it finds must be [`KNOWN`], neither more nor less, and the server must not grow meanwhile.
-//! `scripts/oracle h2spec` builds it; `H2SPEC_BIN` names another.
+//! The failed cases must be exactly those of [`KNOWN`], and the server's memory must not grow.
+//! `scripts/oracle h2spec` builds the program; `H2SPEC_BIN` names another.
 
 #[allow(dead_code, reason = "the tests of TLS use more of it")]
 #[path = "tls/identity.rs"]
@@ -24,19 +25,19 @@ use identity::Identity;
 /// The program that serves both tiers.
 const SERVER: &str = env!("CARGO_BIN_EXE_bench-server");
 
-/// Variable and name of h2spec.
+/// Environment variable and name of h2spec.
 const H2SPEC: (&str, &str) = ("H2SPEC_BIN", "h2spec");
 
-/// How many cases h2spec 2.2.1 has, strict ones included.
+/// Number of cases of h2spec 2.2.1, including the strict ones.
 const CASES: usize = 146;
 
-/// How long h2spec waits for what must come, seconds.
+/// Time for which h2spec waits for an expected frame, seconds.
 const TIMEOUT_S: u32 = 5;
 
-/// How much the server may grow, bytes.
+/// Maximum growth of the server's memory, bytes.
 const MOST_GROWTH: u64 = 64 << 20;
 
-/// Where a server listens.
+/// The port of a server that is tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Port {
     Etcd,
@@ -66,15 +67,15 @@ impl Port {
     }
 }
 
-/// A case that fails.
+/// A case that is known to fail.
 struct Known {
-    /// Its section, as h2spec writes it.
+    /// The case's section, as h2spec prints it.
     section: &'static str,
-    /// What it does, in h2spec's words.
+    /// The case's description, as h2spec prints it.
     case: &'static str,
-    /// Whether it fails over TLS, too.
+    /// Whether the case also fails over TLS.
     over_tls: bool,
-    /// Why.
+    /// Why the case fails.
     #[allow(dead_code, reason = "for whoever reads this table")]
     reason: &'static str,
 }
@@ -93,7 +94,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials.into()).exit_code()
 }
 
-/// Runs every case against one port of a server of its own.
+/// Runs every case against one port of a new server.
 fn check(port: Port) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let server = Server::start(port)?;
@@ -108,7 +109,7 @@ fn check(port: Port) -> Result<(), String> {
     if port.is_tls() {
         h2spec.args(["--tls", "--insecure"]);
     }
-    // It fails where a case fails; the report says which.
+    // h2spec fails if a case fails; the report names the cases.
     let output = h2spec.output().map_err(|error| error.to_string())?;
     let found = failures(&report).map_err(|error| {
         let said = String::from_utf8_lossy(&output.stdout);
@@ -135,7 +136,7 @@ fn check(port: Port) -> Result<(), String> {
     }
 }
 
-/// Section and name of each case of a JUnit report that did not pass.
+/// Returns the section and the name of each case that failed, from a JUnit report.
 fn failures(report: &Path) -> Result<BTreeSet<(String, String)>, String> {
     let text = std::fs::read_to_string(report).map_err(|error| error.to_string())?;
     let cases: Vec<&str> = text.split("<testcase ").skip(1).collect();
@@ -212,7 +213,7 @@ impl Server {
         Ok(this)
     }
 
-    /// One of its memory figures, bytes; an error where the server has ended.
+    /// Returns one of the server's memory metrics, bytes; an error if the server has exited.
     fn memory(
         &self,
         figure: impl Fn(procfs::process::Status) -> Option<u64>,
@@ -228,7 +229,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may be gone already; either way it must be reaped.
+        // The server may have exited already; either way it must be reaped.
         self.child.kill().ok();
         self.child.wait().ok();
     }

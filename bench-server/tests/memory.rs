@@ -1,4 +1,5 @@
-//! What the store keeps, in the allocator's own count. One test, since the count is the process's.
+//! The store's memory, as counted by the allocator. There is only one test, since the count is that
+//! of the process.
 
 use bench_server::store::{Config, Store};
 use bytes::Bytes;
@@ -12,10 +13,11 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const KEYS: u64 = 3_000;
 const OVERWRITES: u64 = 100_000;
-/// What 100,000 events may take beside keys and values: a quarter more than was measured, bytes.
+/// Maximum memory of 100,000 events besides keys and values, bytes: a quarter above the measured
+/// value.
 const HISTORY_BYTES: u64 = 46_000_000;
-/// What may be left after a compaction beside keys and values, which have a quarter for the
-/// allocator's size classes: measured were 2.8 MB.
+/// Maximum memory after a compaction besides keys and values, bytes; 2.8 MB were measured. The keys
+/// and values have a separate allowance of a quarter for the allocator's size classes.
 const SLACK_BYTES: u64 = 3_500_000;
 
 fn allocated() -> u64 {
@@ -23,7 +25,7 @@ fn allocated() -> u64 {
     stats::allocated::read().expect("jemalloc is built with statistics") as u64
 }
 
-/// Puts key `i` and returns the bytes of key and value.
+/// Puts key `i`; returns the size of key and value, bytes.
 fn write(store: &Store, i: u64, value: Bytes) -> u64 {
     let request = PutRequest {
         key: format!("/registry/pods/{i:08}").into(),
@@ -56,7 +58,7 @@ fn memory_is_bounded_at_rest_by_history_and_given_back_by_a_compaction() {
     for n in 0..OVERWRITES {
         overwritten += write(&store, n * 7 % KEYS, value.clone());
         if n % 1_000 == 0 {
-            // Readers of old revisions come by.
+            // Holds the revision, as a reader of several pages does.
             store.hold(&store.snapshot());
         }
     }

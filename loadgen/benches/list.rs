@@ -1,5 +1,6 @@
-//! Each row of the default scenario end to end at 10,000 pods: a server of its own in another
-//! process, lists over loopback, every object checked; and from the cache in JSON.
+//! Each case of the default scenario end to end with 10,000 pods, and lists from the cache in JSON.
+//! Each has its own server in another process; lists are over loopback, and every object is
+//! checked.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -51,8 +52,8 @@ fn lists(c: &mut Criterion) {
         };
         group.bench_function(format!("{tier}/{strategy}{encoding}"), |b| {
             let (clients, running) = runtime.block_on(start(tier, strategy, media, &data));
-            // Criterion comes here for each sample; rows are warmed up, too, and items in JSON are
-            // known from the first list.
+            // Criterion calls this for each sample. A list is read first, as cases are warmed up,
+            // too: items in JSON are known from the first list on.
             runtime.block_on(measure(&clients, 1));
             b.iter_custom(|lists| runtime.block_on(measure(&clients, lists)));
             drop(clients);
@@ -62,7 +63,7 @@ fn lists(c: &mut Criterion) {
     group.finish();
 }
 
-/// One client, connected to a server that was started and seeded for it.
+/// Starts and seeds a server; returns it with one connected client.
 async fn start(
     tier: Tier,
     strategy: Strategy,

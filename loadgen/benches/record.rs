@@ -1,4 +1,4 @@
-//! What recording costs while load runs, and merging and saving after it.
+//! The cost of recording latencies during a load, and of merging and saving them after it.
 
 use std::hint::black_box;
 use std::time::{Duration, SystemTime};
@@ -10,7 +10,8 @@ use report::result::histogram_log::{TaggedHistogram, write_log};
 
 const VALUES: u64 = 10_000;
 
-/// Latencies from 20 µs to some 80 ms, in an order that defeats the branch predictor.
+/// Returns latencies from 20 µs to about 80 ms, in an order that the branch predictor cannot
+/// predict.
 fn latencies() -> Vec<Duration> {
     (0..VALUES)
         .map(|n| Duration::from_nanos(20_000 + n.wrapping_mul(2_654_435_761) % 80_000_000))

@@ -1,10 +1,10 @@
-//! A scenario like an etcd that holds a cluster's objects: how many there are of each resource, how
-//! large, in how many namespaces, and how long a request takes. It counts and samples, writes
-//! nothing, and keeps no name that anybody chose.
+//! Captures a scenario from an etcd that holds a cluster's objects: how many objects there are of
+//! each resource, how large they are, in how many namespaces, and how long a request takes. Counts
+//! and samples, writes nothing, and keeps no name that a user chose.
 //!
-//! - [`resources`]: which resources there are, and what they hold
-//! - [`scenario`]: the file that `loadgen run` takes
-//! - [`answer`]: what RangeStream, pages and shards would save
+//! - [`resources`]: finds the resources, and counts and samples their objects
+//! - [`scenario`]: writes the scenario file that `loadgen run` takes
+//! - [`answer`]: estimates what RangeStream, pages and shards would save
 
 mod answer;
 mod resources;
@@ -22,36 +22,36 @@ use crate::safety::identity::Identity;
 use crate::timeouts::in_time;
 pub use resources::Resource;
 
-/// Small reads that the time of a request is the median of.
+/// The number of small reads whose median is the time of a request.
 const READS: usize = 21;
 
-/// Why nothing was captured.
+/// An error while capturing.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// The endpoint did not respond, or refused.
+    /// The endpoint did not respond, or refused a request.
     #[error(transparent)]
     Etcd(#[from] Error),
-    /// There is nothing like a cluster's objects.
+    /// There are no keys below the prefix.
     #[error("there is no key below `{0}`: --prefix says where objects are")]
     Nothing(String),
 }
 
-/// What was captured.
+/// The captured description of an etcd's contents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Captured {
-    /// Version of the etcd, and whether the rest is of one.
+    /// Version of the etcd.
     version: String,
     /// Median time of a small linearizable read.
     round_trip: Duration,
-    /// Those that hold most, the largest first.
+    /// The resources with the most bytes, the largest first.
     resources: Vec<Resource>,
     /// Keys of all other resources together.
     other_keys: u64,
-    /// Nodes of the cluster; 0 where none are registered.
+    /// Nodes of the cluster; 0 if none are registered.
     nodes: u64,
 }
 
-/// Counts and samples what is below `prefix`.
+/// Counts and samples the objects below `prefix`.
 ///
 /// # Errors
 /// [`CaptureError`].
@@ -72,7 +72,7 @@ pub async fn capture(config: &ClientConfig, prefix: &str) -> Result<Captured, Ca
     })
 }
 
-/// Median time of a small linearizable read, one after the other.
+/// Returns the median time of small linearizable reads, sent one after the other.
 async fn round_trip(client: &Client, prefix: &str) -> Result<Duration, Error> {
     let mut times = Vec::with_capacity(READS);
     for _ in 0..READS {

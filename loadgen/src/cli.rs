@@ -1,5 +1,5 @@
-//! The command line. Scripts and other people's CI call it: names stay, and what is not built is
-//! not here.
+//! The command line. Scripts and CI jobs of other projects use it, so names are stable, and only
+//! what is implemented is listed.
 
 use std::ffi::OsString;
 use std::num::NonZeroU32;
@@ -15,10 +15,10 @@ use crate::exit::Exit;
 use crate::isolation::network;
 use crate::servers::baseline;
 
-/// The environment variable that says what is logged.
+/// The environment variable that sets the log level or filter.
 pub const LOG_VARIABLE: &str = "LOADGEN_LOG";
 
-/// Returns what stands below the options: how the program may end, and what it reads besides them.
+/// Returns the text below the options of `--help`: exit codes and environment variables.
 fn after_help() -> String {
     format!(
         "{}\n\nEnvironment:\n  {LOG_VARIABLE}  what is logged to standard error: off, error, warn (the default), info,\n               debug, trace, or a filter such as h2=debug",
@@ -32,16 +32,16 @@ fn after_help() -> String {
 #[derive(Debug, Clone, Parser)]
 #[command(name = "loadgen", version, after_help = after_help())]
 pub struct Cli {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     command: Option<Command>,
 }
 
 impl Cli {
-    /// Returns the command that was given, or the default one.
+    /// Returns the given command, or the default one.
     #[must_use]
     pub fn into_command(self) -> Command {
-        // Parsed again rather than built, so that every argument has the default that its help
+        // Parsed instead of constructed, so that every argument has the default that its help
         // names.
         self.command
             .or_else(|| Self::parse_from(["loadgen", "run"]).command)
@@ -49,39 +49,41 @@ impl Cli {
     }
 }
 
-/// The commands.
+/// A command of `loadgen`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Command {
-    /// Runs scenarios: starts servers where the target says so, seeds, measures, verifies, writes a
-    /// result.
+    /// Runs scenarios: starts servers if the target asks for it, seeds, measures, verifies, and
+    /// writes a result.
     #[command(after_help = after_help())]
     Run(Box<RunArgs>),
-    /// Searches for the highest rate of small requests that keeps an objective.
+    /// Searches for the highest rate of small requests at which a latency objective is met.
     #[command(after_help = after_help())]
     Saturate(Box<SaturateArgs>),
-    /// Runs several scenarios, each as `run` does, and ends with one verdict on their thresholds.
-    /// Without a name: lists the suites. Exit code: the worst of the runs and of the verdict, where
-    /// a missed threshold is 1 and one without a verdict 3.
+    /// Runs several scenarios, each as `run` does, and judges their thresholds in one verdict.
+    /// Without a name, lists the suites. The exit code is the worst of the runs and of the verdict,
+    /// where a missed threshold is 1 and a threshold without a verdict 3.
     #[command(after_help = after_help())]
     Suite(Box<SuiteArgs>),
-    /// Says rule by rule what an endpoint honours of the contract that lists and watches lean on.
-    /// Only reads where there are keys. Exit code 1 when a rule is broken.
+    /// Checks, rule by rule, how far an endpoint honours the contract that lists and watches depend
+    /// on. Only reads if the endpoint holds keys. Exit code 1 if a rule is broken.
     Probe(ProbeArgs),
-    /// Makes a scenario like an etcd that holds a cluster's objects: counts and samples it, writes
-    /// nothing, and keeps no names.
+    /// Captures a scenario from an etcd that holds a cluster's objects: counts and samples them,
+    /// writes nothing to it, and keeps no names.
     Capture(CaptureArgs),
-    /// Lists the built-in scenarios, one line each, or shows one of them as a file to start from.
+    /// Lists the built-in scenarios, one line each, or prints one of them as a file to start from.
     Scenarios(ScenariosArgs),
-    /// Draws saved results again: charts, page, README and table. Or prints them for other
+    /// Draws the charts, page, README and table of saved results again, or prints results for other
     /// programs.
     Report(ReportArgs),
     /// Compares saved results: what is better, worse, no different, or cannot be told and why.
     #[command(after_help = Exit::HELP)]
     Compare(CompareArgs),
-    /// Merges the results of several generators that made a load together (run --shard) into one.
+    /// Merges the results of several generators that applied a load together (run --shard) into
+    /// one.
     #[command(after_help = Exit::HELP)]
     Merge(MergeArgs),
-    /// Compares two targets in pairs of fresh starts, until the verdict is sure or time is up.
+    /// Compares two targets in pairs of fresh starts, until the verdict is certain or the time is
+    /// up.
     #[command(after_help = Exit::HELP)]
     Ab(Box<AbArgs>),
     /// Writes completions for a shell: `loadgen completions bash
@@ -89,76 +91,76 @@ pub enum Command {
     Completions(CompletionsArgs),
     /// Writes the manual page: `loadgen man | man -l -`.
     Man,
-    /// Runs a server: takes bench-server's flags, `loadgen serve --help` lists them.
+    /// Runs bench-server with the given flags; `loadgen serve --help` lists them.
     #[command(disable_help_flag = true)]
     Serve(ServeArgs),
-    /// Becomes a program that dies with its parent: how servers are started.
+    /// Replaces this process by a program that dies with its parent: starts servers.
     #[command(name = parent_death::COMMAND, hide = true, disable_help_flag = true)]
     ExecChild(ExecChildArgs),
-    /// Serves bytes from one contiguous buffer: what lists are compared with.
+    /// Serves bytes from one contiguous buffer: the baseline that lists are compared with.
     #[command(name = baseline::COMMAND, hide = true, disable_help_flag = true)]
     ServeBaseline {
-        /// How many
+        /// The number of bytes
         bytes: usize,
     },
-    /// Enters a network namespace of its own and ends: whether this system allows one.
+    /// Enters a network namespace of its own and exits: tests whether this system permits one.
     #[command(name = network::COMMAND, hide = true, disable_help_flag = true)]
     TryNetworkNamespace,
 }
 
-/// What `loadgen scenarios` takes.
+/// Arguments of `loadgen scenarios`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ScenariosArgs {
-    /// Show this one, with its comments
+    /// The scenario to print, with its comments
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
 }
 
-/// What `loadgen completions` takes.
+/// Arguments of `loadgen completions`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct CompletionsArgs {
-    /// For which shell
+    /// The shell
     #[arg(value_name = "SHELL")]
     pub shell: clap_complete::Shell,
 }
 
-/// The scenario whose requests `loadgen saturate` sends when none is named.
+/// The scenario that `loadgen saturate` runs if none is named.
 pub const SATURATE_SCENARIO: &str = "small-requests";
 
-/// What `loadgen saturate` takes.
+/// Arguments of `loadgen saturate`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct SaturateArgs {
-    /// What every trial must keep: a quantile of the latency from the intended start, and a time,
-    /// as p99=10ms
+    /// The objective that a rate must meet: a quantile of the latency from the intended start, and
+    /// its limit, as p99=10ms
     #[arg(long, value_name = "pQ=TIME")]
     pub slo: Objective,
 
-    /// The first rate, requests a second; the search doubles it until the objective is missed
+    /// The first rate, in requests per second; the search doubles it until the objective is missed
     /// [default: 1000]
     #[arg(long, value_name = "R")]
     pub from: Option<f64>,
 
-    /// No higher rate is tried [default: 1000000]
+    /// The highest rate that is tried [default: 1000000]
     #[arg(long, value_name = "R")]
     pub to: Option<f64>,
 
-    /// How close the highest rate that is kept and the lowest that is missed shall come [default:
-    /// 5%]
+    /// How close to one another the highest rate that meets the objective and the lowest that
+    /// misses it must be for the search to end [default: 5%]
     #[arg(long, value_name = "PERCENT")]
     pub width: Option<Percent>,
 
-    /// How often the whole search is made
+    /// The number of complete searches
     #[arg(long, value_name = "N", default_value_t = NonZeroU32::MIN)]
     pub searches: NonZeroU32,
 
-    /// As of `loadgen run`; --duration is how long a trial lasts, and the default scenario is
+    /// As for `loadgen run`; --duration is the length of a trial, and the default scenario is
     /// small-requests
     #[command(flatten)]
     pub run: RunArgs,
 }
 
 impl SaturateArgs {
-    /// Returns what each case is searched for.
+    /// Returns the parameters of each case's search.
     #[must_use]
     pub fn saturate(&self) -> Saturate {
         let defaults = Saturate::for_objective(self.slo);
@@ -172,23 +174,23 @@ impl SaturateArgs {
     }
 }
 
-/// What `loadgen probe` takes.
+/// Arguments of `loadgen probe`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ProbeArgs {
-    /// What to probe: as `--target` of `loadgen run`
+    /// The target to probe, as `--target` of `loadgen run`
     #[arg(value_name = "TARGET")]
     pub target: String,
 
-    /// Which API of servers that are started for it
+    /// The API to probe [default: etcd's, if the target has it]
     #[arg(long, value_enum, value_name = "TIER")]
     pub tier: Option<ProbedTier>,
 
-    /// Try the rules that write also where somebody's data is: below a prefix of our own that is
-    /// emptied again, or in a namespace of our own that is removed again
+    /// Also check the rules that need writes if the endpoint holds data: below a prefix of
+    /// loadgen's own that is emptied again, or in a namespace of its own that is removed again
     #[arg(long)]
     pub seed_data: bool,
 
-    /// What is printed on standard output
+    /// The format of standard output
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 
@@ -215,18 +217,18 @@ impl From<ProbedTier> for Tier {
     }
 }
 
-/// What `loadgen capture` takes.
+/// Arguments of `loadgen capture`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct CaptureArgs {
     /// An existing etcd: http://HOST:PORT or https://HOST:PORT
     #[arg(value_name = "TARGET")]
     pub target: String,
 
-    /// Where objects are
+    /// The prefix of the objects' keys
     #[arg(long, value_name = "PREFIX", default_value = "/registry/")]
     pub prefix: String,
 
-    /// The scenario file; one that exists is not overwritten
+    /// The scenario file to write; an existing file is not overwritten
     #[arg(long, value_name = "FILE.toml", default_value = "captured.toml")]
     pub out: PathBuf,
 
@@ -235,7 +237,7 @@ pub struct CaptureArgs {
     pub connect: ConnectArgs,
 }
 
-/// What `loadgen serve` takes.
+/// Arguments of `loadgen serve`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ServeArgs {
     /// bench-server's flags
@@ -247,14 +249,14 @@ pub struct ServeArgs {
     pub flags: Vec<OsString>,
 }
 
-/// What `loadgen exec-child` takes.
+/// Arguments of `loadgen exec-child`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ExecChildArgs {
-    /// CPUs that the program may use
+    /// The CPUs that the program may use
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<CpuList>,
 
-    /// Process number of the parent
+    /// The PID of the parent
     pub parent: i32,
 
     /// The program and its arguments
@@ -262,7 +264,7 @@ pub struct ExecChildArgs {
     pub command: Vec<OsString>,
 }
 
-/// What is printed at the end.
+/// The format in which a result is printed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -273,7 +275,7 @@ pub enum Format {
     Json,
 }
 
-/// Returns the command line as a result may show it: the password is gone.
+/// Returns the command line for a result, with the password replaced.
 #[must_use]
 pub fn shown_command(args: impl IntoIterator<Item = String>) -> Vec<String> {
     let hidden = |user: &str| match user.split_once(':') {

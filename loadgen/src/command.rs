@@ -1,4 +1,4 @@
-//! The commands: what [`crate::cli`] names, put together from the parts.
+//! Runs the commands that [`crate::cli`] parses.
 
 mod ab;
 mod compare;
@@ -83,7 +83,7 @@ fn run_or_search(args: &RunArgs, saturate: Option<Saturate>) -> Result<Exit, Fai
         .map(|target| target.spec.clone())
         .collect();
     let metrics = metrics_listener(args)?;
-    // No thread exists yet: what holds for this one holds for all.
+    // No other thread exists yet, so what is set for this thread holds for all.
     let isolation = Isolation::enter(args, &targets, &own_program)?;
     if let Some(first) = plan.scenarios.first() {
         isolation.pin(first)?;
@@ -112,7 +112,7 @@ fn run_or_search(args: &RunArgs, saturate: Option<Saturate>) -> Result<Exit, Fai
     })
 }
 
-/// Takes the port of `--listen-metrics`, before a network namespace is entered.
+/// Binds the port of `--listen-metrics`, before a network namespace is entered.
 fn metrics_listener(args: &RunArgs) -> Result<Option<MetricsListener>, Failure> {
     let Some(address) = args.listen_metrics else {
         return Ok(None);
@@ -144,7 +144,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
         .map_err(Failure::usage)
 }
 
-/// Saves a result, if anything was measured, says where, and returns where.
+/// Saves a result, if anything was measured, and reports and returns its path.
 fn save(
     result: &SavedResult,
     folder: ResultFolder,
@@ -162,7 +162,7 @@ fn save(
     Ok(Some(path))
 }
 
-/// Writes a result in the form that was asked for.
+/// Writes a result in the requested format.
 fn show(out: &mut impl Write, format: Format, report: &Report) -> std::io::Result<()> {
     match format {
         Format::Text => write!(out, "{}", terminal::text(report, terminal::width())),
@@ -173,7 +173,7 @@ fn show(out: &mut impl Write, format: Format, report: &Report) -> std::io::Resul
     }
 }
 
-/// Runs `loadgen suite`: several scenarios, one verdict.
+/// Runs `loadgen suite`: measures several scenarios and judges them in one verdict.
 ///
 /// # Errors
 /// [`Failure`] with the exit code that it means.
@@ -184,7 +184,7 @@ pub fn suite(args: &SuiteArgs) -> Result<Exit, Failure> {
 /// Runs `loadgen completions`.
 ///
 /// # Errors
-/// When standard output cannot be written.
+/// If standard output cannot be written.
 pub fn completions(args: &CompletionsArgs) -> Result<Exit, Failure> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "loadgen", &mut text);
@@ -195,16 +195,17 @@ pub fn completions(args: &CompletionsArgs) -> Result<Exit, Failure> {
 /// Runs `loadgen man`.
 ///
 /// # Errors
-/// When standard output cannot be written.
+/// If standard output cannot be written.
 pub fn man() -> Result<Exit, Failure> {
     clap_mangen::Man::new(Cli::command()).render(&mut std::io::stdout())?;
     Ok(Exit::Done)
 }
 
-/// Runs `loadgen scenarios`: what there is to run, one line each, or one of them as its file.
+/// Runs `loadgen scenarios`: lists the built-in scenarios, one line each, or prints one of them as
+/// a file.
 ///
 /// # Errors
-/// When there is none of that name, or standard output cannot be written.
+/// If there is no scenario of that name, or standard output cannot be written.
 pub fn scenarios(args: &ScenariosArgs) -> Result<Exit, Failure> {
     if let Some(name) = &args.name {
         let text = workloads::scenario::text_of(name).map_err(Failure::usage)?;
@@ -224,33 +225,33 @@ pub fn scenarios(args: &ScenariosArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Runs `loadgen report`: saved results, drawn again or printed for other programs.
+/// Runs `loadgen report`: draws saved results again or prints them for other programs.
 ///
 /// # Errors
-/// When a folder holds no result, or it cannot be drawn or printed.
+/// If a folder holds no result, or a result cannot be drawn or printed.
 pub fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     report::run(args)
 }
 
-/// Runs `loadgen compare`: saved results of two sides, compared.
+/// Runs `loadgen compare`: compares the saved results of two sides.
 ///
 /// # Errors
-/// When a folder holds no result, or they cannot be compared.
+/// If a folder holds no result, or the results cannot be compared.
 pub fn compare(args: &CompareArgs) -> Result<Exit, Failure> {
     let (text, exit) = compare::run(args)?;
     write!(std::io::stdout(), "{text}")?;
     Ok(exit)
 }
 
-/// Runs `loadgen merge`: the results of several generators as one.
+/// Runs `loadgen merge`: merges the results of several generators into one.
 ///
 /// # Errors
-/// When they are not all parts of one run, or the merged result cannot be written.
+/// If they are not all parts of one run, or the merged result cannot be written.
 pub fn merge(args: &MergeArgs) -> Result<Exit, Failure> {
     merge::run(args)
 }
 
-/// Runs `loadgen ab`: two targets in pairs of fresh starts.
+/// Runs `loadgen ab`: compares two targets in pairs of fresh starts.
 ///
 /// # Errors
 /// [`Failure`] with the exit code that it means.
@@ -258,10 +259,10 @@ pub fn ab(args: &AbArgs) -> Result<Exit, Failure> {
     ab::run(args)
 }
 
-/// Runs `loadgen exec-child`: this process becomes another program, or says why not.
+/// Runs `loadgen exec-child`: replaces this process by another program.
 ///
 /// # Errors
-/// Always: this process was replaced.
+/// Always, if it returns: on success this process is replaced.
 pub fn exec_child(args: &ExecChildArgs) -> Result<Exit, Failure> {
     let Some((program, rest)) = args.command.split_first() else {
         return Err(Failure::usage(anyhow::anyhow!("nothing to become")));
@@ -274,10 +275,10 @@ pub fn exec_child(args: &ExecChildArgs) -> Result<Exit, Failure> {
     Err(Failure::usage(anyhow::Error::new(error).context(context)))
 }
 
-/// Returns the hidden command that serves what lists are compared with, until it is killed.
+/// Runs the hidden command that serves the baseline of lists until it is killed.
 ///
 /// # Errors
-/// When it cannot.
+/// If the baseline cannot be served.
 pub fn serve_baseline(bytes: usize) -> Result<Exit, Failure> {
     let runtime = runtime()?;
     let served = runtime.block_on(bench_server::baseline::serve(bytes));
@@ -285,10 +286,10 @@ pub fn serve_baseline(bytes: usize) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Returns the hidden command that tries whether a network namespace can be had.
+/// Runs the hidden command that tests whether a network namespace can be entered.
 ///
 /// # Errors
-/// Why not.
+/// If it cannot be entered.
 pub fn try_network_namespace() -> Result<Exit, Failure> {
     network::enter().map_err(Failure::usage)?;
     Ok(Exit::Done)
@@ -297,8 +298,8 @@ pub fn try_network_namespace() -> Result<Exit, Failure> {
 /// Runs `loadgen capture`.
 ///
 /// # Errors
-/// [`Failure`] with exit code 2 when the target is no etcd or cannot be reached, or the file exists
-/// or cannot be written.
+/// [`Failure`] with exit code 2 if the target is not an etcd or cannot be reached, or if the file
+/// exists or cannot be written.
 pub fn capture(args: &CaptureArgs) -> Result<Exit, Failure> {
     let target: TargetSpec = args.target.parse().map_err(Failure::usage)?;
     let TargetSpec::Etcd(endpoints) = &target else {
@@ -317,7 +318,7 @@ pub fn capture(args: &CaptureArgs) -> Result<Exit, Failure> {
         let context = format!("cannot write {}", args.out.display());
         Failure::usage(anyhow::Error::new(error).context(context))
     };
-    // Before anything is asked for nothing.
+    // Created first, so that no request is sent in vain.
     let mut file = std::fs::File::create_new(&args.out).map_err(written)?;
     let captured = runtime()?.block_on(async {
         let stop = stop_on_signals(&Progress::new())?;
@@ -334,7 +335,7 @@ pub fn capture(args: &CaptureArgs) -> Result<Exit, Failure> {
         }
     };
     if let Err(error) = file.write_all(captured.scenario().as_bytes()) {
-        // Half a scenario is none.
+        // A partial scenario file must not remain.
         std::fs::remove_file(&args.out).ok();
         return Err(written(error));
     }
@@ -348,7 +349,7 @@ pub fn capture(args: &CaptureArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Returns a file's name as `loadgen run` takes it: with a slash, or ending in `.toml`.
+/// Returns a file's path as `loadgen run` accepts it: with a slash, or ending in `.toml`.
 fn run_name(path: &Path) -> String {
     match path.extension().is_some_and(|end| end == "toml") {
         true => path.display().to_string(),
@@ -356,16 +357,16 @@ fn run_name(path: &Path) -> String {
     }
 }
 
-/// Runs `loadgen probe`: what an endpoint honours, rule by rule.
+/// Runs `loadgen probe`: checks, rule by rule, what an endpoint honours.
 ///
 /// # Errors
-/// [`Failure`] with exit code 2 when the target cannot be reached, or has no such API.
+/// [`Failure`] with exit code 2 if the target cannot be reached, or has no such API.
 pub fn probe(args: &ProbeArgs) -> Result<Exit, Failure> {
     probe::run(args)
 }
 
-/// Returns a token that Ctrl-C and SIGTERM cancel. A second one ends the program where it is: an
-/// endpoint that does not answer could else hold it, and its clean-up, for ever.
+/// Returns a token that Ctrl-C and SIGTERM cancel. A second signal exits at once: otherwise, an
+/// endpoint that does not respond could block the program and its clean-up for ever.
 fn stop_on_signals(progress: &Progress) -> Result<CancellationToken, Failure> {
     let failed = |error| Failure::usage(anyhow::Error::new(error).context("signal handler"));
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;

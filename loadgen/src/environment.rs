@@ -1,11 +1,11 @@
-//! What a result says of the machine and the program that made it.
+//! Describes the machine and the program that made a result.
 
 use bench_server::memory::allocator::Settings;
 use report::result::Environment;
 
-/// Returns everything about machine and program that can be known before a run; servers, client and
-/// disk are the driver's to fill in, network and CPUs [`crate::isolation::Isolation`]'s. `command`
-/// is the command line as the result shall show it.
+/// Returns what is known about machine and program before a run. The driver adds servers, client
+/// and disk, and [`crate::isolation::Isolation`] adds network and CPUs. `command` is the command
+/// line for the result.
 #[must_use]
 pub fn environment(command: Vec<String>) -> Environment {
     let machine = measure::machine();
@@ -34,8 +34,8 @@ pub fn environment(command: Vec<String>) -> Environment {
     }
 }
 
-/// Returns the allocator of this program, and of the servers that it starts from itself, with its
-/// settings: `jemalloc background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0`.
+/// Returns the allocator of this program and of the servers that it starts from its own binary,
+/// with its settings: `jemalloc background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0`.
 #[must_use]
 pub fn allocator() -> String {
     Settings::read().map_or_else(|| "jemalloc".to_owned(), |settings| settings.to_string())

@@ -1,25 +1,25 @@
-//! How the program ends: one place where outcomes and errors become exit codes.
+//! Exit codes: maps the outcomes and errors of commands to them in one place.
 
 use report::compare::End;
 use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-/// How a command ended. Scripts depend on the numbers.
+/// The exit code of a command. Scripts depend on the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// All that was asked for was done; cases that a target cannot do are part of that.
+    /// Everything was done, apart from cases that a target does not support.
     Done = 0,
     /// The target failed a check or a request, died, or lost the comparison.
     TargetFailed = 1,
     /// The command line cannot be carried out, or the target cannot be reached.
     Usage = 2,
-    /// A case says nothing about the target: the generator was late or out of CPU, or sent nothing.
-    /// Or a comparison cannot tell.
+    /// A case is invalid, since the generator was late, out of CPU or sent nothing; or a comparison
+    /// cannot tell.
     Invalid = 3,
-    /// Stopped since the server suffered, or could have. What was measured is kept.
+    /// The run was stopped since the server suffered, or could have. The measurements are kept.
     Protected = 4,
-    /// Stopped from outside. What was measured is kept.
+    /// The run was stopped by a signal. The measurements are kept.
     Interrupted = 130,
 }
 
@@ -34,7 +34,7 @@ impl From<End> for Exit {
 }
 
 impl Exit {
-    /// The codes as the help lists them.
+    /// The exit codes as `--help` lists them.
     pub const HELP: &str = "\
 Exit codes:
     0  done; cases that the target cannot do (N/A) included
@@ -46,8 +46,9 @@ Exit codes:
     4  stopped, since a server with somebody's data suffered; what was measured is kept
   130  interrupted; what was measured is kept and marked";
 
-    /// Returns the end of a whole whose parts ended like this: interrupted over protected over
-    /// failed over unusable over invalid over done. `scripts/lib.sh` ranks exit codes likewise.
+    /// Returns the exit code of a whole with these two parts. The highest of this order wins:
+    /// interrupted, protected, target failed, usage, invalid, done. `scripts/lib.sh` ranks exit
+    /// codes likewise.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let rank = |exit| match exit {
@@ -72,17 +73,17 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error on its way out of the program, and the exit code that it means.
+/// An error that ends a command, and the exit code for it.
 #[derive(Debug)]
 pub struct Failure {
-    /// What the process will end with.
+    /// The exit code.
     pub exit: Exit,
     cause: anyhow::Error,
 }
 
 impl Failure {
-    /// Returns a failure that the user has to mend: the command line, a file, or what can be
-    /// reached.
+    /// Returns a failure that the user has to fix: of the command line, a file, or an unreachable
+    /// endpoint.
     pub fn usage(cause: impl Into<anyhow::Error>) -> Self {
         Self {
             exit: Exit::Usage,
@@ -90,8 +91,8 @@ impl Failure {
         }
     }
 
-    /// Returns the same error where the rest of the command came to `other`: the worse of both ends
-    /// is the whole's ([`Exit::and`]).
+    /// Returns the same error with the worse exit code of the two: its own and `other`, that of the
+    /// rest of the command ([`Exit::and`]).
     #[must_use]
     pub fn beside(self, other: Exit) -> Self {
         Self {
@@ -100,7 +101,7 @@ impl Failure {
         }
     }
 
-    /// Returns both errors, in one line.
+    /// Joins two errors into one of a single line.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -109,7 +110,8 @@ impl Failure {
         }
     }
 
-    /// Returns whether the output was closed, as by `loadgen … | head`: a success.
+    /// Returns whether the cause is a closed output, as with `loadgen … | head`, which counts as
+    /// success.
     #[must_use]
     pub fn is_broken_pipe(&self) -> bool {
         self.cause
@@ -119,7 +121,7 @@ impl Failure {
     }
 }
 
-/// One line: the error and what caused it, without what an outer error already repeats.
+/// Formats the error and its causes on one line, without repeating what an outer error contains.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut said = String::new();
@@ -135,7 +137,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Output that cannot be written is reported as such; who it was meant for is not our fault.
+/// Reports an output that cannot be written.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         Self::usage(anyhow::Error::new(error).context("cannot write the output"))

@@ -1,12 +1,11 @@
-//! What the servers of a run and the generator share with the rest of the machine, and what they do
-//! not: the same for every target.
+//! Isolates the servers of a run and the generator from the rest of the machine, in the same way
+//! for every target.
 //!
-//! - [`network`]: a network namespace of the run's own, with one congestion control for all that
-//!   runs in it
+//! - [`network`]: a network namespace for the run, with one congestion control for everything in it
 //! - [`cpus`]: the CPUs that servers and generator may use
 //!
-//! [`Isolation::enter`] runs before any thread exists: a namespace that the first thread enters
-//! holds for every thread and child that comes later.
+//! [`Isolation::enter`] runs before any other thread exists: a namespace that the first thread
+//! enters applies to every thread and child that is started later.
 
 pub mod cpus;
 pub mod network;
@@ -22,21 +21,21 @@ use crate::exit::Failure;
 use crate::servers::target_spec::TargetSpec;
 use network::{Network, NetworkNamespace};
 
-/// What a run keeps to itself.
+/// The isolation of a run.
 #[derive(Debug)]
 pub struct Isolation {
     network: Network,
     cores: Option<u32>,
-    /// The CPUs that this program may use, before it is pinned.
+    /// The CPUs that this program could use before it was pinned.
     available_cpus: Option<CpuList>,
 }
 
 impl Isolation {
-    /// Moves the generator into a network namespace, as the command line says and the system
-    /// allows.
+    /// Moves the generator into a network namespace, if the command line asks for it and the system
+    /// permits it.
     ///
     /// # Errors
-    /// [`Failure`] with exit code 2 where `--network-namespace yes` cannot be had.
+    /// [`Failure`] with exit code 2 if `--network-namespace yes` is impossible.
     pub fn enter(
         args: &RunArgs,
         targets: &[TargetSpec],
@@ -69,11 +68,11 @@ impl Isolation {
         })
     }
 
-    /// Keeps the generator, with all threads that it has or starts, on the CPUs that a scenario
-    /// gives it: all where it names none.
+    /// Pins the generator, with all its present and future threads, to the client CPUs of a
+    /// scenario, or to all available CPUs if it names none.
     ///
     /// # Errors
-    /// [`Failure`] with exit code 2 where the system does not let it.
+    /// [`Failure`] with exit code 2 if the system does not permit it.
     pub fn pin(&self, scenario: &Scenario) -> Result<(), Failure> {
         let wanted = scenario.client_cpus.as_ref();
         match wanted.or(self.available_cpus.as_ref()) {
@@ -83,7 +82,7 @@ impl Isolation {
         }
     }
 
-    /// Notes it in the result of a scenario.
+    /// Records the isolation in the environment of a scenario's result.
     #[must_use]
     pub fn noted_in(&self, environment: Environment, scenario: &Scenario) -> Environment {
         let shown = |cpus: &Option<CpuList>| cpus.as_ref().map(ToString::to_string);

@@ -1,14 +1,18 @@
-//! The generator: starts or reaches targets, seeds them, runs the cases of a scenario, saves and
-//! shows the result.
+//! The load generator: starts targets or connects to existing ones, seeds them, runs the cases of a
+//! scenario, saves and prints the result.
 //!
-//! [`run`] drives it: [`servers`] → [`seed`] → operations and clients (crate `load`), memory and
-//! CPU meanwhile (crate `measure`) → [`to_result`] → files, thresholds, charts and comparisons
-//! (crate `report`). [`probe`] asks what an endpoint can; [`safety`] is what must hold before an
-//! endpoint that is not ours is written to. Around them: [`cli`] (what may be typed), [`command`]
-//! (what it does), [`environment`] (what a result says of machine and program),
-//! [`isolation`] (a run's own network and CPUs), [`timeouts`] (how long an endpoint may be silent),
-//! [`exit`] (how the program ends), [`progress`] (what is seen meanwhile), [`live`] (what programs
-//! see meanwhile).
+//! [`run`] is the driver: [`servers`] → [`seed`] → operations and clients (crate `load`), with
+//! memory and CPU measured meanwhile (crate `measure`) → [`to_result`] → files, thresholds, charts
+//! and comparisons (crate `report`).
+//!
+//! - [`probe`]: checks which rules of its contract an endpoint honours
+//! - [`safety`]: the precautions before an existing endpoint is written to
+//! - [`capture`]: makes a scenario from an existing etcd
+//! - [`cli`]: the command line; [`command`]: runs its commands; [`exit`]: exit codes
+//! - [`environment`]: the machine and the program, as a result describes them
+//! - [`isolation`]: a run's own network and CPUs
+//! - [`timeouts`]: how long a response may take
+//! - [`progress`]: progress for people; [`live`]: metrics for programs during a run
 
 pub mod capture;
 pub mod cli;

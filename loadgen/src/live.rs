@@ -1,7 +1,7 @@
-//! Loads while they run: what each has done so far, and how much of its schedule was due.
+//! The counts of loads while they run, and how much of each schedule was due.
 //!
-//! Progress lines and `/metrics` both read it; results do not. [`metrics`] is how it looks to
-//! Prometheus, [`http`] is where it is served.
+//! Progress lines and `/metrics` are made from them; results are not. [`metrics`] encodes them for
+//! Prometheus, [`http`] serves them.
 
 pub mod http;
 pub mod metrics;
@@ -14,24 +14,24 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use workloads::Profile;
 
-/// What sets a load apart from all others of this process.
+/// The labels that identify a load among all of this process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Labels {
     /// The scenario.
     pub scenario: String,
-    /// The data set that it is about.
+    /// The data set.
     pub data_set: String,
-    /// What is measured.
+    /// The target.
     pub target: String,
-    /// The case that it is part of.
+    /// The case that the load is part of.
     pub case: String,
-    /// Its name in the case.
+    /// The load's name in the case.
     pub load: String,
-    /// What it does.
+    /// The load's operation.
     pub operation: String,
 }
 
-/// A load that has begun. Clones are of the same load.
+/// A load that has begun. Clones share its counts.
 #[derive(Debug, Clone)]
 pub struct LiveLoad {
     labels: Arc<Labels>,
@@ -39,29 +39,29 @@ pub struct LiveLoad {
     due: Arc<Mutex<Due>>,
 }
 
-/// Requests that were due by the schedules of a load.
+/// The number of requests that were due by a load's schedules.
 #[derive(Debug, Default)]
 struct Due {
-    /// By schedules that have ended.
+    /// Requests due by schedules that have ended.
     before: f64,
     now: Option<Schedule>,
 }
 
-/// The schedule that a load keeps at present.
+/// The current schedule of a load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schedule {
-    /// Its rate over time.
+    /// The rate over time.
     pub profile: Profile,
-    /// The part of it that this generator has; 1 where there is no other.
+    /// This generator's fraction of the rate; 1 if it is the only one.
     pub part: f64,
-    /// When its first request may be due.
+    /// The earliest time at which a request may be due.
     pub begun: Instant,
-    /// How long it goes on.
+    /// The duration of the schedule.
     pub lasts: Duration,
 }
 
 impl Schedule {
-    /// Requests that are due by `now` on average.
+    /// Returns the average number of requests that are due by `now`.
     fn due_by(&self, now: Instant) -> f64 {
         let elapsed = now.saturating_duration_since(self.begun);
         self.profile.due_by(elapsed.min(self.lasts)) * self.part
@@ -69,26 +69,26 @@ impl Schedule {
 }
 
 impl LiveLoad {
-    /// Returns what sets it apart.
+    /// Returns the labels.
     #[must_use]
     pub fn labels(&self) -> &Labels {
         &self.labels
     }
 
-    /// Returns where its clients count.
+    /// Returns the counts that its clients increment.
     #[must_use]
     pub fn counts(&self) -> &Arc<Live> {
         &self.counts
     }
 
-    /// Begins a schedule; one that it had before has ended.
+    /// Begins a schedule, which ends an earlier one.
     pub fn keep_to(&self, schedule: Schedule) {
         let mut due = self.due.lock();
         due.before = due.by(Instant::now()).unwrap_or(0.0);
         due.now = Some(schedule);
     }
 
-    /// Returns the number of requests that were due by `now`; `None` for a load that never had a
+    /// Returns the number of requests that were due by `now`; `None` if the load never had a
     /// schedule.
     #[must_use]
     pub fn due_by(&self, now: Instant) -> Option<f64> {
@@ -103,12 +103,13 @@ impl Due {
     }
 }
 
-/// The loads of this process, in the order in which they began. Clones are of the same list.
+/// The loads of this process, in the order in which they began. Clones share the list.
 #[derive(Debug, Clone, Default)]
 pub struct LiveLoads(Arc<Mutex<Vec<LiveLoad>>>);
 
 impl LiveLoads {
-    /// Adds a load. One that was there before, as where a case is measured again, goes on counting.
+    /// Adds a load. A load with the same labels, as when a case is measured again, continues
+    /// counting.
     #[must_use]
     pub fn add(&self, labels: Labels) -> LiveLoad {
         let mut loads = self.0.lock();
@@ -124,7 +125,7 @@ impl LiveLoads {
         load
     }
 
-    /// Returns all of them.
+    /// Returns all loads.
     #[must_use]
     pub fn all(&self) -> Vec<LiveLoad> {
         self.0.lock().clone()
@@ -151,7 +152,7 @@ mod tests {
         assert_eq!(load.due_by(Instant::now()), Some(400.0));
         tokio::time::advance(Duration::from_secs(60)).await;
         assert_eq!(load.due_by(Instant::now()), Some(1_000.0));
-        // The same case again, on a server started anew.
+        // The same case again, on a newly started server.
         let again = loads.add(Labels::default());
         again.keep_to(schedule());
         tokio::time::advance(Duration::from_secs(1)).await;

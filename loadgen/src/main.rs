@@ -13,8 +13,8 @@ use loadgen::exit::{Exit, Failure};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-/// The same allocator as our servers', set up the same way: figures of generator and server can be
-/// told apart by what they do, not by what serves them.
+/// The allocator that our servers use too, with the same settings, so that differences between the
+/// memory of generator and server are due to what they do, not to their allocators.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -45,8 +45,8 @@ fn main() -> ExitCode {
         Command::ExecChild(args) => command::exec_child(&args),
         Command::ServeBaseline { bytes } => command::serve_baseline(bytes),
         Command::TryNetworkNamespace => command::try_network_namespace(),
-        // A server is the bench server, whole, with its own logs: nothing of the generator runs in
-        // its process.
+        // Runs the whole bench server with its own logs: nothing of the generator runs in this
+        // process.
         Command::Serve(args) => {
             return bench_server::run(iter::once("loadgen serve".into()).chain(args.flags));
         }
@@ -61,13 +61,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Logs go to standard error, where bars are; by default only what is wrong. `LOADGEN_LOG` takes a
-/// level or a filter.
+/// Starts logging to standard error, where progress bars are too; by default only warnings and
+/// errors. `LOADGEN_LOG` is a level or a filter.
 fn start_logging() -> Result<(), Failure> {
     let asked = std::env::var_os(LOG_VARIABLE).unwrap_or_default();
     let asked = asked.to_string_lossy();
     let refused = |why: String| Failure::usage(anyhow!("{LOG_VARIABLE}=`{asked}`: {why}"));
-    // A misspelt level would be taken for a module, and everything of all others silenced.
+    // A misspelt level would be taken for a module name, and silence all others.
     let mut words = asked.split(',').map(str::trim);
     if let Some(word) = words.find(|word| is_bare(word) && word.parse::<LevelFilter>().is_err()) {
         return Err(refused(format!(
@@ -87,7 +87,7 @@ fn start_logging() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns whether a part of a filter is a word by itself.
+/// Returns whether a part of a filter is a single word.
 fn is_bare(part: &str) -> bool {
     !part.is_empty() && !part.contains(['=', '[', ':'])
 }

@@ -1,14 +1,15 @@
-//! What an etcd endpoint honours of the contract that lists, watches and Kubernetes lean on: rule
-//! by rule, what was sent and what came back. [`kube`] does the same of a Kubernetes API.
+//! Checks how far an etcd endpoint honours the contract that lists, watches and Kubernetes depend
+//! on, and records for each rule what was sent and received. [`kube`] does the same for a
+//! Kubernetes API.
 //!
-//! - [`rule`]: what a rule is; [`rules`]: every rule of an etcd, and what is sent for it
-//! - [`finding`]: what became of a rule; [`document`]: all of them, as text and as JSON
-//! - [`reads`]: rules that only read, at most some tens of keys: safe on anybody's endpoint
-//! - [`writes`]: rules that need to write, below a prefix of our own that is emptied again;
-//!   [`watches`]: of what was written
+//! - [`rule`]: the type of a rule; [`rules`]: every rule for an etcd, and what is sent for it
+//! - [`finding`]: the outcome of a rule; [`document`]: all outcomes, as text and as JSON
+//! - [`reads`]: rules that only read some tens of keys at most: safe on any endpoint
+//! - [`writes`]: rules that write, below a prefix of the probe's own that is emptied again;
+//!   [`watches`]: rules of watches of these writes
 //!
-//! A rule whose request is refused for want of rights, or that needs what another rule has found
-//! broken, is not tried.
+//! A rule is not tried if its request is refused for lack of permission, or if it needs a feature
+//! that another rule found broken.
 
 pub mod document;
 pub mod finding;
@@ -41,34 +42,35 @@ use rules::RULES;
 use crate::safety::count;
 use crate::timeouts::in_time;
 
-/// Keys that are written so that there is something to read.
+/// The number of keys that are written so that there is something to read.
 const FURNISHED: usize = 25;
-/// How long what a rule waits for may take.
+/// The longest time that a rule waits for something.
 const WITHIN: Duration = Duration::from_secs(3);
 
-/// Why rules that compact are not tried.
+/// The reason why rules that compact are not tried.
 const ONLY_OURS: &str = "compacts history: only on servers that we start";
-/// Why rules are not tried that build upon another one.
+/// The reason why rules that depend on a broken one are not tried.
 const NEEDS_ANOTHER: &str = "needs what another rule has found broken";
 
-/// What a probe may do.
+/// The operations that a probe may perform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Write where no key is, else only read.
+    /// Write if the endpoint has no keys, otherwise only read.
     IfEmpty,
-    /// Write below a prefix of our own.
+    /// Write below a prefix of the probe's own.
     Write,
-    /// Also compact: the server is ours.
+    /// Also compact: loadgen started the server.
     Own,
-    /// Read, and nothing else.
+    /// Only read.
     Read,
 }
 
-/// Probes an endpoint. `run_id` makes our prefix unlike any other's. When `stop` is cancelled, what
-/// was written is removed and the rest is not tried.
+/// Probes an endpoint. `run_id` makes the prefix of the written keys unique. When `stop` is
+/// cancelled, the written keys are removed and the remaining rules are not tried.
 ///
 /// # Errors
-/// [`Error`] when the endpoint cannot be reached, or is lost meanwhile; a broken rule is a finding.
+/// [`Error`] if the endpoint cannot be reached, or is lost meanwhile. A broken rule is not an error
+/// but a finding.
 pub async fn probe(
     config: &ClientConfig,
     access: Access,
@@ -107,7 +109,8 @@ pub async fn probe(
         true => probe.clear().await,
         false => Ok(()),
     };
-    // In this order: why the rest was not tried matters more than what was left because of it.
+    // The error of the rules is returned first: it matters more than keys left behind because of
+    // it.
     tried?;
     cleared?;
     let why = match may_write {
@@ -124,8 +127,8 @@ pub async fn probe(
     Ok(Document::new(Api::Etcd, &version, may_write, findings))
 }
 
-/// Returns a finding for each rule, in the order of the rules: those that there are, and for the
-/// others why they were not tried.
+/// Returns a finding for each rule, in the order of the rules: the given findings, and for the
+/// other rules the reason why they were not tried.
 fn all_of(
     rules: &[&'static Rule],
     findings: Vec<Finding>,
@@ -141,22 +144,23 @@ fn all_of(
     findings
 }
 
-/// A probe under way.
+/// A running probe.
 struct Probe {
     client: Client,
     storage: KubernetesClient,
-    /// What we write is below it.
+    /// The prefix of all written keys.
     prefix: Vec<u8>,
     findings: Vec<Finding>,
 }
 
-/// What a check came to: whether the rule holds, and what came back.
+/// The outcome of a check: the verdict, and what was received.
 struct Found {
     verdict: Verdict,
     came: String,
 }
 
-/// Honoured where `holds`, else broken; `came` is what came back.
+/// Returns [`Verdict::Honoured`] if `holds`, otherwise [`Verdict::Broken`]; `came` describes what
+/// was received.
 fn found(holds: bool, came: impl Into<String>) -> Found {
     let verdict = match holds {
         true => Verdict::Honoured,
@@ -168,7 +172,7 @@ fn found(holds: bool, came: impl Into<String>) -> Found {
     }
 }
 
-/// A server may be without it.
+/// Returns [`Verdict::Lacking`], for an optional feature.
 fn lacking(came: impl Into<String>) -> Found {
     Found {
         verdict: Verdict::Lacking,
@@ -176,7 +180,7 @@ fn lacking(came: impl Into<String>) -> Found {
     }
 }
 
-/// It cannot be tried here.
+/// Returns [`Verdict::NotTried`] with the reason.
 fn not_tried(why: impl Into<String>) -> Found {
     Found {
         verdict: Verdict::NotTried,
@@ -185,10 +189,10 @@ fn not_tried(why: impl Into<String>) -> Found {
 }
 
 impl Probe {
-    /// Notes what a rule's check came to. Returns whether it is honoured.
+    /// Records the outcome of a rule's check. Returns whether the rule is honoured.
     ///
     /// # Errors
-    /// The endpoint is lost.
+    /// The error with which the endpoint was lost.
     fn note(&mut self, rule: &'static Rule, checked: Result<Found, Error>) -> Result<bool, Error> {
         let found = match checked {
             Ok(found) => found,
@@ -227,7 +231,7 @@ impl Probe {
         Ok(())
     }
 
-    /// Removes all that we have written.
+    /// Removes all written keys.
     async fn clear(&self) -> Result<(), Error> {
         let request = DeleteRangeRequest {
             key: self.prefix.clone().into(),
@@ -243,7 +247,7 @@ impl Probe {
     }
 }
 
-/// Returns whether nothing else can be asked.
+/// Returns whether the error means that no further request can succeed.
 fn is_lost(error: &Error) -> bool {
     match error {
         Error::Unreachable { .. } => true,

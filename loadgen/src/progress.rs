@@ -1,5 +1,4 @@
-//! What a person sees while a run goes on, on standard error: bars on a terminal, plain lines
-//! elsewhere.
+//! Shows progress to people on standard error: bars on a terminal, plain lines otherwise.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -10,30 +9,30 @@ use crate::live::LiveLoads;
 
 /// Redraws per second of a bar.
 const REDRAWS_HZ: u8 = 8;
-/// How often it is said how loads are doing: on a terminal, which shows the latest, and in lines.
+/// The interval between reports on loads: on a terminal, where each replaces the last, and in plain
+/// lines.
 const TOLD_EVERY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 
-/// What a phase counts.
+/// The unit that a phase counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {
     /// Objects written or read.
     Objects,
     /// Whole lists.
     Lists,
-    /// Rounds, in which every worker has its turn.
+    /// Rounds, in each of which every worker has one turn.
     Rounds,
-    /// Puts that must reach watchers.
+    /// Puts that must be delivered to watchers.
     Puts,
-    /// Small requests: their time ends them, so there is no number that they could be compared
-    /// with.
+    /// Small requests: they end after a time, so there is no total to show.
     Requests,
-    /// Writes of objects that are watched: likewise.
+    /// Writes of watched objects: likewise without a total.
     Writes,
     /// Namespaces removed.
     Namespaces,
 }
 
-/// The run's voice. Clones speak through the same terminal.
+/// The progress output of a run. Clones share the terminal.
 #[derive(Debug, Clone)]
 pub struct Progress {
     bars: Option<MultiProgress>,
@@ -41,7 +40,7 @@ pub struct Progress {
     loads: LiveLoads,
 }
 
-/// One phase being shown. Dropped without [`Phase::done`], it just goes away.
+/// A phase that is shown. If it is dropped without [`Phase::done`], it leaves no line.
 #[derive(Debug, Clone)]
 pub struct Phase {
     bar: ProgressBar,
@@ -50,8 +49,8 @@ pub struct Phase {
 }
 
 impl Progress {
-    /// Bars when standard error is a terminal that can redraw, lines otherwise. Without colours
-    /// where `NO_COLOR` is set.
+    /// Returns an output with bars if standard error is a terminal that can redraw, and with lines
+    /// otherwise. Without colours if `NO_COLOR` is set.
     #[must_use]
     pub fn new() -> Self {
         let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
@@ -65,7 +64,7 @@ impl Progress {
         }
     }
 
-    /// Says nothing: for tests and benches.
+    /// Returns an output that prints nothing: for tests and benches.
     #[must_use]
     pub fn silent() -> Self {
         Self {
@@ -81,8 +80,7 @@ impl Progress {
         &self.loads
     }
 
-    /// Begins a phase of `total` things. Counting is cheap enough for every chunk, not for every
-    /// object.
+    /// Begins a phase with `total` units. Counting is cheap enough per chunk, not per object.
     #[must_use]
     pub fn phase(&self, title: &str, total: u64, counted: Counted) -> Phase {
         let bar = match &self.bars {
@@ -104,11 +102,11 @@ impl Progress {
         }
     }
 
-    /// Prints a line that stays.
+    /// Prints a permanent line.
     pub fn say(&self, line: &str) {
         match &self.bars {
             _ if self.quiet => {}
-            // A terminal that went away must not end a run.
+            // A closed terminal must not end the run.
             Some(bars) => bars.println(line).unwrap_or_default(),
             None => eprintln!("{line}"),
         }
@@ -122,18 +120,18 @@ impl Default for Progress {
 }
 
 impl Phase {
-    /// Counts so many more as done.
+    /// Adds `by` to the count.
     pub fn advance(&self, by: u64) {
         self.bar.inc(by);
     }
 
-    /// Returns how many are done.
+    /// Returns the count.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.bar.position()
     }
 
-    /// Returns how often [`Self::tell`] is worth calling.
+    /// Returns the interval at which to call [`Self::tell`].
     #[must_use]
     pub fn told_every(&self) -> Duration {
         match self.progress.bars {
@@ -142,7 +140,8 @@ impl Phase {
         }
     }
 
-    /// Says how it goes, so many seconds from its beginning: in the bar, or as a line that stays.
+    /// Reports the state `seconds` after the beginning of the phase: in the bar, or as a permanent
+    /// line.
     pub fn tell(&self, seconds: u64, text: &str) {
         match self.progress.bars {
             Some(_) => self.bar.set_message(text.to_owned()),
@@ -152,7 +151,7 @@ impl Phase {
         }
     }
 
-    /// Ends the phase and leaves a line: its title and what came of it.
+    /// Ends the phase and prints a permanent line: its title and the outcome.
     pub fn done(self, outcome: &str) {
         self.bar.finish_and_clear();
         self.progress.say(&format!("{}: {outcome}", self.title));

@@ -1,11 +1,11 @@
-//! Other people's servers: what must hold before anything is read from, or written to, an endpoint
-//! that is not ours.
+//! Precautions for existing servers with other people's data, before they are read from or written
+//! to.
 //!
-//! - [`seeding`]: whether anything may be written
-//! - [`identity`]: what an etcd says of itself and of its cluster
-//! - [`kube`]: the same of a Kubernetes API, and its census
-//! - [`census`]: how many objects there are and how large they are, without reading them all
-//! - [`cost`]: what a case takes of the server at its peak, and in which order cases run
+//! - [`seeding`]: decides whether anything may be written
+//! - [`identity`]: version, members, alarms and sizes of an etcd
+//! - [`kube`]: version of a Kubernetes API, and its census
+//! - [`census`]: the number and sizes of objects, without reading them all
+//! - [`cost`]: the memory that a case takes from the server at its peak, and the order of cases
 //! - [`limits`]: what is refused, what needs consent, and the budget of bytes
 //! - [`canary`]: a small read during the load, which stops the load when the server is overloaded
 

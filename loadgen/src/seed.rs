@@ -1,7 +1,7 @@
-//! Puts a data set where it is listed, and takes it away again.
+//! Seeds a data set into a target, and removes it again.
 //!
-//! - [`etcd`]: into an etcd: many puts a transaction, below a root of our own
-//! - [`kube`]: through a Kubernetes API: one POST an object, in namespaces of our own
+//! - [`etcd`]: writes to an etcd: many puts per transaction, below a root of loadgen's own
+//! - [`kube`]: writes through a Kubernetes API: one POST per object, in namespaces of loadgen's own
 
 pub mod etcd;
 pub mod kube;

@@ -1,13 +1,13 @@
-//! Fresh servers for a case, ready to be seeded: ours, an etcd binary, or connections to what is
-//! there.
+//! Starts fresh servers for a case, ready to be seeded: our own, or an etcd binary; or connects to
+//! existing endpoints.
 //!
-//! - [`baseline`]: a server of as many bytes as a list has
-//! - [`mod@bench`]: ours, with both tiers
-//! - [`etcd`]: an etcd binary, and its data folder
-//! - [`attached`]: existing endpoints
-//! - [`launcher`]: what all of them begin with
-//! - [`running`]: what came of any of them
-//! - [`target_spec`]: `--target` as it is written
+//! - [`baseline`]: a server of the same number of bytes as a list
+//! - [`mod@bench`]: our own servers, both tiers
+//! - [`etcd`]: an etcd binary and its data folder
+//! - [`attached`]: connections to existing endpoints
+//! - [`launcher`]: starts or connects to a target
+//! - [`running`]: running servers, or a connected endpoint
+//! - [`target_spec`]: parses `--target`
 
 mod attached;
 pub mod baseline;

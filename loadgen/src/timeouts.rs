@@ -1,5 +1,5 @@
-//! How long an endpoint may be silent: one that takes connections and says nothing must not hold a
-//! command for ever.
+//! The timeout of responses that are not measured, so that an endpoint that accepts connections and
+//! never responds cannot block a command for ever.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use etcd_api::error::Error as EtcdError;
 use tokio::time::timeout;
 use tonic::Code;
 
-/// How long a single answer may take that is not a measured one.
+/// The longest time that a single response that is not measured may take.
 pub const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
-/// Returns what an etcd answers, if it does within [`ANSWERS_WITHIN`].
+/// Returns an etcd's response, if it completes within [`ANSWERS_WITHIN`].
 ///
 /// # Errors
-/// The answer's own, or one that says that there was none.
+/// The error of the request, or [`Code::DeadlineExceeded`] if there was no response in time.
 pub async fn in_time<T, E>(answer: impl Future<Output = Result<T, E>>) -> Result<T, EtcdError>
 where
     EtcdError: From<E>,

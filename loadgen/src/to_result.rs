@@ -1,5 +1,5 @@
-//! What was recorded, checked and measured, as the types of a saved result: the crates that do the
-//! one know nothing of the other.
+//! Converts what was recorded, checked and measured to the types of a saved result: the crates that
+//! measure and the crate that saves do not depend on one another.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use workloads::{DataSet, Fingerprint};
 
 use crate::probe::{Document, Verdict};
 
-/// Returns recorded latencies as they are saved.
+/// Converts recorded latencies.
 #[must_use]
 pub fn latencies(recorded: &LatencyHistogram) -> Latencies {
     Latencies::new(recorded.histogram_ns().clone(), recorded.clamped())
 }
 
-/// Returns the distribution of recorded latencies in milliseconds, with null for every quantile
-/// that so few values cannot carry.
+/// Returns the quantiles of recorded latencies in milliseconds, with null for every quantile for
+/// which there are too few values.
 #[must_use]
 pub fn quantiles_ms(recorded: &LatencyHistogram) -> Quantiles {
     quantiles_of_ms(recorded, recorded.n())
@@ -34,7 +34,7 @@ pub fn quantiles_of_ms(recorded: &LatencyHistogram, groups: u64) -> Quantiles {
     latency::quantiles_of_ms(recorded.histogram_ns(), recorded.clamped(), groups)
 }
 
-/// Returns what a probe found of a target.
+/// Converts the findings of a probe of a target.
 #[must_use]
 pub fn conformance(target: &str, document: &Document) -> Conformance {
     let (honoured, others): (Vec<_>, Vec<_>) = document
@@ -54,7 +54,7 @@ pub fn conformance(target: &str, document: &Document) -> Conformance {
     }
 }
 
-/// Returns a data set whose objects are ours, and what they are.
+/// Returns the description of a generated data set and of its objects.
 #[must_use]
 pub fn data_set(data: &DataSet, fingerprint: &Fingerprint) -> result::DataSet {
     result::DataSet {
@@ -66,7 +66,7 @@ pub fn data_set(data: &DataSet, fingerprint: &Fingerprint) -> result::DataSet {
     }
 }
 
-/// Returns what a checked list held.
+/// Converts the contents of a checked list.
 #[must_use]
 pub fn verified(found: &Found) -> Verified {
     Verified {
@@ -76,7 +76,8 @@ pub fn verified(found: &Found) -> Verified {
     }
 }
 
-/// Returns how many writes reached their worker. What workers did besides is not known here.
+/// Converts the counts of writes that reached their worker. The other work of workers is not known
+/// here.
 #[must_use]
 pub fn shard_events(counts: EventCounts) -> ShardEvents {
     ShardEvents {
@@ -88,7 +89,7 @@ pub fn shard_events(counts: EventCounts) -> ShardEvents {
     }
 }
 
-/// Returns the samples of one process during the case of this name.
+/// Converts the samples of one process during the case with this name.
 #[must_use]
 pub fn series(case: &str, measured: measure::Series) -> series::Series {
     let samples = measured.samples.into_iter();
@@ -108,7 +109,7 @@ pub fn series(case: &str, measured: measure::Series) -> series::Series {
     }
 }
 
-/// Returns one round of the measured phase.
+/// Converts one round of the measured phase.
 #[must_use]
 pub fn round(round: measure::Round) -> Round {
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
@@ -118,7 +119,7 @@ pub fn round(round: measure::Round) -> Round {
     }
 }
 
-/// Returns what the machine did besides.
+/// Converts the load of the machine.
 #[must_use]
 pub fn machine_load(load: measure::MachineLoad) -> MachineLoad {
     MachineLoad {
@@ -128,7 +129,7 @@ pub fn machine_load(load: measure::MachineLoad) -> MachineLoad {
     }
 }
 
-/// Returns the disk that data lies on.
+/// Converts the disk of the data.
 #[must_use]
 pub fn disk(disk: measure::Disk) -> Disk {
     Disk {

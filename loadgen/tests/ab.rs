@@ -1,5 +1,5 @@
-//! `loadgen ab`: pairs of fresh starts of two targets, and how it ends. Which of two servers is
-//! faster is not looked at.
+//! `loadgen ab`: pairs of new starts of two targets, and its verdicts. The tests do not depend on
+//! which server is faster.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -71,7 +71,7 @@ fn a_server_sends_as_many_bytes_as_itself_and_the_result_says_what_was_compared(
     for case in cases {
         assert_eq!(case["starts"][0]["pair"], 0, "{case}");
     }
-    // The folder alone says it again.
+    // The saved folder is enough to produce the verdict again.
     let result = fs::read_dir(folder.path().join("out")).expect("a result");
     let result = result.flatten().next().expect("one").path();
     let again = Command::new(env!("CARGO_BIN_EXE_loadgen"))
@@ -90,8 +90,8 @@ fn a_server_sends_as_many_bytes_as_itself_and_the_result_says_what_was_compared(
     assert_eq!(again.status.code(), Some(0), "{}", text(&again.stderr));
 }
 
-/// Chunks of some keys rather than of thousands: more bytes for the same list, each time by as
-/// many.
+/// Makes the new side send chunks of a few keys instead of thousands, so that the same list always
+/// takes the same number of additional bytes.
 const SMALL_CHUNKS: [&str; 6] = [
     "--base",
     "bench",
@@ -135,7 +135,8 @@ fn what_is_worse_is_measured_again_and_red_when_it_is_worse_twice() {
 #[test]
 fn a_second_measurement_ends_as_soon_as_a_metric_is_worse_again() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    // No time is decided within such a margin, so that the first one takes as long as it may.
+    // No latency can be decided within this margin, so the first measurement takes as long as
+    // `--within` allows.
     let gate = ["--metric", "p50", "--margin", "0.0001%", "--within", "6s"];
     let args = [&SMALL_CHUNKS[..], &SMALL, &gate, &["--confirm"]].concat();
     let ended = ab(folder.path(), &args);
@@ -166,7 +167,7 @@ fn a_server_that_does_not_start_is_named() {
     );
 }
 
-/// `paged:10` is a strategy of both tiers, and neither side has the Kubernetes tier.
+/// `paged:10` is a strategy of both tiers, but neither side has the Kubernetes tier.
 #[test]
 fn a_tier_that_neither_side_has_is_no_case() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -190,7 +191,7 @@ fn a_tier_that_neither_side_has_is_no_case() {
 fn a_case_that_is_open_gets_the_time_that_others_leave_over() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let sides = ["--base", "bench", "--new", "bench", "--within", "10s"];
-    // One side cannot do the second case, and no p50 is sure within so little.
+    // One side does not support the second case, and no p50 can be decided within this margin.
     let small = SMALL.map(|word| match word {
         "stream" => "unary,stream",
         "bytes" => "p50",

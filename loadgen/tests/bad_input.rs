@@ -1,4 +1,4 @@
-//! Bad input and bad luck: one clear line, the right exit code, nothing left behind.
+//! Invalid input and failures: one clear message, the right exit code, no files left behind.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,7 +11,7 @@ fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
-/// Runs `loadgen` in `folder`; exit code and standard error.
+/// Runs `loadgen` in `folder`; returns exit code and standard error.
 fn loadgen(folder: &Path, args: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");
     let output = command
@@ -23,7 +23,7 @@ fn loadgen(folder: &Path, args: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), log)
 }
 
-/// Asserts exit code 2 and that the only line of the error says `words`.
+/// Asserts exit code 2 and an error of one line that contains all of `words`.
 #[track_caller]
 fn assert_refused(args: &[&str], words: &[&str]) {
     let folder = folder();
@@ -73,7 +73,7 @@ fn a_scenario_with_an_unknown_key_is_refused_by_line() {
 
 #[test]
 fn an_endpoint_that_is_not_there_is_named() {
-    // Port 1 is privileged and nobody's.
+    // Port 1 is privileged, and nothing listens on it.
     let args = ["run", "--etcd", "http://127.0.0.1:1", "--objects", "10"];
     assert_refused(&args, &["cannot reach", "127.0.0.1:1"]);
     let args = ["run", "--etcd", "http://127.0.0.1:1", "--prefix", "/a"];
@@ -139,7 +139,8 @@ fn an_out_folder_that_is_a_file_is_refused() {
     assert!(log.contains("taken"), "{log}");
 }
 
-/// Returns what `loadgen run --dry-run` prints with these arguments. It must do nothing.
+/// Returns the output of `loadgen run --dry-run` with these arguments. The run must have no
+/// effects.
 fn dry_run(more: &[&str]) -> String {
     let folder = folder();
     let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");
@@ -223,7 +224,7 @@ fn a_server_that_dies_is_named_with_its_last_words() {
 #[test]
 fn a_disk_that_is_full_costs_the_folder_and_not_the_table() {
     let folder = folder();
-    // No file may be longer than a block or two: as on a full disk, the write fails.
+    // Files are limited to a block or two, so that the write fails as on a full disk.
     let program = Command::cargo_bin("loadgen").expect("it is built for its tests");
     let program = program.get_program().to_string_lossy().into_owned();
     let limited = format!(

@@ -1,5 +1,5 @@
-//! Results that must not be believed: one clear line and exit code 2, or "cannot tell", and never a
-//! verdict.
+//! Invalid results, for which `loadgen` must print one clear message and exit with code 2, or
+//! report "cannot tell", but never a verdict.
 
 #[path = "../report/tests/support/synthetic.rs"]
 mod synthetic;
@@ -13,14 +13,14 @@ use report::result::{Case, Quantiles, REPORT_FILE, ResultFolder, SCHEMA_VERSION,
 const REFUSED: i32 = 2;
 const CANNOT_TELL: i32 = 3;
 
-/// Formats that have one value for each name.
+/// Formats with one value for each name.
 const MERGED: [&str; 4] = [
     "perfdash",
     "github-action-benchmark",
     "bencher",
     "openmetrics",
 ];
-/// All that print without drawing.
+/// All formats without charts.
 const ALL: [&str; 6] = [
     "perfdash",
     "github-action-benchmark",
@@ -30,19 +30,19 @@ const ALL: [&str; 6] = [
     "csv",
 ];
 
-/// What is wrong with the new side, or with one of its folders.
+/// A defect of the new side, or of one of its folders.
 enum Spoil {
-    /// Each of its results.
+    /// Changes each result of the new side.
     Results(fn(&mut SavedResult)),
-    /// Only so many of its runs are there.
+    /// Saves only this many of its runs.
     Runs(usize),
-    /// The second of its reports, as text.
+    /// Changes the text of the second report.
     Report(fn(String) -> String),
-    /// A file beside the second of its reports.
+    /// Changes a file in the folder of the second report.
     File(&'static str, fn(Vec<u8>) -> Vec<u8>),
 }
 
-/// What is wrong, how `loadgen compare` ends for it, and what it says.
+/// A defect, the expected exit code of `loadgen compare`, and its expected message.
 struct Bad {
     name: &'static str,
     spoil: Spoil,
@@ -220,7 +220,7 @@ fn table() -> Vec<Bad> {
     ]
 }
 
-/// Saves four runs a side, the new one spoiled, as `base/run-N` and `new/run-N`.
+/// Saves four runs of each side as `base/run-N` and `new/run-N`, with the defect in the new side.
 fn save(parent: &Path, spoil: &Spoil) {
     for (side, offset) in [("base", 0), ("new", 1)] {
         let is_new = side == "new";
@@ -254,7 +254,7 @@ fn save(parent: &Path, spoil: &Spoil) {
     }
 }
 
-/// Runs `loadgen` in a folder: exit code, standard output, standard error.
+/// Runs `loadgen` in a folder; returns exit code, standard output and standard error.
 fn loadgen(folder: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");
     let output = command.current_dir(folder).args(args).output();

@@ -1,4 +1,5 @@
-//! `loadgen capture`: a scenario like what is there, and no name of it.
+//! `loadgen capture`: writes a scenario that resembles the data of a server without any of its
+//! names.
 
 #[allow(dead_code, reason = "the other tests start Kubernetes tiers")]
 #[path = "support/served.rs"]
@@ -15,7 +16,7 @@ use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest};
 use served::Served;
 use workloads::{Kind, Scenario};
 
-/// Names that somebody chose.
+/// Names in the data that must not be captured.
 const SECRETS: [&str; 5] = ["acme", "payroll", "hannibal", "widgets", "token-of"];
 
 fn loadgen(folder: &Path, args: &[&str]) -> Output {
@@ -109,7 +110,7 @@ async fn a_cluster_becomes_a_scenario_without_its_names() {
         assert!(text.contains(says), "`{says}`: {text}");
     }
 
-    // The answer, measured: the file runs on our own server.
+    // The captured scenario runs on bench-server.
     let run = [
         "run",
         "captured.toml",
@@ -122,7 +123,7 @@ async fn a_cluster_becomes_a_scenario_without_its_names() {
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{log}");
 
-    // What is there is not overwritten.
+    // An existing file is not overwritten.
     let output = loadgen(folder.path(), &["capture", &server.url]);
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{log}");

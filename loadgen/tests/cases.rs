@@ -1,6 +1,5 @@
-//! A row of each shape on servers that `loadgen` starts, small, and what its report says of it. How
-//! long anything took is not looked at: only that it was counted, and that what was counted fits
-//! together.
+//! Small cases of each kind on servers that `loadgen` starts, and their reports. The tests do not
+//! check times, only that the counts are complete and consistent.
 
 #[allow(dead_code, reason = "each test reads other parts of a result")]
 #[path = "support/small_run.rs"]
@@ -10,7 +9,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// What every scenario here begins with; rows and loads follow.
+/// The beginning of every scenario in this file; cases and loads follow.
 const HEAD: &str = r#"
 name = "small"
 summary = "rows of one shape"
@@ -27,7 +26,7 @@ object_size = 1_000
 seed = 1
 "#;
 
-/// A run, its exit code and the report that it saved.
+/// A finished run: its exit code and its saved report.
 struct Run {
     code: Option<i32>,
     report: Value,
@@ -35,19 +34,19 @@ struct Run {
 }
 
 impl Run {
-    /// Runs `rows` on our servers.
+    /// Runs cases on bench-server.
     fn of(rows: &str) -> Self {
         Self::with_flags(rows, &[])
     }
 
-    /// The same with more on the command line.
+    /// Runs cases with further command-line flags.
     fn with_flags(rows: &str, flags: &[&str]) -> Self {
         let (code, report, log) = small_run::run(&format!("{HEAD}\n{rows}"), flags);
         assert_ne!(report, Value::Null, "no result: {log}");
         Self { code, report, log }
     }
 
-    /// Runs one row of the etcd tier.
+    /// Runs one case of the etcd tier.
     fn of_row(row: &str) -> Self {
         Self::of(&format!("[cases]\netcd = [{row}]"))
     }
@@ -56,7 +55,8 @@ impl Run {
         &self.report["cases"][0]
     }
 
-    /// That the row was measured, and every object of its data set is there as it was written.
+    /// Asserts that the case was measured, and that every object of its data set was read as it was
+    /// written.
     #[track_caller]
     fn assert_measured(&self) {
         let case = self.case();
@@ -98,8 +98,8 @@ fn a_closed_loop_of_puts_counts_each_and_finds_it_again() {
     assert!(number(&case["client"]["cpu_s_per_request"]) > 0.0, "{case}");
 }
 
-/// The column beside an etcd with fsync: a server that waits for its log, and begins the measured
-/// phase from it.
+/// The targets that are compared with an etcd with fsync: a server with a log is restarted from it
+/// before the measured phase.
 #[test]
 fn a_target_with_a_log_is_restarted_from_it() {
     for (target, mode) in [("bench-fsync", "always"), ("bench-log", "never")] {
@@ -130,8 +130,8 @@ fn an_open_loop_keeps_its_schedule_apart_from_its_answers() {
     let row = r#"{ strategy = "get", connections = 3, rate = 2_000 }"#;
     let run = Run::of_row(row);
     let case = run.case();
-    // A machine that is busy with other tests may well keep the generator from its schedule, and
-    // then the row must say so.
+    // On a machine that is busy with other tests, the generator may miss its schedule; the case
+    // must then be reported as invalid.
     let expected = match case["outcome"]["state"].as_str() {
         Some("measured") => (Some(0), true),
         Some("invalid") => (Some(3), false),
@@ -241,7 +241,7 @@ at_most = 1.2
     run.assert_measured();
     assert_eq!(run.case()["yardstick"], Value::Null, "nobody asked for it");
     let case = &run.report["cases"][1];
-    // Three rounds of six clients, whatever else was listed.
+    // Three rounds of six clients; lists for the baseline do not count.
     assert_eq!(case["requests"], 18);
     let yardstick = &case["yardstick"];
     assert_eq!(yardstick["checked"], true);
@@ -317,7 +317,7 @@ at_most = {at_most}
         Run::with_flags(&rows("1e9"), &asked).code,
     ];
     assert_eq!(codes, [Some(0), Some(1), Some(0)]);
-    // A threshold of which nothing is known has not been met.
+    // A threshold whose metric is missing is not met.
     let unknown = rows("1").replace("\"bytes\"", "\"server.kube.cpu_s\"");
     let run = Run::with_flags(&unknown, &asked);
     assert_eq!(run.code, Some(3), "{}", run.log);

@@ -1,5 +1,5 @@
-//! Several endpoints of one cluster: requests go to all members, and each member's figures are
-//! kept.
+//! Several endpoints of one cluster: requests go to all members, and the metrics of each member are
+//! saved.
 
 #[path = "support/etcd_cluster.rs"]
 mod etcd_cluster;
@@ -10,7 +10,7 @@ use kube_api::client::KubeAccess;
 use measure::RemotePage;
 use serde_json::Value;
 
-/// `loadgen run` on these endpoints: exit code, `report.json`, and what was said on standard error.
+/// Runs `loadgen run` on these endpoints; returns exit code, `report.json` and standard error.
 fn run(endpoints: &str, args: &[&str]) -> (Option<i32>, Value, String) {
     let out = tempfile::tempdir().expect("a temporary folder");
     let output = Command::cargo_bin("loadgen")
@@ -25,7 +25,7 @@ fn run(endpoints: &str, args: &[&str]) -> (Option<i32>, Value, String) {
     (output.status.code(), report, log)
 }
 
-/// Streams that a member has begun to send.
+/// Returns the number of streams that a member has started to send.
 async fn streams(url: &str) -> f64 {
     let mut page = RemotePage::new(url, KubeAccess::default()).expect("a URL");
     let page = page.read().await.expect("it tells its metrics");
@@ -65,7 +65,7 @@ async fn three_members_share_the_lists_and_each_has_its_figures() {
         assert!(streams(&url).await > 0.0, "{url} has sent no list");
     }
 
-    // What was kept is other people's data now: all members are watched.
+    // The kept data counts as a user's existing data, so all members are watched.
     let prefix = ["--prefix", "/loadgen/", "--pause", "0s"];
     let (code, report, log) = run(&endpoints, &prefix);
     assert_eq!(code, Some(0), "{log}");

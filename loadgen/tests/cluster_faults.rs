@@ -1,5 +1,5 @@
-//! A member of a cluster that is lost, or stops leading, while the cluster is measured: the result
-//! says what happened to which requests, and what is left is measured on.
+//! A member that fails or loses the leadership while its cluster is measured: the result reports
+//! the failed requests, and the measurement of the remaining members continues.
 
 #[path = "support/etcd_cluster.rs"]
 mod etcd_cluster;
@@ -20,7 +20,7 @@ use etcd_cluster::EtcdCluster;
 use serde_json::Value;
 use small_run::{count, load, saved};
 
-/// 200 gets and 100 updates a second for six seconds, a connection of each to each member.
+/// Loads on schedules for six seconds, each with a connection to each member.
 const SCENARIO: &str = r#"
 name = "small"
 summary = "a schedule over three members"
@@ -43,12 +43,12 @@ load = [
     { name = "watchers", operation = "watch", clients = 6, connections = 3 },
 ]
 "#;
-/// Requests that are due of each load, in the order of the loads.
+/// Number of requests that are due of each load, in the order of the loads.
 const DUE: [(&str, u64); 3] = [("gets", 1_800), ("serializable", 1_800), ("updates", 540)];
-/// How long a member hangs before it is killed.
+/// Time for which a member hangs before it is killed.
 const HANGS_FOR: Duration = Duration::from_millis(500);
 
-/// A run that goes on.
+/// A run in progress.
 struct Running {
     folder: tempfile::TempDir,
     child: Child,
@@ -57,7 +57,7 @@ struct Running {
 }
 
 impl Running {
-    /// Starts `loadgen run` in a folder of its own.
+    /// Starts `loadgen run` in a new folder.
     fn start(args: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         fs::write(folder.path().join("small.toml"), SCENARIO).expect("a folder");
@@ -80,7 +80,7 @@ impl Running {
         }
     }
 
-    /// Reads what it says until a line has these words.
+    /// Reads the run's log until a line contains `words`.
     fn until(&mut self, words: &str) {
         while !self.said.last().is_some_and(|line| line.contains(words)) {
             let line = self.log.next().and_then(Result::ok);
@@ -89,7 +89,7 @@ impl Running {
         }
     }
 
-    /// Exit code, report, and all that was said.
+    /// Waits for the end of the run; returns exit code, report and log.
     fn ended(mut self) -> (Option<i32>, Value, String) {
         self.said.extend(self.log.by_ref().map_while(Result::ok));
         let status = self.child.wait().expect("it ends");
@@ -100,19 +100,19 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended already; either way it must be reaped.
+        // The run may have ended already; either way it must be reaped.
         self.child.kill().ok();
         self.child.wait().ok();
     }
 }
 
-/// Kills a member while the schedule runs, and returns what came of it. Requests to a member that
-/// hangs wait, so that some are lost with it.
+/// Kills a member while the load runs, and returns the run's exit code, report and log, and the
+/// member's URL. The member hangs before, so that some requests are waiting when it dies.
 async fn run_with_a_death(leads: bool) -> Option<(Option<i32>, Value, String, String)> {
     let mut cluster = EtcdCluster::start(3)?;
     let endpoints = cluster.urls().join(",");
     let leader = cluster.leader().await;
-    // The first endpoint is the one that seeding goes through.
+    // Seeding uses the first endpoint.
     let killed = match leads {
         true => leader,
         false => (0..3).rev().find(|nth| *nth != leader).expect("a follower"),
@@ -121,7 +121,7 @@ async fn run_with_a_death(leads: bool) -> Option<(Option<i32>, Value, String, St
     let ended = tokio::task::spawn_blocking(move || {
         let mut run = Running::start(&["./small.toml", "--etcd", &endpoints]);
         run.until("/scheduled …");
-        // Two seconds of it warm up.
+        // The first two seconds are the warm-up.
         thread::sleep(Duration::from_secs(4));
         cluster.kill_hanging(killed, HANGS_FOR);
         run.ended()
@@ -130,7 +130,7 @@ async fn run_with_a_death(leads: bool) -> Option<(Option<i32>, Value, String, St
     Some((code, report, log, url))
 }
 
-/// What holds whichever member was lost.
+/// Asserts what must hold for any lost member.
 #[track_caller]
 fn assert_accounted(code: Option<i32>, report: &Value, log: &str, killed: &str) {
     let case = &report["cases"][0];
@@ -146,10 +146,10 @@ fn assert_accounted(code: Option<i32>, report: &Value, log: &str, killed: &str) 
         );
         let times = &load["latency_ms"];
         assert_eq!(count(&times["n"]) + failed, due, "{load}");
-        // A connection's share of half a second was under way at the member that hung.
+        // The requests of one connection in half a second were waiting at the member that hung.
         let hung = due / 6 / 3 / 2;
         assert!(failed >= hung / 2, "what hung was lost: {load}");
-        // etcd's own errors are told by their text, others by their code.
+        // etcd's own errors are reported by their text, others by their code.
         let samples = load["error_samples"].as_array().expect("samples");
         assert!(!samples.is_empty(), "{load}");
         for sample in samples {
@@ -160,14 +160,14 @@ fn assert_accounted(code: Option<i32>, report: &Value, log: &str, killed: &str) 
             assert!(known, "{samples:?}");
         }
     }
-    // Watchers went on at another member: each has every update that was acknowledged, once.
+    // Watchers resumed at another member: each received every acknowledged update exactly once.
     let watchers = load(report, "watchers");
     assert!(count(&watchers["lost_streams"]) >= 1, "{watchers}");
     assert_eq!(watchers["relists"], 0, "{watchers}");
     let updates = count(&watchers["requests"]);
     assert!(updates > 0, "{watchers}");
     assert_eq!(watchers["events"], 6 * updates, "{watchers}");
-    // Nobody knows what the member did that is gone; the others were measured to the end.
+    // The metrics of the lost member are unknown; the others were measured to the end.
     let members = case["server"]["members"].as_array().expect("members");
     assert_eq!(members.len(), 2, "{members:?}");
     for member in members {
@@ -198,7 +198,8 @@ async fn a_leader_that_dies_costs_an_election_and_is_told() {
     assert_accounted(code, &report, &log, &killed);
 }
 
-/// A balancer that knows nothing of connections loses a third of all requests to it.
+/// A balancer that ignores the state of connections would lose a third of all requests to the
+/// member.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_of_a_cluster_loses_one_request_to_a_member_that_is_down() {
     let Some(mut cluster) = EtcdCluster::start(3) else {
@@ -231,7 +232,7 @@ async fn a_client_of_a_cluster_loses_one_request_to_a_member_that_is_down() {
     );
 }
 
-/// What holds somebody's data is not measured on when its leader changes.
+/// The measurement of a cluster with existing data stops when its leader changes.
 #[tokio::test]
 async fn a_change_of_leader_stops_what_is_measured_on_somebodys_cluster() {
     let Some(cluster) = EtcdCluster::start(3) else {

@@ -1,9 +1,8 @@
 //! The Kubernetes tier in front of three members of etcd, which are killed or cut off: a list is
-//! whole or an error, an acknowledged write is there, and a watch goes on or says 410.
+//! complete or an error, acknowledged writes are kept, and a watch continues or ends with 410.
 //!
-//! The tier reaches the members through relays. Where these are cut one after the other, the watch
-//! of the tier breaks wherever it is; where all are cut and history is compacted meanwhile, nothing
-//! can go on with what is gone.
+//! The tier connects to the members through relays. Cutting them one after the other breaks the
+//! tier's watch at any member. If all are cut while history is compacted, watches cannot resume.
 
 #[path = "cluster_kube/clients.rs"]
 mod clients;
@@ -37,31 +36,32 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 const WATCHERS: usize = 3;
-/// Acknowledged writes before the fault, and after it.
+/// Number of acknowledged writes before the fault, and after it.
 const WRITES: usize = 30;
-/// How long a relay is cut: an etcd's client connects again within a second.
+/// Time for which a relay is cut: an etcd client reconnects within a second.
 const CUT_FOR: Duration = Duration::from_millis(1_500);
-/// How often the cache of ConfigMaps was filled.
+/// The metric that counts how often the cache of ConfigMaps was filled.
 const FILLS: &str = "apiserver_watch_cache_initializations_total";
 
-/// Three members, a relay to each, and a tier that reaches them through those.
+/// Three members, a relay to each, and a tier that connects to them through the relays.
 struct Harness {
     cluster: EtcdCluster,
     ways: Vec<Cuttable>,
     tier: Served,
 }
 
-/// What clients came to, once everything was written and seen.
+/// The outcome of the clients, once all writes were made and received.
 struct Outcome {
-    /// How often the streams of each watcher broke, and how often it listed again.
+    /// Number of broken streams of each watcher; `relisted` is its number of new lists.
     broken: Vec<u32>,
     relisted: Vec<u32>,
-    /// How often the tier's cache of ConfigMaps was filled.
+    /// Number of times that the tier's cache of ConfigMaps was filled.
     fills: f64,
 }
 
 impl Harness {
-    /// Starts all of it; the tier has these flags. `None` without an etcd. Blocks.
+    /// Starts members, relays and a tier with these flags. Returns `None` if etcd is missing.
+    /// Blocks.
     fn start(flags: &[&str]) -> Option<Self> {
         let cluster = EtcdCluster::start(3)?;
         let ways: Vec<Cuttable> = cluster.urls().iter().map(|url| Cuttable::to(url)).collect();
@@ -69,7 +69,7 @@ impl Harness {
         let tier = Served::kube_over(&endpoints.join(","), flags);
         let first = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "first"}});
         tier.post(COLLECTION, &first);
-        // Put off until the cache is filled.
+        // Waits until the cache is filled.
         assert_eq!(tier.names("configmaps"), ["first"]);
         Some(Self {
             cluster,
@@ -78,7 +78,7 @@ impl Harness {
         })
     }
 
-    /// Cuts each relay in turn. Blocks.
+    /// Cuts each relay, one after the other. Blocks.
     fn cut_each(&self) {
         for way in &self.ways {
             assert!(way.close() > 0, "the tier was connected");
@@ -88,7 +88,7 @@ impl Harness {
         }
     }
 
-    /// Cuts all relays, and compacts what was written before they are opened again.
+    /// Cuts all relays, compacts all previous writes, and opens the relays again.
     async fn compact_while_cut(&self) {
         for way in &self.ways {
             way.close();
@@ -97,8 +97,8 @@ impl Harness {
         self.ways.iter().for_each(Cuttable::open);
     }
 
-    /// Lets clients write, list and watch; disturbs them, once something is written, with `fault`;
-    /// holds what they have against each other when more is written.
+    /// Runs clients that write, list and watch. Causes `fault` after [`WRITES`] writes, and
+    /// compares what the clients have after as many further writes.
     async fn run(self, fault: impl AsyncFnOnce(Self) -> Self) -> Outcome {
         let url = self.tier.url.clone();
         let (_, base) = ask(&url, Method::GET, COLLECTION, String::new())
@@ -145,7 +145,7 @@ impl Harness {
              errors; streams broken {:?}, listed again {:?}; cache filled {} times",
             outcome.broken, outcome.relisted, outcome.fills
         );
-        // It kills what it started.
+        // Dropping the harness kills its processes.
         tokio::task::spawn_blocking(move || drop(harness))
             .await
             .expect("no panic");
@@ -172,7 +172,7 @@ async fn until_all_have(watched: &[Arc<Mutex<Watched>>], written: &Shared) {
     }
 }
 
-/// Nobody has seen what nobody has written.
+/// Asserts that watchers have received only objects that were written.
 #[track_caller]
 fn assert_known(watched: &[Arc<Mutex<Watched>>], written: &Shared) {
     let written = written.lock();
@@ -187,7 +187,7 @@ fn assert_known(watched: &[Arc<Mutex<Watched>>], written: &Shared) {
     }
 }
 
-/// How often the tier's cache of ConfigMaps was filled.
+/// Returns the number of times that the tier's cache of ConfigMaps was filled.
 async fn fills(url: &str) -> f64 {
     let mut client = MetricsClient::new(url).expect("a URL");
     let page = timeout(WITHIN, client.text(Method::GET, "/metrics")).await;
@@ -199,7 +199,7 @@ async fn fills(url: &str) -> f64 {
     count.map_or(0.0, |count| count.parse().expect("a number"))
 }
 
-/// Starts a harness on a thread of its own, since that blocks.
+/// Starts a harness on another thread, since that blocks.
 async fn harness(flags: &'static [&'static str]) -> Option<Harness> {
     let started = tokio::task::spawn_blocking(|| Harness::start(flags));
     started.await.expect("no panic")
@@ -223,7 +223,7 @@ async fn lists_are_whole_and_watches_go_on_when_the_leader_of_the_storage_dies()
     assert_eq!(outcome.fills, 1.0, "the cache went on, too");
 }
 
-/// Cuts each relay in turn, on a thread of its own.
+/// Cuts each relay, one after the other, on another thread.
 async fn cut_each(harness: Harness) -> Harness {
     let cutting = tokio::task::spawn_blocking(|| {
         harness.cut_each();

@@ -1,5 +1,5 @@
-//! Compaction in the middle of a list, on our own servers: the list begins again at a new revision,
-//! and is whole.
+//! Compaction during a list, on bench-server: the list starts again at a new revision, and is
+//! complete.
 
 use std::sync::Arc;
 use std::thread;
@@ -24,7 +24,7 @@ use workloads::{DataSet, DataSetSpec, Kind, Strategy, Tier};
 const ROOT: &str = "/registry/";
 const OBJECTS: u64 = 60;
 
-/// Writes something else, and compacts everything before it.
+/// Writes another key, and compacts everything before it.
 async fn compact(etcd: &ClientConfig) {
     let client = Client::connect(etcd.clone()).await.expect("it is there");
     let put = PutRequest {
@@ -41,7 +41,7 @@ async fn compact(etcd: &ClientConfig) {
     compacted.expect("it compacts");
 }
 
-/// The same from a client that is in the middle of a list, which waits for it.
+/// Compacts while a client is in the middle of a list, which waits for it.
 fn compact_now(etcd: &ClientConfig) {
     let compacting = || {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -50,7 +50,8 @@ fn compact_now(etcd: &ClientConfig) {
     thread::scope(|scope| scope.spawn(compacting).join()).expect("it does not panic");
 }
 
-/// Lists in pages, with a compaction behind the first object of so many tries.
+/// Lists in pages. In the first `compactions` attempts, everything is compacted after the first
+/// object.
 async fn listed(
     row: &ListCase,
     endpoint: &TargetEndpoint,
@@ -102,7 +103,7 @@ async fn a_list_that_is_compacted_under_its_reader_begins_again() {
     let phase = Progress::silent().phase("seeding", OBJECTS, Counted::Objects);
     let expected = seed(&etcd, &data, ROOT, &Arc::new(Written::default()), &phase).await;
     let expected = expected.expect("it takes what is written");
-    // Pages from the watch cache know no compaction.
+    // Pages from the watch cache are not affected by compaction.
     let uncached = ["--watch-cache=false".to_owned()];
     let kube = running.start_kube(&uncached).await;
     kube.expect("it takes lists");

@@ -1,4 +1,4 @@
-//! `loadgen compare` on made-up results: verdicts, what is refused, and how the program ends.
+//! `loadgen compare` on synthetic results: verdicts, refused results, and exit codes.
 
 #[path = "compare/comparable.rs"]
 mod comparable;
@@ -22,20 +22,20 @@ use report::result::{Case, Outcome, Quantiles, ResultFolder, SavedResult, Server
 use tempfile::TempDir;
 use workloads::strategy::Tier;
 
-/// What runs of one machine do among themselves: 2 % either way.
+/// Factors of the runs of one machine, which vary by up to 2 % in either direction.
 const MOODS: [f64; 6] = [1.0, 0.99, 1.02, 0.98, 1.01, 1.0];
 
-/// What is made of a result so that it differs.
+/// A change that is made to a result.
 type Change = fn(&mut SavedResult);
 
-/// Returns a run of its own time. `speed` stretches times and sizes of the target `bench`.
+/// Returns a run with its own start time. `speed` scales the times and sizes of the target `bench`.
 fn run(nth: usize, speed: f64) -> SavedResult {
     let mut result = synthetic::result(speed);
     result.report.started = format!("2026-01-02T03:{nth:02}:00Z");
     result
 }
 
-/// Runs of one side, every second minute from `first` on.
+/// Returns the runs of one side, one every second minute from `first` on.
 fn side(first: usize, speed: f64, runs: usize) -> Vec<SavedResult> {
     let moods = MOODS.iter().cycle().take(runs).enumerate();
     moods
@@ -88,7 +88,7 @@ fn save(parent: &Path, results: &[SavedResult]) -> PathBuf {
     parent.to_owned()
 }
 
-/// Both sides on disk, as `base` and `new`.
+/// Saves both sides as `base` and `new`; returns their folder.
 fn saved(base: &[SavedResult], new: &[SavedResult]) -> TempDir {
     let parent = tempfile::tempdir().expect("a temporary folder");
     save(&parent.path().join("base"), base);
@@ -96,7 +96,7 @@ fn saved(base: &[SavedResult], new: &[SavedResult]) -> TempDir {
     parent
 }
 
-/// Runs `loadgen compare` in a folder: exit code, standard output, standard error.
+/// Runs `loadgen compare` in a folder; returns exit code, standard output and standard error.
 fn loadgen(folder: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");
     let output = command
@@ -113,7 +113,7 @@ fn loadgen(folder: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     )
 }
 
-/// Asserts exit code 2 and one line that says all of `words`.
+/// Asserts exit code 2 and an error of one line that contains all of `words`.
 #[track_caller]
 fn assert_refused(folder: &Path, args: &[&str], words: &[&str]) {
     let (code, out, log) = loadgen(folder, args);
@@ -234,7 +234,7 @@ fn starts_that_one_run_holds_count_one_by_one() {
 
 #[test]
 fn targets_of_the_same_runs_are_compared_in_pairs() {
-    // The machine becomes slower by a tenth from run to run, for both alike.
+    // The machine becomes slower by a tenth from run to run, for both sides alike.
     let drifting = |factor: f64| {
         let results = side(0, factor, 6).into_iter().zip(0..);
         let results = results.map(|(mut result, n)| {
@@ -315,7 +315,7 @@ fn bytes_are_the_same_in_every_start_so_one_decides() {
     let comparison = compared(&side(0, 1.0, 1), &larger, &only(Metric::Bytes));
     let found = line(&comparison, STREAM, Metric::Bytes);
     assert_eq!(found.verdict, Verdict::Worse, "{found:?}");
-    // The length of a revision number.
+    // One byte more may be due to the length of a revision number.
     let longer = changed(side(1, 1.0, 1), |result| stream(result).bytes += 1);
     let comparison = compared(&side(0, 1.0, 1), &longer, &only(Metric::Bytes));
     let found = line(&comparison, STREAM, Metric::Bytes);

@@ -1,5 +1,5 @@
-//! `loadgen` against an existing endpoint: wrong answers are found, and other people's data
-//! is left alone.
+//! `loadgen` against an existing endpoint: wrong responses are detected, and existing data is not
+//! changed.
 
 #[path = "foreign/cheapest_first.rs"]
 mod cheapest_first;
@@ -20,7 +20,7 @@ use support::{FakeEtcd, Fault, loadgen};
 
 const EVERY_WAY: &str = "unary,stream,paged:40";
 
-/// Returns a small run against `etcd`; its exit code and what it printed on standard error.
+/// Makes a small run against `etcd`; returns its exit code, report and standard error.
 fn run(etcd: &FakeEtcd, strategies: &str, more: &[&str]) -> (Option<i32>, String, String) {
     let out = tempfile::tempdir().expect("a temporary folder");
     let output = loadgen(out.path())
@@ -62,7 +62,7 @@ fn an_honest_server_passes_and_is_left_as_it_was() {
     assert_eq!(cases[2]["chunks"], 3, "100 objects in pages of 40");
 }
 
-/// A server of this process, which a run in a network namespace of its own could not reach.
+/// The server is in this process, which a run in its own network namespace could not reach.
 #[test]
 fn an_endpoint_that_is_there_is_reached_over_the_hosts_network() {
     let etcd = FakeEtcd::start(Fault::None);
@@ -159,7 +159,7 @@ fn a_flipped_bit_is_found() {
 
 #[test]
 fn a_stale_answer_is_found() {
-    // A Txn of 100 objects at once: the answer is of the time before it.
+    // A Txn writes 100 objects at once, and the response is the state before it.
     assert_found_out(
         Fault::Stale,
         "unary,stream",
@@ -167,7 +167,7 @@ fn a_stale_answer_is_found() {
     );
 }
 
-/// Half a second of puts, or less.
+/// Options of a short load of puts.
 const PUTS: [&str; 4] = ["--duration", "100ms", "--clients", "4"];
 
 #[test]
@@ -293,7 +293,7 @@ fn a_prefix_is_listed_without_writing() {
     for case in report["cases"].as_array().expect("cases") {
         assert_eq!(case["verified"]["objects"], 100, "{case}");
     }
-    // Nobody seeded it, and yet it is shown.
+    // The data set was not seeded by loadgen, but the result shows it.
     let mut results = std::fs::read_dir(out.path().join("kept")).expect("a folder");
     let result = results.next().expect("a result").expect("readable").path();
     for file in ["README.md", "report.html"] {
@@ -412,7 +412,7 @@ fn an_interrupted_run_cleans_up_and_says_so() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("it starts");
-    // The probe of the row hangs: by then the data is written.
+    // The data is written before the first request of the case, which hangs.
     let stderr = BufReader::new(child.stderr.take().expect("it is piped"));
     let mut lines = stderr.lines().map_while(Result::ok);
     let written = lines.any(|line| line.contains("written"));

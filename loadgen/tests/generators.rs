@@ -1,5 +1,5 @@
-//! Several generators that make one load together: four processes merged are one, and what is not a
-//! part of it is refused. How long anything took is not looked at.
+//! Several generators that run one load together: the merged results of four processes equal that
+//! of one, and results that are not part of the run are refused. The tests do not check times.
 
 #[path = "generators/interrupted.rs"]
 mod interrupted;
@@ -29,8 +29,8 @@ use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest};
 use serde_json::Value;
 use served::Served;
 
-/// Puts and gets of keys by Zipf, puts of one key after the other, and lists: all on schedules, so
-/// that what is sent does not depend on how fast it goes.
+/// Puts and gets of Zipf-distributed keys, puts of one key after the other, and lists. All are on
+/// schedules, so that the requests do not depend on the speed of the server.
 const SCENARIO: &str = r#"
 name = "shared"
 summary = "one load of several generators"
@@ -73,10 +73,10 @@ load = [
 "#;
 
 const GENERATORS: u32 = 4;
-/// Times until the beginning that are tried: everything before it must be done by then, on whatever
-/// machine this is.
+/// Times until the start of the load, in seconds, which are tried in this order: all preparations
+/// must be done by then, also on a slow machine.
 const BEGINNINGS: [u64; 3] = [8, 30, 90];
-/// How long generators of an interrupted run may take to end: none of them waits for its load.
+/// Time limit for generators of an interrupted run to end: none of them finishes its load.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
 /// Returns a folder with the scenario.
@@ -96,7 +96,7 @@ fn loadgen(folder: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// Its exit code, standard output and standard error.
+/// Returns exit code, standard output and standard error of a process.
 fn ended(output: &Output) -> End {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (
@@ -106,7 +106,8 @@ fn ended(output: &Output) -> End {
     )
 }
 
-/// Waits for a process that is about to end. One that goes on is killed, and has no exit code.
+/// Waits for a process that is about to end. After [`ENDS_WITHIN`] it is killed, and has no exit
+/// code.
 fn ended_soon(child: Child) -> End {
     let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
     let (running, is_running) = mpsc::channel::<()>();
@@ -138,18 +139,18 @@ fn mixed(folder: &Path, server: &Served, at: &str, shard: &str) -> End {
     run_to_end(folder, &[case, share].concat())
 }
 
-/// Seconds since 1970, so long from now.
+/// Returns the time in `seconds` seconds, as seconds since 1970.
 fn in_seconds(seconds: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let at = now.expect("it is later than 1970") + Duration::from_secs(seconds);
     at.as_secs().to_string()
 }
 
-/// What a process came to: exit code, standard output and standard error.
+/// The outcome of a process: exit code, standard output and standard error.
 type End = (Option<i32>, String, String);
 
-/// Runs a case as four generators, each in a process of its own, on a server of its own; later ones
-/// again where a busy machine was not ready in time. The server, and the end of each.
+/// Runs a case as four generators, each in its own process, on a new server. Tries a later start if
+/// a busy machine was not ready in time. Returns the server and the outcome of each generator.
 fn together(folder: &Path, case: &str, more: &[&str]) -> (Served, Vec<End>) {
     for seconds in BEGINNINGS {
         let server = Served::etcd();
@@ -164,7 +165,7 @@ fn together(folder: &Path, case: &str, more: &[&str]) -> (Served, Vec<End>) {
     panic!("they were never ready in time");
 }
 
-/// The same once, beginning so many seconds from now.
+/// Runs the generators once, with a start in `seconds` seconds.
 fn begin(folder: &Path, server: &Served, case: &str, seconds: u64, more: &[&str]) -> Vec<End> {
     let at = in_seconds(seconds);
     let start = |index: u32| -> Child {
@@ -178,7 +179,7 @@ fn begin(folder: &Path, server: &Served, case: &str, seconds: u64, more: &[&str]
             .spawn()
             .expect("it starts")
     };
-    // The first comes last: the others wait for it.
+    // The first generator is started last: the others wait for it.
     let children: Vec<Child> = (0..GENERATORS).rev().map(start).collect();
     let outputs = children.into_iter().map(|child| child.wait_with_output());
     outputs
@@ -186,7 +187,7 @@ fn begin(folder: &Path, server: &Served, case: &str, seconds: u64, more: &[&str]
         .collect()
 }
 
-/// Asks a server something.
+/// Sends requests to a server; returns the result.
 fn asked<T>(server: &Served, ask: impl AsyncFnOnce(Client) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -198,7 +199,7 @@ fn asked<T>(server: &Served, ask: impl AsyncFnOnce(Client) -> T) -> T {
     })
 }
 
-/// Puts a key that is somebody's.
+/// Puts a key that is not loadgen's.
 fn put(server: &Served, key: &'static str) {
     asked(server, async |client| {
         let put = PutRequest {
@@ -209,7 +210,8 @@ fn put(server: &Served, key: &'static str) {
     });
 }
 
-/// Returns how often every key of the server was written, by its key below the data set's root.
+/// Returns the number of writes of every key on the server, by the key relative to the data set's
+/// root.
 fn writes(server: &Served) -> BTreeMap<String, i64> {
     asked(server, async |client| {
         let all = RangeRequest {
@@ -260,14 +262,15 @@ fn four_generators_merged_are_one() {
     let args = of_case("mixed", &alone);
     let whole = [&args[..], &["--keep-data", "--out", "whole"]].concat();
     let (code, _, log) = run_to_end(folder.path(), &whole);
-    // A busy machine may be too late for a valid result: what was sent is the same.
+    // A busy machine may be too late for a valid result, but the requests are the same.
     assert!(matches!(code, Some(0 | 3)), "{log}");
     let whole = report(&results(&folder.path().join("whole"))[0]);
 
-    // The same by four.
+    // The same load by four generators.
     let (server, ends) = together(folder.path(), "mixed", &["--keep-data"]);
 
-    // Every key was written as often, and nothing of the meeting is left.
+    // Every key was written the same number of times, and no keys of the generators' coordination
+    // are left.
     let keys = writes(&server);
     assert_eq!(keys.len(), 400, "{ends:?}");
     assert_eq!(keys, writes(&alone), "{ends:?}");
@@ -312,7 +315,7 @@ fn four_generators_merged_are_one() {
     );
     assert!(count(&waiting["requests"]) > 0, "{waiting}");
 
-    // What identifies the case is the same, so that both can be compared.
+    // The fields that identify the case are the same, so that both results can be compared.
     let case = |report: &Value, what: &str| report["cases"][0][what].clone();
     for what in [
         "row",
@@ -335,7 +338,8 @@ fn four_generators_merged_are_one() {
         let shard = &generator["shard"];
         assert_eq!(count(&shard["index"]), index as u64);
         assert!(shard["late_ms"].as_f64().is_some(), "{shard}");
-        // One clock, as far as that can be seen through the server.
+        // All processes have one clock, so the measured difference of clocks is within its
+        // uncertainty.
         let (ahead, within) = (&shard["clock_ahead_ms"], &shard["clock_within_ms"]);
         match index {
             0 => assert!(ahead.is_null(), "{shard}"),
@@ -352,7 +356,7 @@ fn four_generators_merged_are_one() {
     assert_eq!(code, Some(0), "{log}");
     assert!(out.lines().count() > 1, "{out}");
     let (code, _, log) = run_to_end(folder.path(), &["compare", "merged", "whole"]);
-    // A busy machine may be too late for any case to be compared.
+    // On a busy machine, the load may be too late for any case to be compared.
     let is_told = matches!(code, Some(0 | 1 | 3)) || log.contains("no case can be compared");
     assert!(is_told, "{log}");
 
@@ -363,7 +367,8 @@ fn four_generators_merged_are_one() {
     refuses_what_is_no_part(folder.path());
 }
 
-/// Results that are not all parts of one run: one line and exit code 2.
+/// Asserts that results which are not all parts of one run are refused with one message and exit
+/// code 2.
 fn refuses_what_is_no_part(folder: &Path) {
     let shards = results(&folder.join("shards"));
     let names: Vec<_> = shards.iter().filter_map(|path| path.to_str()).collect();
@@ -380,7 +385,7 @@ fn refuses_what_is_no_part(folder: &Path) {
     refused(&["whole"], "is no shard of a run");
     refused(&["nowhere"], "nowhere is not a result");
     refused(&["merged"], "is no shard of a run");
-    // Damaged ones, each a copy.
+    // Damaged copies of the results.
     let damaged = |file: &str, damage: fn(Vec<u8>) -> Vec<u8>, says: &str| {
         let copy = folder.join("damaged");
         fs::create_dir(&copy).expect("a folder");
@@ -433,7 +438,7 @@ fn watchers_of_each_generator_get_every_write_and_time_its_own() {
         assert_eq!(count(&watchers["events"]), due, "{watchers}");
         events += due;
     }
-    // Five watchers over four generators.
+    // Five watchers are divided among four generators.
     assert_eq!(events, 250);
     let merge = ["merge", "shards", "--out", "merged"];
     let (code, _, log) = run_to_end(folder.path(), &merge);
@@ -444,9 +449,9 @@ fn watchers_of_each_generator_get_every_write_and_time_its_own() {
     assert_eq!(count(&watchers["requests"]), 200, "{watchers}");
     assert_eq!(count(&watchers["events"]), events, "{watchers}");
     assert_eq!(count(&watchers["latency_ms"]["n"]), events, "{watchers}");
-    // As many as there are writes support quantiles, not as many as there are events.
+    // The number of writes, not the number of events, determines which quantiles are supported.
     assert!(watchers["latency_ms"]["p90"].is_number(), "{watchers}");
-    // The first generator has two of the watchers, the others one, whose spread is none.
+    // The first generator has two of the watchers. The others have one each, which has no spread.
     let slowest = watchers["watchers"]["slowest"].as_array().expect("two");
     let mut numbers: Vec<_> = slowest.iter().map(|one| count(&one["number"])).collect();
     numbers.sort_unstable();

@@ -1,7 +1,7 @@
-//! Rows by Go clients, which are programs of their own: etcd's clientv3 and Kubernetes' client-go,
-//! on our own servers, on a real etcd, and on one that answers wrongly. `scripts/oracle clientv3
-//! client-go etcd` provides the peers; without one its tests are skipped by name, and fail where CI
-//! is true.
+//! Cases of Go clients, which are separate programs: etcd's clientv3 and Kubernetes' client-go, on
+//! bench-server, on a real etcd, and with programs that respond wrongly. `scripts/oracle clientv3
+//! client-go etcd` provides the programs. If one is missing, its tests are skipped; in CI they
+//! fail.
 
 #[allow(dead_code, reason = "the other tests look at what was written")]
 mod support;
@@ -131,7 +131,7 @@ fn client_go_lists_and_syncs_from_our_server() {
     };
     let cases = measured(KUBE_ROWS, "bench", "CLIENT_GO_BIN", &program);
     let chunks: Vec<_> = cases.iter().map(|case| case["chunks"].as_u64()).collect();
-    // An informer gets its state as a watch: each object is an event.
+    // An informer receives its state as a watch: each object is an event.
     assert_eq!(chunks, [1, 1, 1, 60, 60].map(Some));
     let encodings: Vec<_> = cases.iter().map(|case| case["encoding"].as_str()).collect();
     assert_eq!(
@@ -170,7 +170,7 @@ fn what_a_go_client_was_answered_wrongly_is_an_error() {
     }
 }
 
-/// Returns a run of two rows with the programs of `folder`; exit code and standard output.
+/// Runs two cases with the programs of `folder`; returns exit code and report.
 fn with_programs(folder: &Path) -> (Option<i32>, Value) {
     let out = tempfile::tempdir().expect("a temporary folder");
     let output = loadgen(out.path())
@@ -202,8 +202,8 @@ fn without_the_program_the_row_is_not_applicable() {
     );
 }
 
-/// The program's own word is not believed: a list that took longer than we waited, one that ended
-/// in the middle of an answer.
+/// Implausible outputs of the program are errors: a list that took longer than the generator
+/// waited, or an incomplete output.
 #[test]
 fn a_program_that_answers_wrongly_fails_its_row_with_one_line() {
     let ready = r#"echo '{"ready":"fake 1"}'; read command"#;

@@ -1,5 +1,5 @@
-//! Lists over HTTPS from our own servers: both versions of HTTP, with and without a certificate
-//! that nobody vouches for.
+//! Lists over HTTPS from bench-server: both versions of HTTP, with and without a trusted
+//! certificate.
 
 #[allow(dead_code, reason = "each test starts another server")]
 #[path = "support/served.rs"]
@@ -36,7 +36,7 @@ nodes = 4
 seed = 1
 "#;
 
-/// A certificate of this machine and its key, and a scenario.
+/// A folder with a certificate of this machine, its key, and a scenario.
 struct Files(TempDir);
 
 impl Files {
@@ -62,7 +62,7 @@ impl Files {
         self.path("key.pem")
     }
 
-    /// Exit code, `report.json` where there is one, and what was said on standard error.
+    /// Runs `loadgen`; returns exit code, `report.json` if there is one, and standard error.
     fn run(&self, url: &str, ca: &Path) -> (Option<i32>, Value, String) {
         let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");
         let run = command

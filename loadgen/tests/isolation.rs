@@ -1,5 +1,5 @@
-//! A run's own network and CPUs: what held is in the head line and in the result (`foreign.rs` has
-//! existing endpoints, which keep the host's network).
+//! A run's own network namespace and CPUs: the head line and the result report what was in effect.
+//! `foreign.rs` tests existing endpoints, which use the host's network.
 
 use std::process::{Command, Output};
 
@@ -22,12 +22,12 @@ object_size = 100
 seed = 1
 "#;
 
-/// `loadgen run` of the tiny scenario with these arguments, and its folder.
+/// Runs the tiny scenario with these arguments; returns the output and the folder.
 fn run(arguments: &[&str]) -> (Output, TempDir) {
     run_text(TINY, arguments)
 }
 
-/// The same of another scenario.
+/// Runs a scenario with these arguments; returns the output and the folder.
 fn run_text(scenario: &str, arguments: &[&str]) -> (Output, TempDir) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(folder.path().join("tiny.toml"), scenario).expect("a writable folder");
@@ -44,7 +44,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Returns the only file of this name in the result.
+/// Returns the content of the only file of this name in the result.
 fn saved(folder: &TempDir, name: &str) -> String {
     let results = std::fs::read_dir(folder.path().join("scratch")).expect("a result");
     let paths: Vec<_> = results.flatten().map(|entry| entry.path()).collect();
@@ -57,14 +57,14 @@ fn environment(folder: &TempDir) -> Value {
     report["environment"].clone()
 }
 
-/// Returns what the host's connections have.
+/// Returns the congestion control of the host's connections.
 fn host_control() -> String {
     let setting = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
     setting.expect("Linux tells it").trim().to_owned()
 }
 
-/// True where this system lets the program have a namespace; where it does not, the result must say
-/// why.
+/// Returns whether this system allows the program a network namespace. If it does not, the result
+/// must say why.
 fn is_allowed() -> bool {
     let tried = Command::new(env!("CARGO_BIN_EXE_loadgen"))
         .arg("try-network-namespace")
@@ -130,7 +130,7 @@ fn servers_and_generator_stay_on_their_cpus() {
     );
 }
 
-/// Returns the tiny scenario with CPUs of its own.
+/// Returns the tiny scenario with these CPUs for servers and generator.
 fn on_cpus(servers: &str, generator: &str) -> String {
     let keys = format!("repeats = 1\nserver_cpus = \"{servers}\"\nclient_cpus = \"{generator}\"");
     TINY.replace("repeats = 1", &keys)
@@ -202,7 +202,7 @@ fn cpus_that_are_not_there_are_a_usage_error() {
     }
 }
 
-/// Started through the hidden command that servers are started through.
+/// The process is started by the hidden command that also starts servers.
 #[test]
 fn a_started_process_runs_on_the_servers_cpus() {
     let own = std::process::id().to_string();

@@ -1,5 +1,5 @@
-//! Lists of the Kubernetes tier by every strategy, encoding and HTTP, on our own servers with few
-//! objects, and on a server that breaks the contract.
+//! Lists of the Kubernetes tier by every strategy, encoding and HTTP version, on bench-server with
+//! few objects, and on a server that violates the API.
 
 #[path = "support/fake_kube.rs"]
 mod fake_kube;
@@ -16,7 +16,7 @@ use fake_kube::{FakeKube, Fault};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Every way to ask, on a few pods.
+/// Every strategy, on a few pods.
 const SCENARIO: &str = r#"
 name = "kube"
 summary = "every way"
@@ -123,8 +123,8 @@ fn every_way_of_asking_gives_what_was_seeded() {
     );
 }
 
-/// Frames of a list that its client gave up arrive late, and h2 takes those for faults of the
-/// server until it has had enough.
+/// Frames of a cancelled list arrive late. h2 counts these as errors of the server, and closes the
+/// connection after too many of them.
 #[test]
 fn a_connection_survives_hundreds_of_lists_that_were_given_up() {
     let folder = folder();
@@ -158,8 +158,8 @@ seed = 1
     assert_eq!(case["first_chunk_ms"]["n"], 400, "{case}");
 }
 
-/// Runs one strategy against a server that holds pods and has this fault; exit code and what was
-/// said.
+/// Runs one strategy against a server with pods and this fault; returns exit code and standard
+/// error.
 fn against(fault: Fault, strategy: &str) -> (Option<i32>, String) {
     let folder = folder();
     let server = FakeKube::start(fault);
@@ -190,7 +190,8 @@ fn whole_lists_are_never_taken_for_shards() {
         assert_eq!(code, Some(0), "{strategy}: {log}");
         assert!(log.contains(says), "{strategy}: {log}");
     }
-    // Every other list lacks an item: the workers' lists, or the one that they are compared with.
+    // Every other list lacks an item: the lists of the workers, or the list that these are compared
+    // with.
     let (code, log) = against(Fault::Drop, "client-filtered:2");
     assert_eq!(code, Some(1), "{log}");
 }

@@ -1,5 +1,5 @@
-//! Small requests through the Kubernetes tier, on servers that `loadgen` starts: what was counted
-//! fits together, and the data set is what it was. How long anything took is not looked at.
+//! Small requests through the Kubernetes tier, on servers that `loadgen` starts: the counts are
+//! consistent, and the data set is unchanged. The tests do not check times.
 
 #[allow(dead_code, reason = "other tests start other servers")]
 #[path = "support/served.rs"]
@@ -23,7 +23,7 @@ repeats = 1
 duration = "1s"
 "#;
 
-/// Runs `cases` over a few objects; the exit code, the report and what was said.
+/// Runs `cases` over a few objects; returns exit code, report and log.
 fn run(cases: &str, kind: &str) -> (Option<i32>, Value, String) {
     run_with(cases, kind, &[])
 }
@@ -69,7 +69,7 @@ load = [
         kinds.iter().all(|kind| count(&kind["requests"]) > 0),
         "{mix}"
     );
-    // Most updates are of one object: some find it changed, and try again.
+    // Most updates are of one object, so some have a conflict and are repeated.
     let waiting = load(&report, "waiting");
     assert!(count(&waiting["conflicts"]) > 0, "{waiting}");
     assert!(count(&waiting["requests"]) > 0, "{waiting}");
@@ -77,7 +77,8 @@ load = [
         (&waiting["errors"], &waiting["throttled"]),
         (&0.into(), &0.into())
     );
-    // Each write that a response has the revision of, by any load, once at each of three watchers.
+    // Each write of any load whose response has its revision is received once by each of three
+    // watchers.
     let of_kind = |name: &str| {
         let mut kinds = kinds.iter().filter(|kind| kind["operation"] == name);
         kinds.next().map_or(0, |kind| count(&kind["requests"]))
@@ -92,7 +93,7 @@ load = [
     assert_eq!(watchers["requests"], writes, "{watchers}");
     let cut = load(&report, "cut");
     assert_eq!(cut["events"], 2 * writes, "{cut}");
-    // A server ends the watch of who reads too slowly, but not each cut is its.
+    // The server ends the watches of slow readers, but not every cut is caused by the server.
     let lost = count(&cut["lost_streams"]);
     assert!(count(&cut["cut_ms"]["n"]) >= 2 + lost, "{cut}");
     assert_eq!(load(&report, "etcd")["requests"], 50);
@@ -193,7 +194,7 @@ load = [
 "#;
     let is_over = AtomicBool::new(false);
     let (code, report, log) = thread::scope(|scope| {
-        // What another run does at the same time, as long as this one goes on.
+        // Creates objects like those of another run while this run is in progress.
         scope.spawn(|| {
             for number in 0.. {
                 if is_over.load(Ordering::SeqCst) {
@@ -306,7 +307,7 @@ fn what_the_kubernetes_tier_has_not_is_refused_in_one_line() {
         assert_eq!(code, Some(2), "{case}: {log}");
         assert!(log.contains(says), "{case}: {log}");
     }
-    // Raw values are no Kubernetes objects: nothing can be measured.
+    // Raw values are not Kubernetes objects, so nothing can be measured.
     let (code, _, log) = run(&one(kube, r#"tier = "kube", operation = "get""#), "raw");
     assert_eq!(code, Some(2), "{log}");
     assert!(log.contains("these are raw values"), "{log}");

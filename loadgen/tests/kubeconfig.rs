@@ -1,5 +1,5 @@
-//! Kubernetes APIs by kubeconfig, over HTTPS from our own server: credential plugins, roots of the
-//! system, other names, several files.
+//! Kubernetes APIs by kubeconfig, over HTTPS from bench-server: credential plugins, the system's
+//! root certificates, other server names, several files.
 
 #[allow(dead_code, reason = "each test starts another server")]
 #[path = "support/served.rs"]
@@ -45,7 +45,7 @@ impl Files {
         self.0.path().join(name)
     }
 
-    /// Writes a certificate for `name` that vouches for itself, and its key.
+    /// Writes a self-signed certificate for `name`, and its key.
     fn certificate(&self, file: &str, name: &str) -> CertifiedKey<KeyPair> {
         let key = KeyPair::generate().expect("a key");
         let params = CertificateParams::new([name.to_owned()]).expect("a name");
@@ -58,14 +58,14 @@ impl Files {
         }
     }
 
-    /// Returns a server with the certificate of this name.
+    /// Starts a server with the certificate in this file.
     fn served(&self, file: &str, clients_ca: Option<&str>) -> Served {
         let [cert, key] = ["crt", "key"].map(|end| self.path(&format!("{file}.{end}")));
         let clients_ca = clients_ca.map(|name| self.path(name));
         Served::kube_of_clients(&cert, &key, clients_ca.as_deref())
     }
 
-    /// Writes a kubeconfig of one context.
+    /// Writes a kubeconfig with one context.
     fn kubeconfig(&self, cluster: &str, user: &str) {
         let text = format!(
             "current-context: here\ncontexts: [{{name: here, context: {{cluster: c, user: u}}}}]\n\
@@ -90,7 +90,7 @@ impl Files {
         runs.map_or(0, |runs| runs.lines().count())
     }
 
-    /// Exit code, and what was said on standard error.
+    /// Runs `loadgen`; returns exit code and standard error.
     fn run(&self, more: &[&str], roots: Option<&Path>) -> (Option<i32>, String) {
         let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");
         command

@@ -1,6 +1,5 @@
-//! Cases of several loads on servers that `loadgen` starts, small, and what their report says: what
-//! was counted fits together, and what was written reached its watchers. How long anything took is
-//! not looked at.
+//! Small cases of several loads on servers that `loadgen` starts, and their reports: the counts are
+//! consistent, and all writes reached the watchers. The tests do not check times.
 
 #[path = "support/compact_elsewhere.rs"]
 mod compact_elsewhere;
@@ -31,9 +30,9 @@ use serde_json::Value;
 use served::Served;
 use small_run::{count, load, saved};
 
-/// A gap of all latencies: how long a server does nothing, or is away.
+/// The time for which a server is stopped or unreachable.
 const GAP: Duration = Duration::from_millis(500);
-/// What counts as hit by it: half of it.
+/// Requests that take longer than this are counted as affected by the gap: half of it.
 const HIT: Duration = Duration::from_millis(250);
 
 const HEAD: &str = r#"
@@ -50,7 +49,7 @@ object_size = 1_000
 seed = 1
 "#;
 
-/// Runs `cases` on our server; the exit code and the report.
+/// Runs `cases` on bench-server; returns exit code, report and log.
 fn run(cases: &str) -> (Option<i32>, Value, String) {
     run_with(cases, &[])
 }
@@ -66,7 +65,8 @@ fn result_in(folder: &Path) -> SavedResult {
     SavedResult::load(&result).expect("it can be read")
 }
 
-/// Returns how many requests of a load took longer than [`HIT`], by one of its times.
+/// Returns the number of requests of a load that took longer than [`HIT`] by one of its measures of
+/// time.
 fn hit(result: &SavedResult, load: &str, measure: &str) -> u64 {
     let measure = format!("{load}.{measure}");
     let mut all = result.histograms.iter();
@@ -77,7 +77,8 @@ fn hit(result: &SavedResult, load: &str, measure: &str) -> u64 {
         .count_between(HIT.as_nanos() as u64, u64::MAX)
 }
 
-/// A run that goes on, in its folder, and the lines that it says from where it measures `case`.
+/// Starts a run. Returns its folder, its process, its log up to the measurement of `case`, and the
+/// following lines.
 fn started(
     cases: &str,
     case: &str,
@@ -133,10 +134,10 @@ load = [
         kinds.iter().all(|kind| count(&kind["requests"]) > 0),
         "{mix}"
     );
-    // Two loads update the same objects: some find them changed, and try again.
+    // Two loads update the same objects, so some updates have a conflict and are repeated.
     let waiting = load(&report, "waiting");
     assert!(count(&waiting["conflicts"]) > 0, "{waiting}");
-    // Each write of an object, by any load, once at each of five watchers.
+    // Each write of an object, by any load, is received once by each of five watchers.
     let of_kind = |name: &str| {
         let mut kinds = kinds.iter().filter(|kind| kind["operation"] == name);
         kinds.next().map_or(0, |kind| count(&kind["requests"]))
@@ -151,7 +152,7 @@ load = [
         (&5.into(), &0.into())
     );
     assert_eq!(lists["latency_ms"]["n"], 5, "{lists}");
-    // The first measured load stands for the case, and what was written is there.
+    // The first measured load represents the case, and the data set is complete.
     assert_eq!(case["latency_ms"], mix["latency_ms"]);
     let fingerprint = &report["data_sets"][0]["fingerprint"];
     assert_eq!(&case["verified"]["fingerprint"], fingerprint);
@@ -285,7 +286,7 @@ load = [
     assert!(count(&cut["cut_ms"]["n"]) >= 4, "{cut}");
     let slow = load(&report, "slow");
     assert_eq!(slow["events"], 1_200, "{slow}");
-    // What came while nothing was read had to wait: at least as long as that goes on.
+    // Events that arrived while nothing was read had to wait, at least for the duration of a stall.
     assert!(slow["latency_ms"]["max"].as_f64() > Some(200.0), "{slow}");
     let slowest = slow["watchers"]["slowest"]
         .as_array()
@@ -362,10 +363,10 @@ load = [{ name = "gets", operation = "get", arrivals = { constant = 500 }, conne
     let ended = run.wait().expect("it ends");
     let report = saved(&folder.path().join("out"));
     let gets = load(&report, "gets");
-    // Each that was due was sent, and all but those under way were answered after the gap.
+    // All due requests were sent, and all except those in flight got a response after the gap.
     assert_eq!(gets["requests"], 1_500, "{gets} {log:?}");
     let errors = count(&gets["errors"]);
-    // Those that were due in the first half of the gap waited for its second.
+    // Requests that were due in the first half of the gap waited throughout its second half.
     let hit = hit(&result_in(folder.path()), "gets", "latency");
     assert!(hit + errors >= 120, "{hit}, {gets}");
     assert_eq!(gets["latency_ms"]["n"], 1_500 - errors);
@@ -392,7 +393,7 @@ load = [
     assert_eq!(case["network"], "rtt-30ms-at-100Mbit", "{case}");
     let least = |name: &str| load(&report, name)["latency_ms"]["min"].as_f64();
     assert!(least("gets") >= Some(30.0), "{:?}", least("gets"));
-    // Three pages, one after the other.
+    // A list is three pages, one after the other.
     assert!(least("lists") >= Some(90.0), "{:?}", least("lists"));
     let (code, _, log) = run_with(cases, &["--bandwidth", "10"]);
     assert_eq!(code, Some(2), "{log}");

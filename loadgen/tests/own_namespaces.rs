@@ -1,5 +1,5 @@
-//! `--kube URL --seed-data`: objects are loaded into namespaces of the run's own, listed among
-//! other people's, and removed whatever happens.
+//! `--kube URL --seed-data`: objects are loaded into namespaces of the run, listed among existing
+//! objects, and removed even if the run fails.
 
 #[path = "support/http1_server.rs"]
 mod http1_server;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use served::Served;
 use tempfile::TempDir;
 
-/// Pods in three namespaces, asked for in every way; ConfigMaps in one.
+/// Pods in three namespaces, which are listed by every strategy, and ConfigMaps in one.
 const SCENARIO: &str = r#"
 name = "own"
 summary = "every way"
@@ -65,7 +65,7 @@ fn folder() -> TempDir {
     folder
 }
 
-/// `loadgen run ./own.toml --kube URL --seed-data`, in this folder.
+/// Returns the command `loadgen run ./own.toml --kube URL --seed-data` in this folder.
 fn loadgen(folder: &Path, url: &str) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("loadgen"));
     command.current_dir(folder);
@@ -74,7 +74,7 @@ fn loadgen(folder: &Path, url: &str) -> Command {
     command
 }
 
-/// Exit code, `report.json` where there is one, and what was said on standard error.
+/// Runs the command; returns exit code, `report.json` if there is one, and standard error.
 fn run(command: &mut Command) -> (Option<i32>, Value, String) {
     let output = command
         .args(["--format", "json"])
@@ -88,7 +88,7 @@ fn run(command: &mut Command) -> (Option<i32>, Value, String) {
 #[test]
 fn what_was_loaded_is_listed_and_what_is_others_stays() {
     let server = Served::kube();
-    // Before and behind our namespaces in the order of keys.
+    // Namespaces before and after those of the run in the order of keys.
     for namespace in ["a-team", "z-team"] {
         for resource in ["pods", "configmaps"] {
             let object = json!({"metadata": {"name": "theirs"}, "spec": {"containers": []}});
@@ -172,7 +172,7 @@ fn an_interrupted_load_removes_what_it_has_made() {
     assert_eq!(server.names("pods"), Vec::<String>::new(), "{log:?}");
 }
 
-/// Returns a Status as an apiserver answers it.
+/// Returns a Status like that of an apiserver.
 fn status(code: u16, message: &str) -> (u16, Value) {
     (
         code,
@@ -180,11 +180,10 @@ fn status(code: u16, message: &str) -> (u16, Value) {
     )
 }
 
-/// What an API lists that has nothing.
+/// The path whose list is empty if an API has no objects.
 const EMPTY_LIST: &str = "/api/v1/pods";
 
-/// Runs against an API that answers what is said here; exit code, what was said, and what was
-/// asked.
+/// Runs against an API with scripted responses; returns exit code, standard error and the requests.
 fn against(answer: scripted::Answer) -> (Option<i32>, String, Vec<String>) {
     let server = Scripted::start(answer);
     let folder = folder();
@@ -235,7 +234,7 @@ fn a_namespace_that_exists_is_not_touched() {
     let (exit, log, asked) = against(|method, path, _| match (method, path) {
         ("GET", EMPTY_LIST) => (200, json!({})),
         ("POST", "/api/v1/namespaces") => status(409, "already exists"),
-        // It has another's label.
+        // The namespace has the label of another run.
         _ => (
             200,
             json!({"metadata": {"name": "n", "uid": "u", "labels": {"loadgen.test/run": "other"}}}),

@@ -1,5 +1,5 @@
-//! `loadgen probe`: every rule is honoured by our own server and by etcd, and each is found broken
-//! where a server breaks it.
+//! `loadgen probe`: bench-server and etcd keep every rule, and each rule is reported as broken if a
+//! server breaks it.
 
 #[path = "probe/lying_etcd.rs"]
 mod lying_etcd;

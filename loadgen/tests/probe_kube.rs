@@ -1,5 +1,5 @@
-//! `loadgen probe` of a Kubernetes API: every rule is honoured by our own tier, each is found
-//! broken where a server breaks it, and what is somebody's is only read, and little of it.
+//! `loadgen probe` of a Kubernetes API: bench-server keeps every rule, each rule is reported as
+//! broken if a server breaks it, and existing objects are only read, and only a few of them.
 
 #[path = "support/http1_server.rs"]
 mod http1_server;
@@ -25,7 +25,7 @@ use lying_kube::{LyingKube, writes};
 use probed::{probe, rules};
 use served::Served;
 
-/// Probes at once: most of a probe's time is spent waiting for watches to end.
+/// Number of concurrent probes: a probe spends most of its time waiting for watches to end.
 const AT_ONCE: usize = 8;
 
 /// Creates ConfigMaps in a namespace.
@@ -143,7 +143,8 @@ fn what_is_somebodys_is_only_read_unless_it_is_allowed() {
     assert_eq!(server.names("configmaps").len(), 6);
 }
 
-/// An apiserver ignores a limit at resourceVersion 0, so what is large must not be asked at all.
+/// An apiserver ignores a limit at resourceVersion 0, so a large collection must not be listed at
+/// all.
 #[test]
 fn a_collection_that_is_large_is_counted_and_not_read() {
     let server = Served::kube();

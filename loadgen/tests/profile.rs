@@ -1,5 +1,5 @@
-//! `loadgen run --profile`: profiles of Go servers and of our own, kept and drawn, and what is said
-//! where there is none. Which function has how much is not looked at.
+//! `loadgen run --profile`: profiles of Go servers and of bench-server are saved and drawn, and the
+//! reason is reported if there is none. The tests do not check the shares of functions.
 
 #[path = "support/http1_server.rs"]
 mod http1_server;
@@ -21,9 +21,9 @@ use serde_json::Value;
 use served::Served;
 use tempfile::TempDir;
 
-/// A profile that etcd 3.7.1 sent of itself while objects were listed.
+/// A CPU profile of etcd 3.7.1 while objects were listed.
 const ETCD: &[u8] = include_bytes!("profile/etcd-3.7.1.pb.gz");
-/// One of its functions.
+/// The prefix of some of the profile's functions.
 const RANGE: &str = "go.etcd.io/etcd/server/v3/";
 
 const HEAD: &str = r#"
@@ -54,7 +54,7 @@ metric = "latency_ms.max"
 at_most = 60_000
 "#;
 
-/// Small requests without a pause: they keep a server busy.
+/// Small requests without pauses, which keep a server busy.
 const BUSY: &str = r#"
 [[case]]
 name = "busy"
@@ -64,14 +64,14 @@ load = [
 ]
 "#;
 
-/// A folder with runs.
+/// A folder for the results of runs.
 struct Runs(TempDir);
 
-/// One run.
+/// A finished run.
 struct Run {
     code: Option<i32>,
     log: String,
-    /// Its result.
+    /// The folder of the run's result.
     folder: PathBuf,
     report: Value,
 }
@@ -83,7 +83,7 @@ impl Runs {
         Self(folder)
     }
 
-    /// Runs the scenario with these flags, its result below `out`.
+    /// Runs the scenario with these flags; saves the result below `out`.
     fn run(&self, out: &str, flags: &[&str]) -> Run {
         let args = ["run", "small.toml", "--profile", "--out", out];
         let (code, log) = self.loadgen(&[&args[..], flags].concat());
@@ -100,7 +100,7 @@ impl Runs {
         }
     }
 
-    /// Exit code and everything said.
+    /// Runs `loadgen`; returns exit code and output.
     fn loadgen(&self, args: &[&str]) -> (Option<i32>, String) {
         let output = Command::new(env!("CARGO_BIN_EXE_loadgen"))
             .args(args)
@@ -135,14 +135,14 @@ impl Run {
     }
 }
 
-/// A Kubernetes API with a profile of its own: everything else is another server's.
+/// A Kubernetes API that serves a given profile, and forwards all other requests to another server.
 struct WithProfile {
     front: Http1Server,
     _behind: Served,
 }
 
 impl WithProfile {
-    /// One that responds to a request for its profile with this.
+    /// Starts an API that responds to requests for its profile with this status and profile.
     fn start(status: StatusCode, profile: &'static [u8]) -> Self {
         let behind = Served::kube();
         let url = behind.url.clone();
@@ -189,7 +189,7 @@ async fn forwarded(url: &str, request: Request<Incoming>) -> Response<Full<Bytes
     Response::from_parts(head, Full::new(body))
 }
 
-/// Flags of a run on an existing API.
+/// Returns the flags of a run on an existing API.
 fn on(url: &str) -> [&str; 5] {
     ["--kube", url, "--seed-data", "--pause", "0s"]
 }
@@ -226,7 +226,7 @@ fn a_profile_is_kept_as_it_was_sent_and_drawn_and_its_case_is_not_compared() {
     );
     assert!(first.log.contains(&graph), "{}", first.log);
 
-    // Drawn again from what was kept.
+    // The graph is drawn again from the saved profile.
     fs::remove_file(first.folder.join(&graph)).expect("it was there");
     let folder = first.folder.to_str().expect("text");
     let (code, said) = runs.loadgen(&["report", folder]);
@@ -285,7 +285,8 @@ fn what_is_sent_in_the_place_of_a_profile_is_no_profile() {
     }
 }
 
-/// Our server has no profile of its own; where `perf` may not look either, that is said.
+/// bench-server serves no profile, so it is sampled by `perf`. If `perf` is not permitted, the
+/// report must say so.
 #[test]
 fn our_own_server_is_sampled_by_perf_or_says_why_not() {
     let runs = Runs::new(BUSY);
@@ -341,7 +342,7 @@ fn what_cannot_be_profiled_together_is_said_in_one_line() {
     assert!(said.contains("--shard"), "{said}");
 }
 
-/// A report that names a file elsewhere writes nothing there.
+/// A report that names a file outside its folder must not cause writes there.
 #[test]
 fn a_report_of_somebody_else_draws_in_its_own_folder_only() {
     let server = WithProfile::start(StatusCode::OK, ETCD);
@@ -362,7 +363,7 @@ fn a_report_of_somebody_else_draws_in_its_own_folder_only() {
     }
 }
 
-/// Whether no link leads out of a folder.
+/// Returns whether no link of a README leads out of its folder.
 fn is_plain(readme: &Path) -> bool {
     !fs::read_to_string(readme)
         .expect("the README")

@@ -1,4 +1,5 @@
-//! The program from outside: exit codes, what is on which stream, and one line for each mistake.
+//! The program as a process: exit codes, the contents of both output streams, and one message for
+//! each invalid argument.
 
 #[path = "../report/tests/support/synthetic.rs"]
 mod synthetic;
@@ -112,7 +113,7 @@ fn scenarios_are_one_line_each() {
 #[test]
 fn a_saved_result_is_drawn_again_and_compared() {
     let parent = tempfile::tempdir().expect("a temporary folder");
-    // Four starts of a server a side are the least that can tell anything.
+    // A verdict needs at least four starts of a server for each side.
     for (n, (side, speed)) in (0..8).zip([("base", 1.0), ("slow", 3.0)].into_iter().cycle()) {
         let side = parent.path().join(side);
         let folder = ResultFolder::create(&side, &format!("run-{n}")).expect("a fresh name");

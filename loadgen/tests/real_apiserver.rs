@@ -1,6 +1,6 @@
-//! `--kube URL --seed-data` against a real kube-apiserver, over TLS: what it stores is not what it
-//! is sent, its namespaces have no controller here, and its figures are its own word. Runs when
-//! named (`scripts/test real-apiserver`), since the program takes long to build.
+//! `--kube URL --seed-data` against a real kube-apiserver, over TLS: it stores other bytes than it
+//! is sent, its namespaces have no controller here, and its metrics cannot be verified. Runs only
+//! by `scripts/test real-apiserver`, since the program takes long to build.
 
 #[path = "real_apiserver/administrator.rs"]
 mod administrator;
@@ -25,7 +25,7 @@ use apiserver::Apiserver;
 use serde_json::{Value, json};
 use served::Served;
 
-/// The ways that a real one has, with pods in three namespaces and ConfigMaps in one.
+/// The strategies that a real server supports, with pods in three namespaces and ConfigMaps in one.
 const SCENARIO: &str = r#"
 name = "real"
 summary = "the ways that a real one has"

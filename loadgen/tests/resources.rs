@@ -1,5 +1,5 @@
-//! `--resource` and `--namespace`: whatever a Kubernetes API serves is listed, found by discovery,
-//! checked as pods are, and nothing is written.
+//! `--resource` and `--namespace`: any resource of a Kubernetes API is found by discovery, listed,
+//! and checked like pods. Nothing is written.
 
 #[path = "resources/fake_api.rs"]
 mod fake_api;
@@ -18,7 +18,7 @@ use fake_api::{FakeApi, Fault};
 use serde_json::{Value, json};
 use served::Served;
 
-/// Every way to ask, and one that asks for JSON already.
+/// Every strategy, and a case that requests JSON.
 const SCENARIO: &str = r#"
 name = "ways"
 summary = "every way"
@@ -57,10 +57,11 @@ nodes = 1
 seed = 2
 "#;
 
-/// Where our tier serves its custom resource.
+/// The path of bench-server's custom resource.
 const WIDGETS: &str = "/apis/bench.example.com/v1/namespaces";
 
-/// Runs a scenario against an API: exit code, `report.json` where there is one, and what was said.
+/// Runs a scenario against an API; returns exit code, `report.json` if there is one, and standard
+/// error.
 fn run(scenario: &str, url: &str, more: &[&str]) -> (Option<i32>, Value, String) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("ways.toml"), scenario).expect("a writable folder");
@@ -76,8 +77,8 @@ fn run(scenario: &str, url: &str, more: &[&str]) -> (Option<i32>, Value, String)
     (output.status.code(), report, log)
 }
 
-/// A tier with widgets and leases in two namespaces, seven in the first and five in the second, a
-/// pod in each, and three nodes.
+/// Starts a tier with widgets and leases in two namespaces, seven in the first and five in the
+/// second, a pod in each, and three nodes.
 fn tier() -> Served {
     let server = Served::kube();
     for (namespace, count) in [("a", 7), ("b", 5)] {
@@ -101,7 +102,7 @@ fn tier() -> Served {
     server
 }
 
-/// State of each case, by row.
+/// Returns the case with this name.
 fn case<'r>(report: &'r Value, row: &str, log: &str) -> &'r Value {
     let cases = report["cases"].as_array();
     let mut cases = cases.unwrap_or_else(|| panic!("no cases: {log}")).iter();
@@ -126,8 +127,8 @@ fn custom_resources_are_listed_in_json_in_every_way() {
         log.contains("widgets.v1.bench.example.com is served in JSON only"),
         "{log}"
     );
-    // The case that asked for JSON already is the same as the other one, and both data sets are
-    // what is there.
+    // The case that requests JSON is the same as the other case, and both data sets are the
+    // existing objects.
     assert_eq!(report["cases"].as_array().map(Vec::len), Some(10), "{log}");
     let mut fingerprints = Vec::new();
     for (row, objects) in [
@@ -149,7 +150,7 @@ fn custom_resources_are_listed_in_json_in_every_way() {
         }
     }
     assert_eq!(case(&report, "paged:7/json", &log)["chunks"], 2);
-    // One and the same state, however it was asked for.
+    // All strategies return the same state.
     fingerprints.dedup();
     assert_eq!(fingerprints.len(), 1, "{fingerprints:?}");
     assert_not_applicable(case(&report, "sharded:2", &log), "served in JSON only");
@@ -196,7 +197,7 @@ fn one_namespace_and_none_are_listed() {
             7,
         ),
         ("no", "", "nodes", 3),
-        // What the scenario's data sets are, both of them.
+        // Both data sets of the scenario are pods.
         ("", "b", "b/pods", 1),
     ] {
         let mut more = strategies.to_vec();
@@ -218,7 +219,7 @@ fn one_namespace_and_none_are_listed() {
     }
 }
 
-/// Discovery one document at a time, two versions, and a version that does not respond.
+/// The API has separate discovery documents, two versions, and a version that does not respond.
 #[test]
 fn an_api_without_aggregated_discovery_is_only_read() {
     let server = FakeApi::start(Fault::None);
@@ -235,7 +236,7 @@ fn an_api_without_aggregated_discovery_is_only_read() {
     assert_eq!(case(&report, "paged:3/json", &log)["chunks"], 4);
     let watch = case(&report, "watch-list/json", &log);
     assert_not_applicable(watch, "widgets.v1.example.com cannot be watched");
-    // A review of one's own rights is all that is posted.
+    // The only POST is a review of the user's own permissions.
     for request in server.requests() {
         let is_read = request.starts_with("GET ");
         assert!(
@@ -282,8 +283,8 @@ fn wrong_lists_of_custom_resources_are_found() {
     }
 }
 
-/// Protobuf and watches only where every column can have them, whichever comes first: columns
-/// differ in the server alone.
+/// Protobuf and watches are used only if every column supports them, in any order of columns:
+/// columns may differ only in the server.
 #[test]
 fn a_column_without_protobuf_makes_all_columns_json() {
     let (fake, tier) = (FakeApi::start(Fault::None), tier());

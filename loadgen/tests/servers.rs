@@ -1,4 +1,4 @@
-//! Servers that `loadgen` starts: one that dies is named, none outlives it.
+//! Servers that `loadgen` starts: a server that dies is reported, and no server outlives `loadgen`.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// A run that would go on for long, caught while it lists; its server's process number.
+/// Starts a long run and waits until it lists; returns the run, its log, and its server's process
+/// ID.
 fn started(folder: &Path) -> (Child, BufReader<ChildStderr>, String) {
     let few = ["pods-150k", "--objects", "500", "--strategies", "stream"];
     let arguments = [&few[..], &["--repeats", "100000"]].concat();
     let (child, stderr) = caught(folder, &arguments, "listing");
-    // Whichever thread started the server is its parent's task.
+    // The server is a child of the thread that started it, so all threads are searched.
     let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).expect("it runs");
     let servers: String = tasks
         .flatten()
@@ -28,7 +29,7 @@ fn started(folder: &Path) -> (Child, BufReader<ChildStderr>, String) {
     (child, stderr, server)
 }
 
-/// Returns a run that has come to what it calls `phase`.
+/// Starts a run and waits until its log contains `phase`.
 fn caught(folder: &Path, arguments: &[&str], phase: &str) -> (Child, BufReader<ChildStderr>) {
     let mut child = Command::new(assert_cmd::cargo::cargo_bin("loadgen"))
         .arg("run")
@@ -87,7 +88,7 @@ fn a_killed_generator_leaves_no_server() {
     let (mut child, stderr, server) = started(folder.path());
     child.kill().expect("it runs");
     child.wait().expect("it ends");
-    // Nobody tells when a process that is not ours to wait for has gone: look until it has.
+    // The end of a process that is not a child cannot be waited for, so it is polled.
     drop(stderr);
     let gone = || !Path::new("/proc").join(&server).exists();
     let begun = Instant::now();

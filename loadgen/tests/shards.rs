@@ -1,6 +1,6 @@
-//! Workers that share the objects: lists and watches on our own servers with a few thousand
-//! objects, with one worker more while objects are written, with sharding switched off, and behind
-//! a proxy that loses an event. Servers of somebody else's that do not shard are in `kube.rs`.
+//! Workers that share the objects: lists and watches on bench-server with a few thousand objects,
+//! with a worker that is added while objects are written, with sharding disabled, and behind a
+//! proxy that loses an event. `kube.rs` tests other servers, which do not shard.
 
 #[path = "shards/losing_proxy.rs"]
 mod losing_proxy;
@@ -51,7 +51,7 @@ nodes = 4
 seed = 1
 "#;
 
-/// Runs in a folder of its own; exit code, report and what was said.
+/// Runs `loadgen` in this folder; returns exit code, report and standard error.
 fn loadgen(folder: &Path, args: &[&str]) -> (Option<i32>, Value, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_loadgen"))
         .args(["run", "--out", "out"])
@@ -95,8 +95,8 @@ fn shards_are_whole_and_disjoint_and_so_are_their_events() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("shards.toml"), SCENARIO).expect("a writable folder");
     let (code, report, log) = loadgen(folder.path(), &["./shards.toml"]);
-    // A machine that is busy with other tests may make writers late, which spoils figures and
-    // proves nothing less.
+    // On a machine that is busy with other tests, writers may be late. This makes the times
+    // invalid, but not the checks of shards.
     assert!(matches!(code, Some(0 | 3)), "{log}");
     let whole = &report["data_sets"][0]["fingerprint"];
     let whole_bytes = number(&case(&report, "sharded:1")["shards"]["bytes_max"]);
@@ -144,7 +144,8 @@ fn shards_are_whole_and_disjoint_and_so_are_their_events() {
         assert_eq!(events["reconnects"], 1, "{row}");
         assert_eq!(number(&events["filtered"]) > 0.0, thrown_away, "{row}");
         assert_eq!(case["latency_ms"]["n"], events["writes"], "{row}");
-        // A key's hash, a revision, a hash and a length at least, of each of its objects.
+        // A worker holds at least a key's hash, a revision, a hash and a length for each of its
+        // objects.
         let of = |shard: &Value| number(&shard["memory_bytes"]) / number(&shard["objects"]);
         let workers = shards["shards"].as_array().expect("workers");
         let enough = workers.iter().all(|worker| of(worker) > 32.0);
@@ -194,11 +195,11 @@ fn shards_are_whole_and_disjoint_and_so_are_their_events() {
         );
         let part = number(&resharding["moved"]);
         assert!((part - moved).abs() < 0.05, "{row}: {part} moved");
-        // Some objects were deleted, or have another UID.
+        // The numbers differ because some objects were deleted, or have another UID.
         let listed = number(&resharding["objects_listed"]) / OBJECTS as f64;
         assert!((listed - part).abs() < 0.05, "{row}: {listed} listed");
         let bytes = number(&resharding["bytes_listed"]) / sum(shards, "bytes");
-        // Only the new worker lists, and everything where clients cut.
+        // Only the new worker lists; it lists everything if clients filter.
         let expected = if filtered { 0.5 } else { part };
         assert!(
             (bytes - expected).abs() < 0.1,

@@ -1,5 +1,6 @@
-//! Rounds of the same loads on servers that `loadgen` starts, small: what they hold at rest returns
-//! to where it was, and where somebody does not let go of it the case has failed.
+//! Small rounds of the same loads on servers that `loadgen` starts: what the servers hold at rest
+//! returns to its earlier value, and the case fails if a client leaks connections, watchers or
+//! data.
 
 #[path = "soak/kube_leak.rs"]
 mod kube_leak;
@@ -51,8 +52,8 @@ load = [
 ]
 "#;
 
-/// The same through the Kubernetes tier, whose watch cache holds few events. Its past snapshots go
-/// when it notices a compaction, every 15 s.
+/// The same through the Kubernetes tier, whose watch cache holds few events. The cache drops its
+/// past snapshots when it detects a compaction, every 15 s.
 const KUBE_CASE: &str = r#"
 [[case]]
 name = "kube"
@@ -70,13 +71,13 @@ load = [
 ]
 "#;
 
-/// Returns a scenario of this case over the same objects.
+/// Returns the scenario with this case instead of its own.
 fn scenario_of(case: &str) -> String {
     let (head, _) = SCENARIO.split_once("[[case]]").expect("a case");
     format!("{head}{case}")
 }
 
-/// Returns what a process held of a kind in a case.
+/// Returns the entry of a case for what a process held of this kind.
 #[track_caller]
 fn held<'a>(case: &'a Value, process: &str, kind: &str) -> &'a Value {
     let held = case["at_rest"]["held"].as_array().expect("what was held");
@@ -85,7 +86,7 @@ fn held<'a>(case: &'a Value, process: &str, kind: &str) -> &'a Value {
     found.expect("the server tells it")
 }
 
-/// Checks that each round did something, and cut connections.
+/// Checks that each round made requests and cut connections.
 #[track_caller]
 fn assert_worked(case: &Value) {
     let rounds = case["at_rest"]["rounds"].as_array().expect("rounds");
@@ -132,7 +133,7 @@ fn what_clients_of_the_kubernetes_tier_made_is_gone_after_each_round() {
     }
     let snapshots = held(case, "kube", "past_snapshots");
     assert_eq!(snapshots["verdict"], "returned", "{snapshots}");
-    // What loads made through the API is removed; the caches watch on.
+    // Objects that loads created through the API are removed; the watches of the caches remain.
     assert_eq!(held(case, "etcd", "keys")["at_rest"][5], 200);
     assert_eq!(held(case, "kube", "watchers")["at_rest"][5], 0);
     assert_ne!(held(case, "etcd", "watchers")["at_rest"][5], 0);
@@ -167,7 +168,7 @@ fn watches_of_the_kubernetes_tier_that_stay_and_memory_that_grows_are_found() {
     let server = folder.path().join("server");
     at_this_url(&server, "--listen-kube-urls", &url);
     let leak = |ended: &AtomicBool| kube_leak::leaking(&url, ended);
-    // Nothing is waited for that comes back late.
+    // Past snapshots are disabled, since they would be released late.
     let events = "\"--watch-cache-max-events=100\"";
     let without_snapshots = "\"--feature-gates=ListFromCacheSnapshot=false\"";
     let case = KUBE_CASE.replace(events, &format!("{events}, {without_snapshots}"));
@@ -183,7 +184,7 @@ fn watches_of_the_kubernetes_tier_that_stay_and_memory_that_grows_are_found() {
         let held = held(case, process, kind);
         assert_eq!(held["verdict"], "not_returned", "{held}");
     }
-    // What it does not hold on to.
+    // The client does not leak these.
     let watchers = held(case, "etcd", "watchers");
     assert_eq!(watchers["verdict"], "returned", "{watchers}");
     let reason = case["outcome"]["reason"].as_str().expect("why");
@@ -199,7 +200,8 @@ fn few_rounds_are_refused() {
     assert!(log.contains("fewer show no trend"), "{log}");
 }
 
-/// Runs a scenario on this server with somebody beside it, who is told when it has ended.
+/// Runs a scenario on this server while `beside` runs, whose argument is set when the scenario has
+/// ended.
 fn run_beside(
     beside: impl FnOnce(&AtomicBool) + Send,
     scenario: &str,
@@ -207,7 +209,7 @@ fn run_beside(
 ) -> (Option<i32>, Value, String) {
     let ended = AtomicBool::new(false);
     let target = format!("bench:{}", server.display());
-    // In a network of its own nobody else would reach the server.
+    // In its own network namespace, other clients could not reach the server.
     let flags = ["--target", &target, "--network-namespace", "no"];
     thread::scope(|scope| {
         let is_there = scope.spawn(|| beside(&ended));
@@ -218,14 +220,14 @@ fn run_beside(
     })
 }
 
-/// Returns a loopback URL whose port was free a moment ago.
+/// Returns a loopback URL whose port is currently free.
 fn free_url() -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     let port = listener.local_addr().expect("it is bound").port();
     format!("http://127.0.0.1:{port}")
 }
 
-/// A program that becomes our server, at this URL instead of any where `flag` asks for one.
+/// Writes a program that executes bench-server with this URL as the value of `flag`.
 fn at_this_url(program: &Path, flag: &str, url: &str) {
     let loadgen = env!("CARGO_BIN_EXE_loadgen");
     let script = format!(
@@ -237,7 +239,7 @@ fn at_this_url(program: &Path, flag: &str, url: &str) {
     std::fs::set_permissions(program, executable).expect("ours");
 }
 
-/// Opens a watcher and writes a key of 200 KB five times a second, and lets go of neither.
+/// Opens a watcher and writes a key of 200 KB five times a second; keeps all of them.
 fn leaking(url: &str, ended: &AtomicBool) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -248,7 +250,7 @@ fn leaking(url: &str, ended: &AtomicBool) {
         let mut client = None;
         while !ended.load(Ordering::Relaxed) {
             tokio::time::sleep(Duration::from_millis(200)).await;
-            // The server is there for a part of the time only.
+            // The server runs for a part of the time only.
             if client.is_none() {
                 let config = ClientConfig::new(url).expect("a URL");
                 client = Client::connect(config).await.ok();
@@ -260,7 +262,8 @@ fn leaking(url: &str, ended: &AtomicBool) {
     });
 }
 
-/// One watcher and one key more; what keeps the watcher open, where the server is still there.
+/// Adds a watcher and a key; returns the value that keeps the watcher open, or `None` if the server
+/// has ended.
 async fn one_more(client: &Client, nth: usize) -> Option<impl Sized + use<>> {
     let put = PutRequest {
         key: format!("/leak/{nth}").into(),

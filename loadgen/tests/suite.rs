@@ -1,4 +1,4 @@
-//! `loadgen suite` from outside: several scenarios, a folder for each, one verdict.
+//! `loadgen suite` as a process: several scenarios, a folder for each, one verdict.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Returns a scenario of one list of few keys whose median must be below a limit, in milliseconds.
+/// Returns a scenario of one list of few keys, whose median must be below `limit` milliseconds.
 fn scenario(name: &str, limit: &str, repeats: u32) -> String {
     format!(
         "name = \"{name}\"\nsummary = \"few keys\"\nrepeats = {repeats}\n\
@@ -20,7 +20,7 @@ fn scenario(name: &str, limit: &str, repeats: u32) -> String {
     )
 }
 
-/// Returns a folder with two scenarios, the second of which misses its limit, and a suite of both.
+/// Returns a folder with two scenarios and a suite of both. The second scenario misses its limit.
 fn suite(repeats_of_second: u32) -> TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let write =
@@ -92,7 +92,7 @@ fn two_scenarios_have_a_folder_each_and_one_verdict() {
         serde_json::from_slice(&fs::read(own.join("suite.json")).expect("saved")).expect("JSON");
     assert_eq!(saved, verdict);
 
-    // The verdict is of the saved results, and can be made of them again.
+    // The verdict is computed from the saved results, and can be computed again.
     fs::remove_file(own.join("README.md")).expect("it was there");
     let again = run(folder.path(), &["report", &own.display().to_string()]);
     assert_eq!(again.status.code(), Some(0), "{}", text(&again.stderr));
@@ -140,7 +140,7 @@ fn interrupted_it_keeps_and_judges_what_was_measured() {
         .expect("it starts");
     let log = BufReader::new(child.stderr.take().expect("its log"));
     let mut lines = log.lines().map_while(Result::ok);
-    // The first run is saved, the second has begun and would take hours.
+    // The first run is saved; the second has started and would take hours.
     let first = lines.find(|line| line.starts_with("result: "));
     let second = lines.find(|line| line.contains("listing"));
     let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());

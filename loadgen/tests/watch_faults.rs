@@ -1,6 +1,6 @@
-//! Watchers of loads that lose their streams, held against what was written by its revisions: they
-//! go on behind what they have, at another member where there is one, or list again where that is
-//! compacted, and count what they missed.
+//! Watchers of loads that lose their streams. Their events are compared with the written revisions:
+//! watchers resume after their last event, at another member if there is one, or list again if the
+//! history was compacted, and count the events that they missed.
 
 #[path = "support/cuttable.rs"]
 mod cuttable;
@@ -25,12 +25,12 @@ use served::Served;
 
 const PREFIX: &str = "/watched/";
 const WATCHERS: u32 = 6;
-/// Writes before, during and after the fault, each.
+/// Number of writes before the fault; as many are made during and after it.
 const WRITES: u64 = 10;
-/// Watchers of a stream that is cut by its server have noticed by then, or notice later.
+/// Time after which watchers have usually read all events, or noticed a cut.
 const NOTICED: Duration = Duration::from_millis(100);
 
-/// Watchers, and what was written since they are there.
+/// Watchers, and the writes since their creation.
 struct Watched {
     watchers: DeliveryWatchers,
     writer: Client,
@@ -39,7 +39,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// Watches through `endpoints`, on so many connections; writes go to `direct`.
+    /// Starts watchers of `endpoints` on `connections` connections; writes use `direct`.
     async fn start(endpoints: &str, connections: u32, direct: &str) -> Self {
         let config = |urls: &str| ClientConfig::new(urls).expect("URLs");
         let begun = Instant::now();
@@ -60,7 +60,7 @@ impl Watched {
         }
     }
 
-    /// Writes so often; returns the last revision.
+    /// Makes [`WRITES`] writes; returns the last revision.
     async fn write(&mut self) -> i64 {
         for i in 0..WRITES {
             let put = PutRequest {
@@ -84,14 +84,14 @@ impl Watched {
         compacted.expect("it compacts");
     }
 
-    /// What all of them came to, where nothing else was written.
+    /// Ends the watchers and returns their result, if nothing else was written.
     async fn finish(self) -> Result<Delivered, DeliveryError> {
         let (writes, begun) = (self.writes, self.begun);
         self.watchers.finish(writes, begun, Beside::Nothing).await
     }
 }
 
-/// What must hold: every write reached each watcher, or it says that it missed it.
+/// Asserts that each watcher received every write, or counted it as missed.
 #[track_caller]
 fn assert_accounted(delivered: &Delivered, writes: u64, missed: u64) {
     assert_eq!(delivered.writes, writes);
@@ -99,7 +99,7 @@ fn assert_accounted(delivered: &Delivered, writes: u64, missed: u64) {
     assert_eq!(delivered.events, u64::from(WATCHERS) * writes - missed);
 }
 
-/// Runs on our own server, and on an etcd where there is one.
+/// Runs a test on bench-server, and on etcd if it is installed.
 async fn on_each_server(test: impl AsyncFn(&str)) {
     let server = Served::etcd();
     test(&server.url).await;
@@ -133,13 +133,13 @@ async fn watchers_whose_next_events_are_compacted_list_again_and_count_what_they
         let way = Cuttable::to(url);
         let mut watched = Watched::start(&way.url(), 2, url).await;
         let before = watched.write().await;
-        // A watcher that has not read what came before would miss that, too.
+        // A watcher that has not yet read the earlier events would miss these, too.
         tokio::time::sleep(NOTICED).await;
         way.close();
         let last = watched.write().await;
         watched.compact(last).await;
         way.open();
-        // They have listed before more is written.
+        // The watchers have listed again before more is written.
         tokio::time::sleep(NOTICED * 10).await;
         watched.write().await;
         let delivered = watched.finish().await.expect("what is lost is known");
@@ -157,7 +157,8 @@ async fn watchers_of_a_member_that_dies_go_on_at_another() {
     };
     let urls = cluster.urls();
     let leader = cluster.leader().await;
-    // Writes go to another than the one that dies, which no election holds up.
+    // Writes use a member that stays, and the dying one is not the leader, so no election delays
+    // them.
     let [dies, stays] = [1, 2].map(|next| (leader + next) % 3);
     let mut watched = Watched::start(&urls.join(","), 3, &urls[stays]).await;
     watched.write().await;
@@ -183,7 +184,7 @@ async fn a_member_that_is_behind_gives_nothing_twice_and_nothing_too_early() {
     let ways: Vec<Cuttable> = urls.iter().map(|url| Cuttable::to(url)).collect();
     let through: Vec<String> = ways.iter().map(Cuttable::url).collect();
     let mut watched = Watched::start(&through.join(","), 1, &urls[0]).await;
-    // The stream moves from member to member while writes go on.
+    // The stream moves from member to member between writes.
     for way in &ways {
         watched.write().await;
         tokio::task::block_in_place(|| way.until_used());
@@ -193,6 +194,7 @@ async fn a_member_that_is_behind_gives_nothing_twice_and_nothing_too_early() {
     ways.iter().for_each(Cuttable::open);
     let delivered = watched.finish().await.expect("nothing is lost");
     assert_accounted(&delivered, 6 * WRITES, 0);
-    // A way that is cut before the stream has gone on there is part of the loss before.
+    // If a relay is cut before the stream has resumed there, this counts as part of the previous
+    // loss.
     assert!(delivered.lost >= 1, "{}", delivered.lost);
 }

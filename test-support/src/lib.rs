@@ -1,22 +1,22 @@
-//! For tests: the programs that `scripts/oracle` provides, and files that are made and kept. A
-//! machine may lack a program, and its tests are skipped there by name; in CI nothing may be
-//! missing, and they fail.
+//! Support for tests: the programs that `scripts/oracle` provides, and comparison with generated
+//! files that are committed. On a machine that lacks a program, its tests are skipped and reported
+//! by name; in CI they fail.
 
 use std::path::{Path, PathBuf};
 
 use libtest_mimic::{Failed, Trial};
 
-/// Returns whether this is CI: `CI` is `true` or `1`.
+/// Returns whether the tests run in CI: the environment variable `CI` is `true` or `1`.
 #[must_use]
 pub fn in_ci() -> bool {
     matches!(std::env::var("CI").as_deref(), Ok("true" | "1"))
 }
 
-/// Checks that a file that is kept is what it is made of. With `update`, a variable of the
-/// environment, it is written anew before.
+/// Checks that the committed file `path` equals `made`, the text generated for it. If the
+/// environment variable `update` is set, the file is written first.
 ///
 /// # Panics
-/// When it is another, cannot be read or, with `update`, written.
+/// If the file differs, cannot be read or, with `update`, cannot be written.
 #[track_caller]
 pub fn assert_kept(path: &Path, made: &str, update: &str) {
     if std::env::var_os(update).is_some() {
@@ -30,16 +30,17 @@ pub fn assert_kept(path: &Path, made: &str, update: &str) {
     );
 }
 
-/// Returns a program that `scripts/oracle` provides: named by `variable`, or lying where it is
-/// installed, in `.tools/bin` of the repository or of a folder above.
+/// Returns the path of a program that `scripts/oracle` provides: the value of the environment
+/// variable `variable`, or the program installed in `.tools/bin` of the repository or of a folder
+/// above.
 ///
 /// # Errors
-/// Why there is none, in words.
+/// The reason why the program was not found, as a message.
 pub fn program(variable: &str, name: &str) -> Result<PathBuf, String> {
     if let Some(path) = std::env::var_os(variable) {
         let path = PathBuf::from(path);
         return match path.is_file() {
-            // Its test may run it in another folder.
+            // The test may run the program in another folder.
             true => Ok(std::path::absolute(&path).unwrap_or(path)),
             false => Err(format!("{variable} names no file: {}", path.display())),
         };
@@ -54,10 +55,11 @@ pub fn program(variable: &str, name: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Returns the same program, or `None` after a line that says that the test is skipped.
+/// Returns the program like [`program`]. If it is missing, prints that the test is skipped and
+/// returns `None`.
 ///
 /// # Panics
-/// In CI, where the program is missing.
+/// If the program is missing in CI.
 #[track_caller]
 #[must_use]
 pub fn program_or_skip(variable: &str, name: &str) -> Option<PathBuf> {
@@ -71,8 +73,8 @@ pub fn program_or_skip(variable: &str, name: &str) -> Option<PathBuf> {
     }
 }
 
-/// Returns the test `name` of a runner of its own, which `run` makes. Where something is `missing`
-/// it is ignored, and in CI it fails and says what.
+/// Returns the test `name` for a binary with its own test runner (libtest-mimic), which executes
+/// `run`. If something is `missing`, the test is ignored; in CI it fails with that reason.
 pub fn trial<E: Into<Failed>>(
     name: impl Into<String>,
     missing: Option<String>,

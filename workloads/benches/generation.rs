@@ -1,4 +1,4 @@
-//! Cost of generating an object, per byte, and of its fingerprint.
+//! The cost of generating an object, per byte, and that of its fingerprint.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;

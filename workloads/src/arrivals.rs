@@ -30,25 +30,25 @@ pub enum Profile {
     Poisson(f64),
     /// One rate, evenly spaced.
     Constant(f64),
-    /// A linear change from one rate to another, which is then kept; at random times.
+    /// A linear change from one rate to another, then a constant rate; at random times.
     Ramp {
         /// Rate at the start.
         from: f64,
-        /// Rate at the end, and after it.
+        /// Rate at the end of the change and from then on.
         to: f64,
         /// Duration of the change.
         #[serde(with = "humantime_serde")]
         within: Duration,
     },
-    /// One rate after the other, the last without end; at random times.
+    /// A sequence of rates, the last of them until the load ends; at random times.
     Steps {
         /// The rates.
         rates: Vec<f64>,
-        /// Duration of each.
+        /// Duration of each rate.
         #[serde(with = "humantime_serde")]
         each: Duration,
-        /// Whether the seed determines their order: in ascending steps the rate cannot be told
-        /// apart from other effects that grow with time.
+        /// Whether the rates are shuffled by the seed: in ascending steps the effect of the rate
+        /// cannot be told apart from other effects that grow with time.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         shuffled: bool,
     },
@@ -64,7 +64,7 @@ pub enum Profile {
     Sine {
         /// The mean rate, which is also the first.
         mean: f64,
-        /// Largest difference to the mean; at most `mean`.
+        /// Largest difference from the mean; at most `mean`.
         amplitude: f64,
         /// Time between maxima.
         #[serde(with = "humantime_serde")]
@@ -94,7 +94,7 @@ pub enum ProfileError {
 }
 
 impl Profile {
-    /// Returns whether its rate stays the same.
+    /// Returns whether the rate is constant.
     #[must_use]
     pub fn is_steady(&self) -> bool {
         matches!(self, Self::Poisson(_) | Self::Constant(_))
@@ -162,8 +162,8 @@ impl Profile {
         }
     }
 
-    /// Returns the mean number of operations due by `time`: Λ(time), which the achieved number is
-    /// compared with. Shuffled steps count in the order in which they are written.
+    /// Returns the mean number of operations due by `time`, Λ(time), with which the achieved number
+    /// is compared. Shuffled steps count in the order in which they are written.
     #[must_use]
     pub fn due_by(&self, time: Duration) -> f64 {
         inverse::due_by(self, time.as_secs_f64())
@@ -217,7 +217,8 @@ impl Profile {
     }
 }
 
-/// Writes the profile's name in a case, as `ramp-100-to-5000-in-1m`; rates are per second.
+/// Writes the profile as part of a case's name, like `ramp-100-to-5000-in-1m`; rates are per
+/// second.
 impl fmt::Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = |time: Duration| {
@@ -263,9 +264,9 @@ fn rate_error(field: &'static str, value: f64, bound: &'static str) -> ProfileEr
 
 /// The intended starts of one connection of a load, in order, relative to the start of the load.
 ///
-/// The connections of one seed make up the profile together: random ones are independent, each with
-/// its share of the rate; even ones alternate. Nothing is stored ahead: the size does not depend on
-/// the duration.
+/// The connections of one seed make up the profile together: random arrivals are independent, each
+/// connection with its share of the rate; even arrivals alternate between the connections. Starts
+/// are computed on demand, so the size does not depend on the duration.
 #[derive(Debug, Clone)]
 pub struct Arrivals {
     profile: Profile,
@@ -309,7 +310,7 @@ impl Arrivals {
 impl Iterator for Arrivals {
     type Item = Duration;
 
-    /// Returns the next intended start; `None` when the rate stays 0.
+    /// Returns the next intended start; `None` if the rate is 0 from now on.
     fn next(&mut self) -> Option<Duration> {
         let seconds = match &mut self.source {
             Source::Even { next, connections } => {

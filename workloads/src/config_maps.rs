@@ -13,7 +13,7 @@ const API_VERSION: &str = "v1";
 const KIND: &str = "ConfigMap";
 const NAME: &str = "settings-";
 const FIRST_CREATION: i64 = 1_769_904_000;
-/// The only key of `data`; the template has everything before it.
+/// The only key of `data`. The template contains everything before its value.
 const DATA_KEY: &[u8] = b"payload";
 
 /// The ConfigMaps of a data set; object numbers are in the order of keys.
@@ -22,7 +22,7 @@ pub(crate) struct ConfigMaps {
     seed: u64,
     namespaces: Vec<Namespace>,
     per_namespace: u64,
-    /// By team: the bytes before the payload, and the payload's length.
+    /// For each team, the bytes before the payload, and the payload's length.
     templates: Vec<(Template, usize)>,
 }
 
@@ -123,8 +123,8 @@ impl ConfigMaps {
 
 /// Returns the bytes before the payload of an object of `wanted` bytes, and the payload's length.
 ///
-/// Length prefixes grow with the payload, so lengths are tried. Where a prefix grows exactly at the
-/// wanted size, no object has that size, and the object is one byte shorter.
+/// Length prefixes grow with the payload, so lengths are tried in descending order. If a prefix
+/// grows exactly at the wanted size, no object has that size, and the object is one byte shorter.
 fn with_payload(metadata: Template, wanted: usize) -> (Template, usize) {
     let entry_len = |payload| bytes_field_len(1, DATA_KEY.len()) + bytes_field_len(2, payload);
     let raw_len = |payload| metadata.len() + bytes_field_len(2, entry_len(payload));

@@ -6,16 +6,16 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// CPU numbers are below this, the size of the kernel's sets.
+/// The exclusive upper bound of CPU numbers: the size of the kernel's CPU sets.
 const MAX_CPUS: usize = 1024;
 
-/// CPUs by number, at least one: `0,2-4`.
+/// A non-empty set of CPU numbers, written like `0,2-4`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CpuList(BTreeSet<usize>);
 
 impl CpuList {
-    /// Returns a list of these CPUs; `None` for none.
+    /// Returns a list of these CPUs, or `None` if there are none.
     pub fn of(numbers: impl IntoIterator<Item = usize>) -> Option<Self> {
         let cpus: BTreeSet<usize> = numbers.into_iter().collect();
         (!cpus.is_empty()).then_some(Self(cpus))
@@ -26,7 +26,7 @@ impl CpuList {
         self.0.iter().copied()
     }
 
-    /// Returns the numbers that `available` lacks.
+    /// Returns the numbers that are not in `available`.
     #[must_use]
     pub fn missing_from(&self, available: &Self) -> Vec<usize> {
         self.0.difference(&available.0).copied().collect()

@@ -1,6 +1,6 @@
 //! Data sets: objects by number, each a pure function of the data set, its seed and the number.
 //!
-//! Any process can generate any slice, two machines generate the same bytes, and numbers are in the
+//! Any process can generate any slice, and two machines generate the same bytes. Numbers are in the
 //! order of keys, so a receiver knows which object comes next without storing any.
 
 use std::ops::Range;
@@ -20,13 +20,13 @@ pub struct DataSet {
     objects: Objects,
 }
 
-/// A version of an object: objects are changed, deleted and created again under the same key. The
+/// A version of an object, which can be changed, deleted and created again under the same key. The
 /// default is the version that is loaded first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Version {
-    /// Number of times that it was created again, each time with another UID.
+    /// Number of times that the object was created again, each time with another UID.
     pub incarnation: u32,
-    /// Number of times that it was changed; changes keep its length.
+    /// Number of times that the object was changed; changes keep its length.
     pub change: u32,
 }
 
@@ -143,8 +143,8 @@ impl DataSet {
         self.write_version(i, Version::default(), out);
     }
 
-    /// Appends a later version of value `i`, as long as the first and different from all others.
-    /// Raw values have no UID that could change with an incarnation.
+    /// Appends a later version of value `i`, which has the length of the first and differs from all
+    /// others. Raw values have no UID that could change with an incarnation.
     pub fn write_version(&self, i: u64, version: Version, out: &mut Vec<u8>) {
         self.check(i);
         match &self.objects {
@@ -167,7 +167,7 @@ impl DataSet {
         value.into()
     }
 
-    /// Returns the fingerprint of a slice, which its receiver should compute.
+    /// Returns the fingerprint that the receiver of a slice should compute.
     pub fn fingerprint(&self, slice: Range<u64>) -> Fingerprint {
         let mut fingerprint = Fingerprint::default();
         let (mut key, mut value) = (Vec::new(), Vec::new());
@@ -181,7 +181,7 @@ impl DataSet {
         fingerprint
     }
 
-    /// Returns the fingerprint of the keys alone: that of all objects if they had no values.
+    /// Returns the fingerprint of all objects as if their values were empty.
     pub fn fingerprint_of_keys(&self) -> Fingerprint {
         let mut fingerprint = Fingerprint::default();
         let mut key = Vec::new();

@@ -1,16 +1,16 @@
 //! The fingerprint of a data set, computed from received objects.
 //!
 //! Each object is hashed (64-bit XXH3 of the value, seeded by XXH3 of the key) and the hashes are
-//! summed, so order and chunking do not matter and the parts of several clients can be merged. The
-//! key is relative to the registry's prefix (`pods/NAMESPACE/NAME`): the location of the data does
-//! not matter.
+//! summed, so order and chunking do not matter and the fingerprints of several clients can be
+//! merged. The key is relative to the registry's prefix (`pods/NAMESPACE/NAME`), so the location of
+//! the data does not matter.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 use twox_hash::XxHash3_64;
 
-/// The number, size and hash of objects.
+/// The number, total size and summed hash of objects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Fingerprint {
     /// Number of objects.

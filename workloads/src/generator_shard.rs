@@ -1,8 +1,9 @@
-//! The shard of a load that one of several generators has.
+//! The shard of a load that one of several generators runs.
 //!
-//! A load's connections and clients are numbered, and number k belongs to shard k mod n. A
-//! connection has its own arrivals and its own operation numbers, whoever opens it, so that the
-//! shards of a load make the operations of the whole load, at the same intended starts, each once.
+//! A load's connections and clients are numbered, and number k belongs to shard k mod n. The
+//! arrivals and operation numbers of a connection do not depend on the generator that opens it.
+//! Together, the shards of a load therefore run each operation of the whole load exactly once, at
+//! the same intended start.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -10,7 +11,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// One of n generators that make a load together.
+/// The shard of one of n generators that run a load together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct GeneratorShard {
@@ -21,35 +22,35 @@ pub struct GeneratorShard {
 /// An invalid shard.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GeneratorShardError {
-    /// Not two numbers with a slash.
+    /// The text is not two numbers separated by a slash.
     #[error(
         "`{0}` is not I/N, as 0/8: the number of this generator, from 0, and how many there are"
     )]
     Malformed(String),
-    /// No generator at all.
+    /// The number of generators is 0.
     #[error("`{0}` is of 0 generators, and 1 is the least")]
     NoGenerator(String),
-    /// A number that none of them has.
+    /// The generator's number is not below the number of generators.
     #[error("generator {index} of {count}: their numbers are from 0 to {}", .count - 1)]
     OutOfRange {
-        /// The number.
+        /// The generator's number.
         index: u32,
-        /// How many there are.
+        /// The number of generators.
         count: u32,
     },
 }
 
 impl GeneratorShard {
-    /// The only generator: it has the whole load.
+    /// The shard of the only generator: the whole load.
     pub const WHOLE: Self = Self {
         index: 0,
         count: NonZeroU32::MIN,
     };
 
-    /// Returns generator `index`, from 0, of `count`.
+    /// Returns the shard of generator `index`, from 0, of `count`.
     ///
     /// # Errors
-    /// [`GeneratorShardError::OutOfRange`] where there are not as many.
+    /// [`GeneratorShardError::OutOfRange`] if `index` is not below `count`.
     pub fn new(index: u32, count: NonZeroU32) -> Result<Self, GeneratorShardError> {
         match index < count.get() {
             true => Ok(Self { index, count }),
@@ -60,30 +61,30 @@ impl GeneratorShard {
         }
     }
 
-    /// Returns its number, from 0.
+    /// Returns the generator's number, from 0.
     #[must_use]
     pub fn index(self) -> u32 {
         self.index
     }
 
-    /// Returns how many generators there are.
+    /// Returns the number of generators.
     #[must_use]
     pub fn count(self) -> u32 {
         self.count.get()
     }
 
-    /// Returns whether there is no other.
+    /// Returns whether this is the only generator.
     #[must_use]
     pub fn is_whole(self) -> bool {
         self.count.get() == 1
     }
 
-    /// Returns which of `total` numbers, from 0, are its own, ascending.
+    /// Returns the numbers below `total` that belong to this shard, ascending.
     pub fn numbers(self, total: u32) -> impl Iterator<Item = u32> {
         (self.index..total).step_by(self.count.get() as usize)
     }
 
-    /// Returns its share of a sequence: the elements whose places are its own.
+    /// Returns the elements of a sequence whose positions belong to this shard.
     pub fn of<I: Iterator>(self, all: I) -> impl Iterator<Item = I::Item> + use<I> {
         all.skip(self.index as usize)
             .step_by(self.count.get() as usize)
@@ -107,7 +108,7 @@ impl FromStr for GeneratorShard {
     }
 }
 
-/// Writes it as it is read: `0/8`.
+/// Writes the shard in the form that [`FromStr`] reads: `0/8`.
 impl fmt::Display for GeneratorShard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.index, self.count)

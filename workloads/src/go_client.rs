@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 
 use crate::strategy::{PlainList, Strategy, StrategyError, Tier};
 
-/// A Go client and its way to list.
+/// A Go client and the call by which it lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum GoClient {
     /// clientv3: `Get` of everything (`clientv3:unary`).
@@ -31,7 +31,7 @@ impl GoClient {
         "client-go:informer",
     ];
 
-    /// Returns the name of the program, as in `scripts/oracle`.
+    /// Returns the program's name, as in `scripts/oracle`.
     #[must_use]
     pub fn program(self) -> &'static str {
         match self.tier() {
@@ -40,7 +40,7 @@ impl GoClient {
         }
     }
 
-    /// Returns the program's argument for this way to list.
+    /// Returns the program's argument that selects this call.
     #[must_use]
     pub fn mode(self) -> String {
         match self {
@@ -52,7 +52,7 @@ impl GoClient {
         }
     }
 
-    /// Returns the tier that it lists from.
+    /// Returns the tier that the client lists from.
     #[must_use]
     pub fn tier(self) -> Tier {
         match self {
@@ -61,7 +61,7 @@ impl GoClient {
         }
     }
 
-    /// Returns the strategy with which the generator's own client sends the same request.
+    /// Returns the strategy by which the generator's own client sends the same request.
     #[must_use]
     pub fn same_request(self) -> Strategy {
         match self {
@@ -73,10 +73,10 @@ impl GoClient {
         }
     }
 
-    /// Parses a name; `None` for one that is not a Go client's.
+    /// Parses a name. Returns `None` for a name that is not a Go client's.
     ///
     /// # Errors
-    /// [`StrategyError::PageSize`].
+    /// [`StrategyError::PageSize`] if the page size is invalid.
     pub(crate) fn parse(name: &str) -> Result<Option<Self>, StrategyError> {
         Ok(Some(match name {
             "clientv3:unary" => Self::Unary,

@@ -1,4 +1,5 @@
-//! Keys: the object of a data set that operation n uses, as a pure function of the seed and n.
+//! Key distributions: the object of a data set that operation n uses, as a pure function of the
+//! seed and n.
 //!
 //! No distribution depends on acknowledged writes, so that two machines, or one machine after an
 //! abort, use the same objects in the same order.
@@ -25,11 +26,11 @@ pub enum Distribution {
     /// Each object with the same probability.
     #[default]
     Uniform,
-    /// One object after the other, then again from the first.
+    /// All objects in order, then again from the first.
     Sequential,
     /// The object of rank k with a probability proportional to k^−exponent; the seed scatters ranks
-    /// over the data set. YCSB's "zipfian" is another distribution: its hottest key has 3.78 %
-    /// whatever the number of keys; Zipf(0.99) over 10,000 gives it 9.8 %.
+    /// over the data set. YCSB's "zipfian" is another distribution: its hottest key has 3.78 % of
+    /// the operations for any number of keys; that of Zipf(0.99) over 10,000 keys has 9.8 %.
     Zipf(f64),
     /// As `zipf`, with ranks from the data set's last object backwards.
     Latest(f64),
@@ -114,7 +115,7 @@ impl Distribution {
     }
 }
 
-/// Writes the distribution's name in a case, as `zipf-0.99`.
+/// Writes the distribution as part of a case's name, like `zipf-0.99`.
 impl fmt::Display for Distribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

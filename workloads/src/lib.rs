@@ -1,13 +1,14 @@
-//! Scenarios, and the objects and operations that they replay.
+//! Scenarios, and the objects and operations that they are made of.
 //!
-//! - [`scenario`]: scenario files, the built-in ones included; [`suite`]: several of them that are
-//!   judged together
-//! - [`strategy`]: the ways to list, by name; [`selector`]: the selectors in them
+//! - [`scenario`]: scenario files, including the built-in ones; [`suite`]: scenarios that are run
+//!   one after the other and judged together
+//! - [`strategy`]: the ways to list, by name; [`selector`]: label and field selectors of lists
 //! - [`data_set`]: objects by number: pods, ConfigMaps, raw values
-//! - [`CpuList`]: the CPUs that a scenario runs on; [`GeneratorShard`]: the part of its loads that
-//!   one of several generators makes
+//! - [`CpuList`]: the CPUs that a scenario runs on; [`GeneratorShard`]: the part of a load that one
+//!   of several generators runs
 //! - [`arrivals`]: intended starts of an open loop; [`keys`]: the object that operation n uses
-//! - [`mix`]: small requests and weighted mixes of them; [`values`]: what they create
+//! - [`mix`]: small requests and weighted mixes of them; [`values`]: sizes and entropy of the
+//!   values that they create
 //! - [`writes`]: writes that change, delete and recreate objects
 //! - [`fingerprint`]: the hash of a whole data set, from received objects
 

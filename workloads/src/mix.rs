@@ -2,8 +2,8 @@
 //! seed and n.
 //!
 //! The kind depends only on the seed and n, so that runs of different duration start with the same
-//! operations. Weights thin one arrival process: for random arrivals that equals a separate load
-//! for each kind.
+//! operations. Weights thin one arrival process: for random arrivals that is equivalent to a
+//! separate load for each kind.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,22 +14,22 @@ use crate::did_you_mean::did_you_mean;
 use crate::random::{Stream, generator, uniform};
 use crate::strategy::Tier;
 
-/// The kind of a small request. Most are of an etcd; a Kubernetes API has `get`, `create`,
+/// The kind of a small request. Most are requests to etcd; the Kubernetes tier has `get`, `create`,
 /// `update`, `patch` and `delete`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SmallRequest {
     /// `get`: a linearizable Range of one key.
     Get,
-    /// `get-serializable`: a serializable Range of one key, from the member's own state.
+    /// `get-serializable`: a serializable Range of one key, served from the member's own state.
     GetSerializable,
     /// `count`: a Range of all keys with `count_only`.
     Count,
-    /// `put`: writes an object again, unchanged.
+    /// `put`: writes an object again with the same value.
     Put,
     /// `update`: writes an object again as Kubernetes does, by a Txn that compares the key's
-    /// mod_revision with the last one read, and reads the key if that has changed.
+    /// mod_revision with the last one read, and reads the key if the mod_revision has changed.
     Update,
-    /// `patch`: changes an object by a JSON merge patch, whatever version the server has.
+    /// `patch`: changes an object by a JSON merge patch, without a precondition on its version.
     Patch,
     /// `create`: writes a new key, by a Txn that compares mod_revision with 0.
     Create,
@@ -38,20 +38,20 @@ pub enum SmallRequest {
     Delete,
     /// `delete-range`: a DeleteRange of the ten oldest keys that the same connection created.
     DeleteRange,
-    /// `lease-grant`: a lease.
+    /// `lease-grant`: grants a lease.
     LeaseGrant,
-    /// `lease-keep-alive`: the lease of the connection kept alive, each time on a stream of its
-    /// own; the first grants it.
+    /// `lease-keep-alive`: keeps the connection's lease alive, each time on a stream of its own;
+    /// the first request grants the lease.
     LeaseKeepAlive,
-    /// `lease-revoke`: the oldest lease that the same connection granted.
+    /// `lease-revoke`: revokes the oldest lease that the same connection granted.
     LeaseRevoke,
-    /// `compact`: everything up to the revision that the store was at when it was compacted last,
-    /// as kube-apiserver does.
+    /// `compact`: compacts up to the revision that the store had at the last compaction, as
+    /// kube-apiserver does.
     Compact,
 }
 
 impl SmallRequest {
-    /// All, in the order in which reports show them.
+    /// All kinds, in the order in which reports show them.
     pub const ALL: [Self; 13] = [
         Self::Get,
         Self::GetSerializable,
@@ -68,7 +68,7 @@ impl SmallRequest {
         Self::Compact,
     ];
 
-    /// Returns the name in scenario files and results.
+    /// Returns the request's name in scenario files and results.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -88,13 +88,13 @@ impl SmallRequest {
         }
     }
 
-    /// Returns the request of this name.
+    /// Returns the request with this name, if any.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|request| request.name() == name)
     }
 
-    /// Returns whether a tier has it.
+    /// Returns whether a tier supports the request.
     #[must_use]
     pub fn runs_on(self, tier: Tier) -> bool {
         match self {
@@ -111,14 +111,14 @@ impl SmallRequest {
         }
     }
 
-    /// Returns whether it writes objects of the data set: their revisions change, their bytes do
-    /// not.
+    /// Returns whether the request writes objects of the data set: their revisions change, their
+    /// bytes do not.
     #[must_use]
     pub fn rewrites_data(self) -> bool {
         matches!(self, Self::Put | Self::Update)
     }
 
-    /// Returns whether it is about keys or leases that are no part of the data set.
+    /// Returns whether the request uses keys or leases that are not part of the data set.
     #[must_use]
     pub fn is_of_own_keys(self) -> bool {
         match self {
@@ -138,14 +138,15 @@ impl SmallRequest {
         }
     }
 
-    /// Returns whether it does what nobody takes back: compacts the history of all who use the
-    /// store.
+    /// Returns whether the request has an effect on other users of the store that cannot be undone:
+    /// it compacts the history.
     #[must_use]
     pub fn needs_own_server(self) -> bool {
         self == Self::Compact
     }
 
-    /// Returns what must be in a mix with it, since it takes away only what that made.
+    /// Returns the request that a mix with this one must include, since this one deletes or revokes
+    /// only what that one created.
     #[must_use]
     pub fn needs(self) -> Option<Self> {
         match self {
@@ -162,12 +163,12 @@ impl fmt::Display for SmallRequest {
     }
 }
 
-/// Small requests with their weights.
+/// A weighted mix of small requests.
 ///
 /// In a scenario file: `"put"`, or `{ update = 90, create = 5, delete = 5 }`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mix {
-    /// Requests with weights above 0; never empty.
+    /// The requests with weights above 0; never empty.
     parts: Vec<(SmallRequest, f64)>,
 }
 
@@ -193,12 +194,12 @@ pub enum MixError {
     /// All weights are 0.
     #[error("the weights of an operation sum to 0, so nothing would ever be sent")]
     Nothing,
-    /// There would be nothing to take away.
+    /// A request that deletes or revokes, without the request that creates what it removes.
     #[error("a mix with `{request}` needs `{made_by}`: it takes away only what it made itself")]
     NothingToDelete {
-        /// What takes away.
+        /// The request that deletes or revokes.
         request: SmallRequest,
-        /// What it takes away.
+        /// The request that creates what `request` removes.
         made_by: SmallRequest,
     },
 }
@@ -273,7 +274,7 @@ impl Mix {
                 left -= weight;
                 left <= 0.0
             });
-            // Rounding may leave a rest after the last.
+            // Rounding may leave a remainder after the last request.
             return drawn.or(self.parts.last()).expect("never empty").0;
         };
         only
@@ -299,7 +300,7 @@ impl fmt::Display for Mix {
 pub(crate) enum WrittenMix {
     /// One request, by name.
     Name(String),
-    /// Several, by weight.
+    /// Several requests with their weights.
     Weights(BTreeMap<String, f64>),
 }
 

@@ -4,7 +4,7 @@
 use crate::random::{Stream, below, generator, put_hex, put_name_letters};
 use rand_xoshiro::rand_core::Rng;
 
-/// A team and the application that it runs.
+/// The teams, each with the application that it runs.
 pub(crate) const TEAMS: [(&str, &str); 12] = [
     ("accounts", "accounts-api"),
     ("billing", "invoice-worker"),
@@ -23,11 +23,11 @@ pub(crate) const TEAMS: [(&str, &str); 12] = [
 /// Number of suffixes of five letters: 27⁵.
 const SUFFIXES: u64 = 14_348_907;
 
-/// A namespace; those of a data set are in the order of their keys.
+/// A namespace. The namespaces of a data set are in the order of their keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Namespace {
     pub(crate) name: String,
-    /// Position in [`TEAMS`].
+    /// Index into [`TEAMS`].
     pub(crate) team: usize,
 }
 

@@ -2,7 +2,7 @@
 //! 14.7 KB as JSON, half of it `managedFields`.
 //!
 //! One template per team is encoded once; a pod is a copy with its own names, UID, addresses, times
-//! and container ids, so that compression and caches do not profit from equal neighbours.
+//! and container IDs, so that compression and caches do not profit from identical pods.
 
 use crate::data_set::Version;
 use crate::names::{Namespace, TEAMS, ascending, namespaces, node};
@@ -11,10 +11,10 @@ use crate::template::{Slot, Template};
 
 const JSON: &str = include_str!("../objects/pod.json");
 
-/// Pods per ReplicaSet, whose hash and owner they share.
+/// Pods per ReplicaSet. They share its hash and owner.
 const REPLICAS: u64 = 100;
 
-/// Creation times are in the 30 days from 2026-02-01 on.
+/// The start of the range of creation times: 30 days from 2026-02-01 on.
 const FIRST_CREATION: i64 = 1_769_904_000;
 const CREATION_SPAN: u64 = 30 * 86_400;
 
@@ -140,7 +140,7 @@ impl Pods {
             ));
         }
         if change > 0 {
-            // An annotation, as a rollout's controller writes it.
+            // The change is to an annotation, like one that a rollout's controller writes.
             let mut changes = nth_generator(self.seed, Stream::Changes, i, change);
             put_hex(&mut checksum, &mut changes);
         }
@@ -150,7 +150,8 @@ impl Pods {
         }
         let created = rollout + below(&mut rng, 600) as i64;
 
-        // Multiplying by a prime spreads neighbours over the nodes and fills all nodes equally.
+        // Multiplying by a prime spreads consecutive pods over the nodes and fills all nodes
+        // equally.
         let node = (u128::from(i) * 1_000_003 % self.nodes.len() as u128) as u64;
         let slot = i / self.nodes.len() as u64;
         let pod_ip = address(b"10.100.100.100", node / 155, node, slot);

@@ -1,4 +1,4 @@
-//! Reproducible random numbers: xoshiro256++, seeded by the purpose of the values.
+//! Reproducible random numbers: xoshiro256++ with a seed that depends on the purpose of the values.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -6,7 +6,8 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 /// Letters and digits of generated Kubernetes names, in byte order: no vowels, no `0`, `1`, `3`.
 pub(crate) const NAME_LETTERS: &[u8; 27] = b"2456789bcdfghjklmnpqrstvwxz";
 
-/// The purposes of random numbers. Each has its own stream, so that adding one changes no other.
+/// The purposes of random numbers. Each has its own stream, so that adding a purpose does not
+/// change the numbers of the others.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Stream {
     Namespaces = 1,

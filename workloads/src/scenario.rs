@@ -1,14 +1,15 @@
-//! Scenarios: the data sets to load, the cases to measure on them, and how often.
+//! Scenarios: the data sets to load, the cases to measure on them, and the number of repeats.
 //!
 //! A scenario is a TOML file. The built-in ones are part of the program, so that the binary alone
 //! can run them, and are examples for users' own files.
 //!
 //! - [`data`]: data sets
-//! - [`case`]: cases, each one strategy; [`loads`]: cases of several loads
-//! - [`background`]: loads in the background of a case
-//! - [`threshold`]: limits of figures
-//! - [`overrides`]: what the command line changes
-//! - [`saturate`]: searches for the highest rate; [`units`]: sizes and durations
+//! - [`case`]: cases of one strategy; [`loads`]: cases of several loads
+//! - [`background`]: loads that run in the background of a case; [`network`]: the imitated network
+//! - [`threshold`]: limits of metrics
+//! - [`overrides`]: the parts of a scenario that the command line replaces
+//! - [`saturate`]: searches for the highest rate that keeps an objective; [`units`]: sizes and
+//!   durations with their units
 
 mod background;
 mod case;
@@ -128,25 +129,26 @@ const BUILT_IN: [(&str, &str); 36] = [
     ("soak-kube", include_str!("../scenarios/soak-kube.toml")),
 ];
 
-/// The data sets to load, the cases to measure on them, and how often.
+/// The data sets to load, the cases to measure on them, and the number of repeats.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Scenario {
     /// Name on the command line.
     pub name: String,
     /// Summary in one line, for `loadgen scenarios`.
     pub summary: String,
-    /// What its report shows.
+    /// What the scenario's report shows.
     pub description: String,
     /// Measured whole lists per case and client.
     pub repeats: u32,
     /// Concurrent lists.
     pub clients: u32,
-    /// Least number of whole lists before measuring; on servers that the run starts, lists continue
-    /// until time and memory are stable. 0 measures without a warm-up.
+    /// Minimum number of whole lists before measuring. On servers that the run starts, lists
+    /// continue until time and memory are stable. 0 measures without a warm-up.
     pub warmup: u32,
     /// Streams that are cancelled after their first chunk; 0 for none.
     pub first_chunk_streams: u32,
-    /// Time allowed for them in all; 5 s by default, 20 s with other loads.
+    /// Time limit of all streams of [`Self::first_chunk_streams`] together; 5 s by default, 20 s
+    /// with other loads.
     #[serde(
         with = "duration_text::option",
         skip_serializing_if = "Option::is_none"
@@ -165,7 +167,7 @@ pub struct Scenario {
     /// CPUs of the generator; all by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_cpus: Option<CpuList>,
-    /// The cases to measure, which include [`Self::loads`].
+    /// The cases to measure, including [`Self::loads`].
     pub cases: Cases,
     /// Cases of several loads.
     #[serde(rename = "case", skip_serializing_if = "Vec::is_empty")]
@@ -173,7 +175,7 @@ pub struct Scenario {
     /// Loads that run in the background of the cases that name them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<Background>,
-    /// Limits of figures.
+    /// Limits of metrics.
     #[serde(rename = "threshold", skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<ThresholdSpec>,
     /// Data sets, which are loaded and measured one by one in this order; never empty.
@@ -370,14 +372,14 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Returns the scenario as a file, which is saved with its result.
+    /// Returns the scenario as the text of a scenario file, which is saved with its result.
     pub fn to_toml(&self) -> String {
         toml::to_string_pretty(self).expect("a scenario holds nothing that TOML cannot say")
     }
 }
 
-/// Returns the tables of a file without their places, each checked beside those before it; else the
-/// place of the first that is wrong, and why.
+/// Returns the tables of a file without their spans, after checking each against those before it;
+/// otherwise, the position of the first invalid table and its error.
 fn checked<T>(
     tables: Vec<Spanned<T>>,
     check: impl Fn(&T, &[T]) -> Result<(), String>,
@@ -392,7 +394,7 @@ fn checked<T>(
     Ok(all)
 }
 
-/// Checks that each `[[background]]` that a case names is there.
+/// Checks that each `[[background]]` that a case names exists.
 fn check_background_names(cases: &Cases, background: &[Background]) -> Result<(), String> {
     let mut named = cases.all().flat_map(|(_, case)| &case.background);
     match named.find(|name| !background.iter().any(|load| load.name == **name)) {
@@ -417,7 +419,8 @@ pub(crate) fn line_at(text: &str, byte: usize) -> usize {
     1 + text[..byte.min(text.len())].matches('\n').count()
 }
 
-/// Returns whether the name of a scenario or a suite is the path of a file.
+/// Returns whether the name of a scenario or a suite is a file's path: it ends in `.toml` or
+/// contains a slash.
 #[must_use]
 pub fn is_file(name: &str) -> bool {
     name.ends_with(".toml") || name.contains('/')

@@ -1,5 +1,5 @@
-//! Selectors of a case, and the objects of a data set that they select: computed from the data set
-//! alone, so that a server's responses are checked independently of it.
+//! Selectors of a case, and the objects of a data set that they select. The selection is computed
+//! from the data set alone, so that responses are checked independently of the server.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,8 +14,8 @@ use crate::{DataSet, Fingerprint};
 pub const MAX_SELECTOR_BYTES: usize = 120;
 /// A placeholder for a node's name: each list requests the objects of the next node.
 pub const NODE: &str = "{node}";
-/// Paths of the supported fields, with their protobuf field numbers; name and namespace are in the
-/// key.
+/// Paths of the supported fields, with their protobuf field numbers. Name and namespace have none:
+/// they are read from the key.
 const FIELDS: [(&str, &[u32]); 5] = [
     ("metadata.name", &[]),
     ("metadata.namespace", &[]),
@@ -26,27 +26,27 @@ const FIELDS: [(&str, &[u32]); 5] = [
 const METADATA: u32 = 1;
 const LABELS: u32 = 11;
 
-/// A label or field selector as in a URL. Stored inline, so that strategies are `Copy`.
+/// A label or field selector, as written in a URL. Stored inline, so that strategies are `Copy`.
 ///
-/// It is a field selector if its first key begins with `metadata.`, `spec.` or `status.`, which
-/// label keys do not.
+/// A selector that begins with `metadata.`, `spec.` or `status.` is a field selector; label keys do
+/// not begin so.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Selector {
     text: [u8; MAX_SELECTOR_BYTES],
     len: u8,
 }
 
-/// An unusable selector.
+/// An invalid selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("selector `{text}`: {reason}")]
 pub struct SelectorError {
-    /// The text.
+    /// The selector's text.
     pub text: String,
-    /// Why it is unusable.
+    /// Why the selector is invalid.
     pub reason: String,
 }
 
-/// The objects of a data set that a selector selects.
+/// Fingerprints of the objects of a data set that a selector selects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selected {
     /// All selected objects, of all nodes together.
@@ -61,8 +61,8 @@ impl Selector {
     /// Parses a selector.
     ///
     /// # Errors
-    /// [`SelectorError`] when it is empty, longer than [`MAX_SELECTOR_BYTES`] bytes, or invalid in
-    /// both grammars.
+    /// [`SelectorError`] if the text is empty, longer than [`MAX_SELECTOR_BYTES`] bytes, or invalid
+    /// in the grammar of its kind.
     pub fn new(text: &str) -> Result<Self, SelectorError> {
         let refused = |reason: String| SelectorError {
             text: text.to_owned(),
@@ -80,13 +80,13 @@ impl Selector {
         Ok(selector)
     }
 
-    /// Returns the text.
+    /// Returns the selector's text.
     #[must_use]
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.text[..usize::from(self.len)]).unwrap_or_default()
     }
 
-    /// Returns whether it is a field selector.
+    /// Returns whether this is a field selector.
     #[must_use]
     pub fn is_field(&self) -> bool {
         ["metadata.", "spec.", "status."]
@@ -94,19 +94,21 @@ impl Selector {
             .any(|start| self.text().starts_with(start))
     }
 
-    /// Returns whether each list requests another node.
+    /// Returns whether the selector contains [`NODE`], so that each list requests another node's
+    /// objects.
     #[must_use]
     pub fn is_per_node(&self) -> bool {
         self.text().contains(NODE)
     }
 
-    /// Returns the selector for one node, as sent.
+    /// Returns the selector's text for one node, as it is sent.
     #[must_use]
     pub fn of_node(&self, node: &str) -> String {
         self.text().replace(NODE, node)
     }
 
-    /// Returns the selected objects of `data`. Generates every object once: about 3 µs per pod.
+    /// Returns the fingerprints of the selected objects of `data`. Generates every object once:
+    /// about 3 µs per pod.
     #[must_use]
     pub fn select(&self, data: &DataSet) -> Selected {
         let mut selected = Selected::default();
@@ -124,7 +126,7 @@ impl Selector {
                 }
                 continue;
             }
-            // Only the list of its own node can contain it.
+            // Only the list of the object's own node can contain it.
             let node = String::from_utf8_lossy(object.field("spec.nodeName")).into_owned();
             let own = self.matcher(&node);
             if own.is_ok_and(|matcher| matcher.matches(&object)) {

@@ -1,6 +1,6 @@
 //! Strategies: the ways to list, by the names that scenario files, `--strategies` and reports use.
 //!
-//! - [`plain`]: those that are described by their requests alone, in a table
+//! - [`plain`]: strategies that are fully described by one request
 
 pub mod plain;
 
@@ -51,13 +51,13 @@ pub enum Driver {
     Requests,
     /// Writes and their delivery to watchers.
     Delivery,
-    /// Lists by several workers, each of its shard.
+    /// Lists by several workers, each of its own shard.
     Shards,
-    /// Watches by several workers, each of its shard, while objects are written.
+    /// Watches by several workers, each of its own shard, while objects are written.
     ShardedWatch,
     /// A case of several loads.
     Loads,
-    /// Only a background: nothing is timed.
+    /// Background loads only: nothing is timed.
     Idle,
 }
 
@@ -65,7 +65,7 @@ pub enum Driver {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Strategy {
-    /// One tier: a list that is described by its requests alone (`stream`, `cached`, …).
+    /// One tier: a list that is fully described by one request (`stream`, `cached`, …).
     Plain(PlainList),
     /// etcd: a Range of one key (`get`).
     Get,
@@ -73,7 +73,7 @@ pub enum Strategy {
     Put,
     /// etcd: puts, timed until the event at each of many watchers (`fan-out`).
     FanOut,
-    /// etcd: watchers of keys without writes (`watch`).
+    /// etcd: watchers of keys that are not written (`watch`).
     Watch,
     /// Both tiers: limit and continue, with this number of objects per page (`paged:N`).
     Paged(NonZeroU32),
@@ -88,18 +88,19 @@ pub enum Strategy {
     /// Kubernetes: this number of workers, each listing its shard by `shardSelector`, KEP-5866
     /// (`sharded:N`).
     Sharded(NonZeroU32),
-    /// Kubernetes: this number of workers, each listing everything and keeping its shard, which
-    /// KEP-5866 replaces (`client-filtered:N`).
+    /// Kubernetes: this number of workers, each of which lists everything and discards the objects
+    /// outside its shard. This is what KEP-5866 replaces (`client-filtered:N`).
     ClientFiltered(NonZeroU32),
     /// Kubernetes: this number of watches with a `shardSelector`, from the initial state to events
     /// of concurrent writes (`watch-sharded:N`).
     WatchSharded(NonZeroU32),
-    /// Kubernetes: this number of watches of everything, each keeping its shard
-    /// (`watch-client-filtered:N`).
+    /// Kubernetes: this number of watches of everything, each of which discards the objects outside
+    /// its shard (`watch-client-filtered:N`).
     WatchClientFiltered(NonZeroU32),
-    /// Kubernetes: writes without watches, to compare cases with watches with (`no-watches`).
+    /// Kubernetes: writes without watches, with which cases with watches are compared
+    /// (`no-watches`).
     NoWatches,
-    /// Both tiers: no requests, to compare cases with periodic lists with (`no-lists`).
+    /// Both tiers: no requests, with which cases of periodic lists are compared (`no-lists`).
     NoLists,
     /// Both tiers: the loads of a `[[case]]` (`loads`).
     Loads,
@@ -107,7 +108,7 @@ pub enum Strategy {
     GoClient(GoClient),
 }
 
-/// Most workers of a sharded strategy: each is a thread with a connection.
+/// Maximum number of workers of a sharded strategy: each is a thread with a connection.
 pub const MAX_WORKERS: u32 = 256;
 
 /// An invalid name of a strategy.
@@ -133,7 +134,7 @@ pub enum StrategyError {
 }
 
 impl Strategy {
-    /// Names of those that are no plain lists.
+    /// Names of the strategies that are not plain lists.
     const OTHER_NAMES: [&'static str; 19] = [
         "paged:N",
         "get",
@@ -164,7 +165,7 @@ impl Strategy {
         plain.chain(Self::OTHER_NAMES).collect()
     }
 
-    /// Returns the plain list that it is, if it is one.
+    /// Returns the strategy as a plain list, if it is one.
     #[must_use]
     pub fn plain(self) -> Option<PlainList> {
         match self {
@@ -173,14 +174,14 @@ impl Strategy {
         }
     }
 
-    /// Returns how an etcd sends the list, where it is a plain one of an etcd.
+    /// Returns how etcd sends the list, if the strategy is a plain list of the etcd tier.
     #[must_use]
     pub fn etcd_response(self) -> Option<EtcdResponse> {
         let list = self.plain().and_then(PlainList::etcd);
         list.map(|list| list.response)
     }
 
-    /// Returns the driver that runs it.
+    /// Returns the driver that runs the strategy.
     pub fn driver(self) -> Driver {
         match self {
             Self::Get | Self::Put => Driver::Requests,
@@ -201,7 +202,7 @@ impl Strategy {
         }
     }
 
-    /// Returns whether a tier has this strategy.
+    /// Returns whether a tier supports this strategy.
     pub fn runs_on(self, tier: Tier) -> bool {
         match self {
             Self::Plain(list) => list.tier() == tier,
@@ -235,7 +236,7 @@ impl Strategy {
         }
     }
 
-    /// Returns the small request that it repeats, if any.
+    /// Returns the small request that the strategy repeats, if any.
     pub fn small_request(self) -> Option<SmallRequest> {
         match self {
             Self::Get => Some(SmallRequest::Get),
@@ -244,7 +245,7 @@ impl Strategy {
         }
     }
 
-    /// Returns whether the server filters by shard (`shardSelector`), instead of the workers.
+    /// Returns whether the server, instead of the workers, filters by shard (`shardSelector`).
     pub fn server_shards(self) -> bool {
         matches!(self, Self::Sharded(_) | Self::WatchSharded(_))
     }

@@ -1,6 +1,7 @@
 //! Suites: several scenarios that are run one after the other and judged together.
 //!
-//! A suite is a TOML file. The built-in ones are part of the program, as scenarios are.
+//! A suite is a TOML file. Like the built-in scenarios, the built-in suites are part of the
+//! program.
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
@@ -29,32 +30,31 @@ pub struct Suite {
     pub runs: Vec<SuiteRun>,
 }
 
-/// One scenario of a suite, and what of it is run.
+/// One scenario of a suite, and the parts of it that are run.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SuiteRun {
     /// Name of a built-in scenario, or path of a scenario file.
     pub scenario: String,
-    /// Only these strategies; all of the scenario where there are none.
+    /// The strategies to run; all of the scenario's if empty.
     #[serde(default)]
     pub strategies: Vec<Strategy>,
     /// Sizes that replace the scenario's.
     #[serde(default)]
     pub size: Size,
-    /// Sizes of a trial run (`--small`): each that is given here, instead of that of
-    /// [`Self::size`].
+    /// Sizes of a trial run (`--small`), which replace those of [`Self::size`] where given.
     #[serde(default)]
     pub small: Size,
     /// Whether only the first target is measured.
     #[serde(default)]
     pub first_target_only: bool,
-    /// Whether the cases write: targets that sync each write are measured in these runs alone,
-    /// since without writes they are the same as those that do not sync.
+    /// Whether the cases write. Targets that sync each write are measured only in runs that write:
+    /// without writes they are the same as targets that do not sync.
     #[serde(default)]
     pub writes: bool,
 }
 
-/// How much of a scenario is run; `None` keeps the scenario's value.
+/// The size of a scenario's run; `None` keeps the scenario's value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Size {
@@ -112,12 +112,11 @@ struct File {
 }
 
 impl Suite {
-    /// Returns the built-in suite of this name, or reads the file where it is a path (it ends in
-    /// `.toml` or has a slash).
+    /// Returns the built-in suite of this name. A name that ends in `.toml` or contains a slash is
+    /// the path of a file to read.
     ///
     /// # Errors
-    /// [`SuiteError`] with a suggestion for an unknown name, with the line for a file that is no
-    /// suite.
+    /// [`SuiteError`] with a suggestion for an unknown name, or with the line for an invalid file.
     pub fn load(name: &str) -> Result<Self, SuiteError> {
         if is_file(name) {
             return Self::from_path(Path::new(name));
@@ -131,7 +130,7 @@ impl Suite {
         Self::parse(text, origin)
     }
 
-    /// Reads a suite file. Paths of scenario files in it start from its folder.
+    /// Reads a suite file. Paths of scenario files in it are relative to its folder.
     fn from_path(path: &Path) -> Result<Self, SuiteError> {
         let text = std::fs::read_to_string(path).map_err(|source| SuiteError::Read {
             path: path.to_owned(),
@@ -145,7 +144,7 @@ impl Suite {
         Ok(suite)
     }
 
-    /// Parses a suite; `origin` names it in errors. Scenarios are not looked for.
+    /// Parses a suite; `origin` names it in errors. Does not check that its scenarios exist.
     ///
     /// # Errors
     /// [`SuiteError::Invalid`] with the line of the unknown or missing value.
@@ -227,7 +226,7 @@ mod tests {
                         ..Overrides::default()
                     };
                     scenario.override_with(&overrides).expect("it applies");
-                    // Most limits are of the scenario's own number of objects.
+                    // Most limits apply only to the scenario's own number of objects.
                     assert!(
                         small || !scenario.thresholds.is_empty(),
                         "{origin}: {} has something to judge",

@@ -1,8 +1,7 @@
-//! Generates objects from an encoded template, of which each object overwrites the parts that
-//! differ.
+//! Generates objects from an encoded template by overwriting the parts that differ between objects.
 //!
-//! Every patch has the length of what it replaces, so no length prefix in the encoded object
-//! changes. An object costs one copy and a few dozen short writes.
+//! Every replacement has the length of the bytes that it replaces, so no length prefix in the
+//! encoded object changes. An object costs one copy and a few dozen short writes.
 
 use kube_api::envelope;
 use kube_api::protobuf::{get_varint, put_varint};
@@ -10,14 +9,15 @@ use kube_api::schema::Message;
 use kube_api::time::put_rfc3339;
 use serde_json::Value;
 
-/// Timestamp that marks a time in a template (in the year 2514: a varint of five bytes, like every
-/// time from 1978 to 3058).
+/// Timestamp that marks a time in a template. It is in the year 2514: a varint of five bytes, like
+/// every time from 1978 to 3058.
 const TIME_MARK: i64 = 1 << 34;
 
-/// Times in a template are `"@N"`: N seconds after the object's creation, with N below this.
+/// Exclusive upper bound of N in the times of a template, which are `"@N"`: N seconds after the
+/// object's creation.
 const TIME_SPAN: i64 = 60;
 
-/// First byte of a marked slot, which occurs nowhere else in a template.
+/// First byte of a marked slot. It occurs nowhere else in a template.
 const MARK: u8 = b'~';
 
 /// A part that differs between objects: its name in the template and its length.
@@ -31,19 +31,19 @@ pub(crate) struct Slot<'a> {
 #[derive(Debug)]
 pub(crate) struct Template {
     bytes: Vec<u8>,
-    /// Offset and slot.
+    /// Offset and number of each slot.
     slots: Vec<(usize, usize)>,
-    /// Offset and seconds after creation.
+    /// Offset of each time, and its seconds after creation.
     times: Vec<(usize, i64)>,
 }
 
 impl Template {
     /// Encodes the object of a JSON template, without envelope. `${name}` is replaced by a constant
-    /// or marks a slot (of at least two bytes), `"@N"` marks a time.
+    /// or marks a slot of at least two bytes; `"@N"` marks a time.
     ///
     /// # Panics
-    /// The template does not fit the schema, or has a name that is neither a constant nor a slot.
-    /// Templates are part of this crate and each is covered by a test.
+    /// If the template does not fit the schema, or has a name that is neither a constant nor a
+    /// slot. Templates are part of this crate, and each is covered by a test.
     pub(crate) fn new(
         message: &'static Message,
         json: &str,

@@ -1,21 +1,21 @@
-//! What created keys hold: how many bytes, and how much of them is random, as a pure function of
-//! the seed and the operation's number.
+//! The values of created keys: their sizes and entropy, as a pure function of the seed and the
+//! operation's number.
 //!
-//! All zeros or one value used again and again flatter disks and compression, and so does one size
-//! for all where sizes differ.
+//! Values of zeros, or one value for all keys, make disks and compression look better than they
+//! are. So does a single size where real sizes differ.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::random::{Stream, below, generator, put_bytes, uniform};
 
-/// Bytes of the largest value: etcd takes requests of 1.5 MiB.
+/// Size of the largest value, bytes: etcd accepts requests of up to 1.5 MiB.
 const MOST_BYTES: u32 = 1 << 20;
-/// Values are parts of one buffer of this size, which begin anywhere in it.
+/// Size of the buffer whose slices are the values, bytes. A slice may begin anywhere.
 const BUFFER_BYTES: usize = 2 << 20;
-/// Of each block of so many bytes the same part is random.
+/// Size of a block, bytes. The same fraction of each block is random.
 const BLOCK_BYTES: usize = 64;
-/// What is not random.
+/// The byte that fills the part of a block that is not random.
 const FILL: u8 = b'.';
 
 /// Sizes and entropy of values.
@@ -26,16 +26,16 @@ const FILL: u8 = b'.';
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Values {
-    /// All of one size.
+    /// The size of all values, bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bytes: Option<u32>,
     /// Sizes whose logarithm is normally distributed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lognormal: Option<Lognormal>,
-    /// A few sizes, each as often as it weighs.
+    /// A table of sizes and their weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     table: Option<Vec<TableEntry>>,
-    /// The part of each 64 bytes that is random, from 0 to 1.
+    /// The fraction of each 64 bytes that is random, from 0 to 1.
     #[serde(default = "all")]
     entropy: f64,
 }
@@ -43,11 +43,11 @@ pub struct Values {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Lognormal {
-    /// Half of the values are smaller.
+    /// The median size, bytes.
     median: u32,
     /// Standard deviation of the natural logarithm.
     sigma: f64,
-    /// What would be larger is as large as this.
+    /// The maximum size, bytes; larger values are truncated to it.
     most: u32,
 }
 
@@ -62,37 +62,37 @@ fn all() -> f64 {
     1.0
 }
 
-/// Values that make no sense.
+/// An invalid specification of values.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ValuesError {
-    /// No size, or several.
+    /// No size is given, or several.
     #[error("value: one of `bytes`, `lognormal` and `table` says its size, and here {0} do")]
     Sizes(usize),
     /// A size out of range.
     #[error("value: {field} = {bytes} must be from 1 to {MOST_BYTES} bytes")]
     Bytes {
-        /// Its name in the scenario file.
+        /// The field's name in the scenario file.
         field: &'static str,
-        /// What was written.
+        /// The value in the file.
         bytes: u32,
     },
     /// A number out of range.
     #[error("value: {field} = {value} must be a number {bound}")]
     Number {
-        /// Its name in the scenario file.
+        /// The field's name in the scenario file.
         field: &'static str,
-        /// What was written.
+        /// The value in the file.
         value: f64,
-        /// What it must be.
+        /// The allowed values.
         bound: &'static str,
     },
-    /// Nothing would ever be drawn.
+    /// All weights are 0.
     #[error("value: the weights of the table sum to 0, so no size would ever be drawn")]
     Nothing,
 }
 
 impl Values {
-    /// Refuses what cannot be made.
+    /// Checks that the specification is valid.
     ///
     /// # Errors
     /// [`ValuesError`], with the field and the value.
@@ -147,7 +147,7 @@ impl Values {
         Ok(())
     }
 
-    /// Makes what all values share: 2 MiB.
+    /// Creates the buffer of 2 MiB whose slices are the values.
     #[must_use]
     pub fn over(&self, seed: u64) -> ValueSource {
         let mut buffer = Vec::with_capacity(BUFFER_BYTES);
@@ -164,7 +164,7 @@ impl Values {
         }
     }
 
-    /// Bytes of value `n`.
+    /// Draws the size of a value, bytes.
     fn size(&self, random: &mut rand_xoshiro::Xoshiro256PlusPlus) -> u32 {
         if let Some(Lognormal {
             median,
@@ -172,7 +172,8 @@ impl Values {
             most,
         }) = self.lognormal
         {
-            // Box and Muller's transform, with libm's functions: the same on every machine.
+            // The Box–Muller transform, with libm's functions, which give the same result on every
+            // machine.
             let radius = libm::sqrt(-2.0 * libm::log(uniform(random)));
             let normal = radius * libm::cos(std::f64::consts::TAU * uniform(random));
             let bytes = f64::from(median) * libm::exp(sigma * normal);
@@ -188,12 +189,12 @@ impl Values {
             left -= entry.weight;
             left <= 0.0
         });
-        // Rounding may leave something behind the last.
+        // Rounding may leave a remainder after the last entry.
         drawn.or(table.last()).map_or(1, |entry| entry.bytes)
     }
 }
 
-/// Makes values. Cheap to clone.
+/// Generates values. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ValueSource {
     values: Values,
@@ -202,7 +203,7 @@ pub struct ValueSource {
 }
 
 impl ValueSource {
-    /// Returns value `n`: a part of the shared buffer, so that nothing is copied. Costs some 20 ns.
+    /// Returns value `n`, a slice of the shared buffer: nothing is copied. Costs about 20 ns.
     #[must_use]
     pub fn value(&self, n: u64) -> Bytes {
         let mut random = generator(self.seed, Stream::Values, n);
@@ -241,7 +242,8 @@ mod tests {
         let mut drawn = sizes("lognormal = { median = 1000, sigma = 1.0, most = 5000 }");
         drawn.sort_unstable();
         assert!(drawn[5_000].abs_diff(1_000) < 80, "{}", drawn[5_000]);
-        // One standard deviation of the logarithm above the median lie 15.9 %.
+        // 15.9 % of the values lie more than one standard deviation of the logarithm above the
+        // median.
         assert!(drawn[8_413].abs_diff(2_718) < 250, "{}", drawn[8_413]);
         assert_eq!(drawn[9_999], 5_000, "capped");
     }

@@ -1,8 +1,8 @@
 //! Sequences of writes that change, delete and recreate objects, with the event that a watcher must
-//! see.
+//! receive for each.
 //!
-//! Each writer writes its own objects, one after the other, so that the order of the writes to an
-//! object is that of this sequence for any number of writers.
+//! Each writer has its own objects and writes one at a time. The order of the writes to an object
+//! is therefore that of this sequence, for any number of writers.
 
 use std::collections::HashMap;
 
@@ -10,8 +10,8 @@ use crate::data_set::Version;
 use crate::random::{Stream, below, generator};
 use crate::scenario::Writes;
 
-/// Objects of a writer that are deleted and created again: few, so that this happens to each
-/// several times.
+/// Number of a writer's objects that are deleted and created again. It is small so that this
+/// happens to each of them several times.
 const CHURNED_OBJECTS: u64 = 64;
 
 /// The effect of a write: the type of a watcher's event.
@@ -36,7 +36,7 @@ pub struct Write {
     pub effect: Effect,
 }
 
-/// The writes of one writer, in order. Never ends.
+/// The infinite sequence of writes of one writer.
 #[derive(Debug)]
 pub struct WriterSequence {
     seed: u64,
@@ -46,7 +46,7 @@ pub struct WriterSequence {
     objects: u64,
     writes: Writes,
     number: u64,
-    /// Written objects: their version, and whether they exist.
+    /// The version of each written object, and whether the object exists.
     states: HashMap<u64, (Version, bool)>,
 }
 
@@ -54,7 +54,7 @@ impl WriterSequence {
     /// Returns the writes of writer `writer` of `writers` to a data set of `objects`.
     ///
     /// # Panics
-    /// `writer` is not below `writers`, or has no object.
+    /// If `writer` is not below `writers`, or the writer has no object.
     #[must_use]
     pub fn new(seed: u64, objects: u64, writer: u64, writers: u64, writes: Writes) -> Self {
         assert!(
@@ -92,7 +92,7 @@ impl Iterator for WriterSequence {
             Writes::Changes | Writes::Patches => self.objects,
             Writes::Churn => self.objects.min(CHURNED_OBJECTS),
         };
-        // Spread over the whole writer.
+        // Spreads the churned objects over all of the writer's objects.
         let place = below(&mut random, among) * (self.objects / among);
         let object = place * self.writers + self.writer;
         let before = self.states.get(&object).copied();

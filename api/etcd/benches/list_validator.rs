@@ -1,8 +1,9 @@
-//! Speed of validating a list response: bytes per second of one core, in frames of 256 KiB and 16
+//! Speed of validating a list response: bytes per second on one core, in frames of 256 KiB and 16
 //! KiB.
 //!
-//! `hashed` does what the verifier does: count, order, and a hash of every key and value. `decoded`
-//! does what an ordinary client does: collect each message, then decode it into prost's structs.
+//! `hashed` does what the verifier does: it counts the objects, checks their order, and hashes
+//! every key and value. `decoded` does what an ordinary client does: it collects each message, then
+//! decodes it into prost's structs.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -16,7 +17,8 @@ use etcd_api::proto::mvccpb::KeyValue;
 use prost::Message;
 use workloads::Fingerprint;
 
-/// Returns a stream of `objects` values of `value_bytes`, in chunks of about 1 MiB.
+/// Returns a stream of `objects` objects with values of `value_bytes` bytes, in chunks of about 1
+/// MiB.
 fn stream(objects: usize, value_bytes: usize) -> Vec<u8> {
     let per_chunk = ((1 << 20) / value_bytes).max(1);
     let mut bytes = Vec::new();
@@ -49,7 +51,7 @@ fn stream(objects: usize, value_bytes: usize) -> Vec<u8> {
     bytes
 }
 
-/// Removes the first message, if it has arrived whole.
+/// Removes and returns the first message, if it has arrived completely.
 fn next_message(received: &mut BytesMut) -> Option<Bytes> {
     let len = u32::from_be_bytes(*received.get(1..)?.first_chunk()?) as usize;
     if received.len() < 5 + len {

@@ -1,17 +1,16 @@
-//! A client of any etcd v3 endpoint list.
+//! A client of an etcd v3 cluster, given its list of endpoints.
 //!
 //! - [`config`]: endpoints, HTTP/2 windows, TLS files, user
-//! - [`Client`]: the services through tonic, for everything that is not a measured list
+//! - [`Client`]: the services through tonic, for everything but measured lists
 //! - [`pipelined`]: many small unary calls on one connection, at the least cost per call
-//! - [`list_validator`]: validates list responses while they arrive, building nothing per object
-//! - [`raw_list`]: Range and RangeStream on bare HTTP/2, validated or unchecked
-//! - `baseline`: the same number of bytes as one plain body
-//! - `dial`: sockets, plain and TLS, for connections that do not go through tonic
-//! - [`members`]: requests in turn to the endpoints that are connected
-//! - `token`, `keep_alive`: a renewable user token; pings for connections that do not go through
-//!   tonic
-//! - [`kubernetes`]: the Kubernetes-etcd interface (KEP-4743) over an endpoint
-//! - [`watch`]: its watch half: shared streams, whole revisions, ordered progress
+//! - [`list_validator`]: validates list responses while they arrive, without building objects
+//! - [`raw_list`]: Range and RangeStream directly on HTTP/2, validated or unchecked
+//! - `baseline`: reads a plain body of the same number of bytes as a list
+//! - `dial`: plain and TLS sockets, for connections that do not use tonic
+//! - [`members`]: round robin over the endpoints that are connected
+//! - `token`, `keep_alive`: a renewable user token; pings for connections that do not use tonic
+//! - [`kubernetes`]: the Kubernetes-etcd interface (KEP-4743) over an endpoint list
+//! - [`watch`]: the watches of that interface: shared streams, whole revisions, ordered progress
 
 mod baseline;
 pub mod config;
@@ -43,7 +42,7 @@ use pb::maintenance_client::MaintenanceClient;
 use pb::watch_client::WatchClient;
 use token::Token;
 
-/// Adds the `token` of an authenticated user and, on watches, `hasleader`.
+/// Adds metadata to requests: the `token` of an authenticated user, and `hasleader` on watches.
 #[derive(Debug, Clone, Default)]
 pub struct Metadata {
     token: Token,
@@ -65,7 +64,7 @@ impl Interceptor for Metadata {
     }
 }
 
-/// Connections with [`Metadata`] on every request.
+/// The connections, with [`Metadata`] added to every request.
 pub type Transport = InterceptedService<Connections, Metadata>;
 
 /// The services of an etcd cluster. Cheap to clone; clones share connections.
@@ -77,11 +76,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects (requests go in turn to the endpoints that are connected) and authenticates when a
-    /// user is set.
+    /// Connects to the endpoints, and authenticates if a user is configured. Requests use the
+    /// connected endpoints in turn.
     ///
     /// # Errors
-    /// [`Error::Unreachable`] when no endpoint accepts a connection, [`Error::Config`] for unusable
+    /// [`Error::Unreachable`] when no endpoint accepts a connection, [`Error::Config`] for invalid
     /// settings, [`Error::Refused`] for a wrong user or password. A server without authentication
     /// accepts any user, as with Go's client.
     pub async fn connect(config: ClientConfig) -> Result<Self, Error> {
@@ -95,11 +94,11 @@ impl Client {
         Ok(client)
     }
 
-    /// Runs `call`. If the server rejects the user's token, authenticates again and runs it once
-    /// more; every service and connection of this client uses the new token.
+    /// Runs `call`. If the server rejects the user's token, authenticates again and runs `call`
+    /// once more. All services and connections of this client then use the new token.
     ///
     /// # Errors
-    /// Those of the last `call`, or of authenticating.
+    /// Those of the last `call`, or of the authentication.
     pub async fn renewing<T, F>(&self, call: impl Fn() -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>>,
@@ -124,8 +123,8 @@ impl Client {
             .max_decoding_message_size(self.config.max_message_bytes)
     }
 
-    /// Returns the Watch service with `hasleader`: a member that loses its leader ends the stream
-    /// instead of going silent.
+    /// Returns the Watch service, with `hasleader`: a member that loses its leader then ends the
+    /// stream instead of sending nothing.
     pub fn watch(&self) -> WatchClient<Transport> {
         WatchClient::new(self.transport(true))
             .max_decoding_message_size(self.config.max_message_bytes)
@@ -136,15 +135,16 @@ impl Client {
         LeaseClient::new(self.transport(false))
     }
 
-    /// Returns the Maintenance service of the endpoint that the balancer picks.
+    /// Returns the Maintenance service of the endpoint that the client picks.
     pub fn maintenance(&self) -> MaintenanceClient<Transport> {
         MaintenanceClient::new(self.transport(false))
     }
 
-    /// Returns the Maintenance service of one endpoint: Status and Alarm differ by member.
+    /// Returns the Maintenance service of one endpoint. Responses to Status and Alarm differ by
+    /// member.
     ///
     /// # Errors
-    /// [`Error::Config`] as [`Client::connect`]; the first request connects.
+    /// [`Error::Config`] as in [`Client::connect`]. The connection is opened by the first request.
     pub fn maintenance_of(&self, endpoint: &Uri) -> Result<MaintenanceClient<Transport>, Error> {
         let channel = self.config.tonic_endpoint(endpoint)?.connect_lazy();
         let transport = InterceptedService::new(Connections::One(channel), self.metadata(false));
@@ -156,7 +156,7 @@ impl Client {
         ClusterClient::new(self.transport(false))
     }
 
-    /// Opens a separate connection for raw lists, to the first endpoint that accepts.
+    /// Opens a separate connection for raw lists, to the first endpoint that accepts it.
     ///
     /// # Errors
     /// As [`raw_list::RawConnection::connect`].
@@ -196,9 +196,9 @@ impl Client {
     }
 }
 
-/// Returns whether a new token helps: the old one is unknown, is older than a change of users or
-/// roles, or was not sent because authentication was off when the client connected. Go's client
-/// renews for the same three.
+/// Returns whether a new token helps: the old one is unknown, predates a change of users or roles,
+/// or was not sent because authentication was off when the client connected. Go's client renews its
+/// token in the same three cases.
 fn is_stale(refusal: Refusal) -> bool {
     matches!(
         refusal,
@@ -206,7 +206,7 @@ fn is_stale(refusal: Refusal) -> bool {
     )
 }
 
-/// Connects to the endpoints. One of them must accept before this returns; the others are connected
+/// Connects to the endpoints. Returns as soon as one of them has accepted; the others are connected
 /// in the background.
 async fn connect(config: &ClientConfig) -> Result<Connections, Error> {
     let mut last = Error::Config("no endpoint given".into());

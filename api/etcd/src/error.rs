@@ -1,4 +1,4 @@
-//! etcd's errors, each with its code and exact text, because clients match the full text.
+//! etcd's errors, each with its code and exact text, because clients compare the whole text.
 //!
 //! The server converts a [`Refusal`] to a [`tonic::Status`] and the client converts it back, so
 //! both share this table. Texts and codes are those of etcd 3.7.3.
@@ -28,7 +28,8 @@ macro_rules! refusals {
                 match self { $(Self::$name => $text,)* }
             }
 
-            /// Returns the refusal with this status message; `None` for a text that is not etcd's.
+            /// Returns the refusal with this status message; `None` if the text is not one of
+            /// etcd's.
             pub fn from_text(text: &str) -> Option<Self> {
                 match text { $($text => Some(Self::$name),)* _ => None }
             }
@@ -37,9 +38,9 @@ macro_rules! refusals {
 }
 
 refusals! {
-    /// Key is empty where one is needed.
+    /// The key is empty where one is required.
     EmptyKey = InvalidArgument, "etcdserver: key is not provided";
-    /// `ignore_value`/`ignore_lease` on a missing key, or a txn op with no arm set.
+    /// `ignore_value`/`ignore_lease` on a missing key, or an operation of a txn that is not set.
     KeyNotFound = InvalidArgument, "etcdserver: key not found";
     /// `ignore_value` together with a value.
     ValueProvided = InvalidArgument, "etcdserver: value is provided";
@@ -47,9 +48,9 @@ refusals! {
     LeaseProvided = InvalidArgument, "etcdserver: lease is provided";
     /// More than `--max-txn-ops` operations.
     TooManyOps = InvalidArgument, "etcdserver: too many operations in txn request";
-    /// One key written twice in a txn.
+    /// The same key written twice in a txn.
     DuplicateKey = InvalidArgument, "etcdserver: duplicate key given in txn request";
-    /// Unknown sort order or target number.
+    /// Unknown number of a sort order or target.
     InvalidSortOption = InvalidArgument, "etcdserver: invalid sort option";
     /// Write request above `--max-request-bytes`.
     RequestTooLarge = InvalidArgument, "etcdserver: request is too large";
@@ -61,16 +62,16 @@ refusals! {
     FutureRevision = OutOfRange, "etcdserver: mvcc: required revision is a future revision";
     /// TTL above 9,000,000,000 s.
     LeaseTtlTooLarge = OutOfRange, "etcdserver: too large lease TTL";
-    /// A transaction or deletion with a response above 2 GiB. (etcd runs it, and then gRPC refuses
-    /// to send the response, with its size in the text.)
+    /// The response of a transaction or deletion exceeds 2 GiB. (etcd executes the request; then
+    /// gRPC refuses to send the response, with its size in the text.)
     ResponseTooLarge = ResourceExhausted, "grpc: trying to send message larger than max (2147483647)";
     /// The NOSPACE alarm is raised.
     NoSpace = ResourceExhausted, "etcdserver: mvcc: database space exceeded";
-    /// Too many proposals in flight (the code really is Unknown on the wire).
+    /// Too many proposals in flight. (On the wire the code is indeed Unknown.)
     TooManyRequests = Unknown, "etcdserver: too many requests";
     /// Lease does not exist.
     LeaseNotFound = NotFound, "etcdserver: requested lease not found";
-    /// Lease id is taken.
+    /// Lease id already exists.
     LeaseExists = FailedPrecondition, "etcdserver: lease already exists";
     /// Member does not exist.
     MemberNotFound = NotFound, "etcdserver: member not found";
@@ -80,9 +81,9 @@ refusals! {
     RequestCanceled = Cancelled, "etcdserver: request canceled";
     /// Deadline passed inside the server.
     DeadlineExceeded = DeadlineExceeded, "etcdserver: context deadline exceeded";
-    /// No leader, and the client requires one.
+    /// There is no leader, and the client requires one.
     NoLeader = Unavailable, "etcdserver: no leader";
-    /// Leadership moved while the request was in flight.
+    /// The leader changed while the request was in flight.
     LeaderChanged = Unavailable, "etcdserver: leader changed";
     /// Server is stopping.
     Stopped = Unavailable, "etcdserver: server stopped";
@@ -94,17 +95,17 @@ refusals! {
     NotSupportedForLearner = FailedPrecondition, "etcdserver: rpc not supported for learner";
     /// Wrong user or password.
     AuthFailed = InvalidArgument, "etcdserver: authentication failed, invalid user ID or password";
-    /// Auth call while auth is off; clients carry on without a token.
+    /// Authentication is off; clients continue without a token.
     AuthNotEnabled = FailedPrecondition, "etcdserver: authentication is not enabled";
-    /// Auth cannot be switched on without its first user.
+    /// Authentication cannot be enabled without the root user.
     RootUserNotExist = FailedPrecondition, "etcdserver: root user does not exist";
     /// Token unknown or expired.
     InvalidAuthToken = Unauthenticated, "etcdserver: invalid auth token";
     /// Not allowed.
     PermissionDenied = PermissionDenied, "etcdserver: permission denied";
-    /// Auth is on and the request names no user.
+    /// Authentication is on, and the request has no user.
     UserEmpty = InvalidArgument, "etcdserver: user name is empty";
-    /// Auth store changed under the request.
+    /// The auth store changed during the request.
     AuthOldRevision = InvalidArgument, "etcdserver: revision of auth store is old";
     /// RangeStream with a sort order other than by key, ascending.
     StreamSortUnsupported = Unimplemented, "RangeStream does not support custom sort orders";
@@ -136,15 +137,15 @@ pub enum Error {
         /// The server's text.
         message: String,
     },
-    /// No connection to any endpoint.
+    /// No endpoint could be connected to.
     #[error("cannot reach {endpoint}: {reason}")]
     Unreachable {
         /// The endpoint tried last.
         endpoint: String,
-        /// What went wrong.
+        /// The cause.
         reason: String,
     },
-    /// The response broke the protocol (wrong framing, missing header, truncated).
+    /// The response violated the protocol (wrong framing, missing header, truncated).
     #[error("protocol violation from the endpoint: {0}")]
     Protocol(String),
     /// The client is misconfigured (invalid URL, unreadable certificate).
@@ -153,7 +154,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the refusal, if it is one of etcd's own errors.
+    /// Returns the refusal, if the error is one of etcd's own.
     pub fn refusal(&self) -> Option<Refusal> {
         match self {
             Self::Refused(refusal) => Some(*refusal),
@@ -167,9 +168,9 @@ impl From<Status> for Error {
         match (Refusal::from_text(status.message()), status.code()) {
             (Some(refusal), _) => Self::Refused(refusal),
             (None, Code::Unimplemented) => Self::Unimplemented(status.message().to_owned()),
-            // A status made by the transport has the reason (such as a TLS alert) only in its
-            // sources, and its code depends on where in a call the connection was lost. Callers get
-            // one code.
+            // If the transport made the status, the reason (such as a TLS alert) is only in its
+            // sources, and its code depends on the phase of the call in which the connection was
+            // lost. Callers get the same code in all phases.
             (None, code) => Self::Status {
                 code: match (std::error::Error::source(&status), code) {
                     (Some(_), Code::Unknown | Code::Cancelled) => Code::Unavailable,
@@ -181,7 +182,7 @@ impl From<Status> for Error {
     }
 }
 
-/// Returns a status's message with the local errors that caused it.
+/// Returns the message of a status, with the local errors that caused it.
 fn with_sources(status: &Status) -> String {
     let mut text = status.message().to_owned();
     let mut source = std::error::Error::source(status);
@@ -209,7 +210,7 @@ mod tests {
         };
         assert_eq!(code, Code::Unavailable);
         assert!(message.contains("broken pipe"), "{message}");
-        // A code that the server sent is kept.
+        // A code that the server sent is preserved.
         let sent = Error::from(Status::cancelled("by the server"));
         assert!(matches!(
             sent,

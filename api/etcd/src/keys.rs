@@ -1,9 +1,10 @@
-//! Key intervals as etcd's `RangeRequest` defines them by `key` and `range_end`.
+//! Key intervals, as etcd's `RangeRequest` defines them by `key` and `range_end`.
 
 use std::ops::Bound;
 
-/// Returns the `range_end` that selects every key with `prefix`: trailing `0xff` bytes dropped, the
-/// last remaining byte plus one; `\0` ("to the end") when nothing remains or the prefix is empty.
+/// Returns the `range_end` that selects every key with `prefix`: the prefix without trailing `0xff`
+/// bytes, with its last byte incremented. If nothing remains or the prefix is empty, returns `\0`
+/// ("to the end").
 pub fn prefix_end(prefix: &[u8]) -> Vec<u8> {
     match prefix.iter().rposition(|&b| b != 0xff) {
         Some(last) => {
@@ -20,14 +21,14 @@ pub fn prefix_end(prefix: &[u8]) -> Vec<u8> {
 pub enum KeyRange<'a> {
     /// `range_end` was empty: one key.
     One(&'a [u8]),
-    /// Half-open, bytewise `[start, end)`; selects nothing when `end <= start`.
+    /// Half-open bytewise interval `[start, end)`; selects nothing if `end <= start`.
     Between(&'a [u8], &'a [u8]),
-    /// `range_end` was `\0`: every key from here on.
+    /// `range_end` was `\0`: every key from this one on.
     From(&'a [u8]),
 }
 
 impl<'a> KeyRange<'a> {
-    /// Returns the interval of a `key` and `range_end`.
+    /// Returns the interval that `key` and `range_end` define.
     pub fn new(key: &'a [u8], range_end: &'a [u8]) -> Self {
         match range_end {
             [] => Self::One(key),

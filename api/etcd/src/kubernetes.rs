@@ -1,9 +1,10 @@
-//! The Kubernetes-etcd interface (KEP-4743) as a trait, extended by what an apiserver also needs.
+//! The Kubernetes-etcd interface (KEP-4743) as a trait, extended by the other operations that an
+//! apiserver needs.
 //!
-//! KEP-4743 names Get, List, Count, OptimisticPut and OptimisticDelete; upstream built those and
-//! never built its watch half. This trait has both, and adds what the KEP left out: a list that
-//! streams, the current revision by a linearizable read, lease grant, compaction, the compacted
-//! revision and server features. Two implementations share one test suite: any etcd endpoint
+//! KEP-4743 defines Get, List, Count, OptimisticPut and OptimisticDelete, which etcd has
+//! implemented, and watches, which it has not. This trait has both, and adds: a streamed list, the
+//! current revision by a linearizable read, lease grant, compaction, the compacted revision and
+//! server features. Two implementations share one test suite: a client of any etcd
 //! (`etcd_api::client`) and the bench server's embedded store.
 
 pub mod requests;
@@ -15,8 +16,8 @@ use futures::stream::BoxStream;
 use crate::error::Error;
 use crate::proto::mvccpb::KeyValue;
 
-/// The key by which kube-apiservers that share a storage agree on who compacts it. It is outside of
-/// every registry prefix; its value is the revision that was compacted to last.
+/// The key by which kube-apiservers that share a storage agree on which of them compacts it. It is
+/// outside of all registry prefixes. Its value is the revision of the last compaction.
 pub const COMPACT_REV_KEY: &[u8] = b"compact_rev_key";
 
 /// Options of [`KubernetesEtcd::get`].
@@ -31,7 +32,7 @@ pub struct GetOptions {
 pub struct GetResponse {
     /// The key, when it exists.
     pub kv: Option<KeyValue>,
-    /// Store revision when it was read (header revision).
+    /// Store revision when the key was read (header revision).
     pub revision: i64,
 }
 
@@ -42,7 +43,7 @@ pub struct ListOptions {
     pub revision: i64,
     /// At most this many keys; 0 is no limit.
     pub limit: i64,
-    /// First key to read (the last key of the page before plus `\0`); empty starts at the prefix.
+    /// First key to read (the last key of the preceding page plus `\0`); if empty, the prefix.
     pub continue_key: Bytes,
 }
 
@@ -51,9 +52,10 @@ pub struct ListOptions {
 pub struct ListResponse {
     /// The page, in key order.
     pub kvs: Vec<KeyValue>,
-    /// Keys from the page's start to the end of the prefix, this page included.
+    /// Number of keys from the page's start to the end of the prefix, including this page.
     pub count: i64,
-    /// Store revision when it was read (header revision, even of a read in the past).
+    /// Store revision when the page was read (header revision, even for a read at an older
+    /// revision).
     pub revision: i64,
 }
 
@@ -61,8 +63,9 @@ impl ListResponse {
     /// Returns the number of keys of the prefix after this page.
     ///
     /// # Errors
-    /// [`Error::Protocol`] when the count is less than the keys of the page, or positive for an
-    /// empty page: a caller that took either for the end would have an incomplete list.
+    /// [`Error::Protocol`] when the count is less than the number of keys in the page, or is
+    /// positive for an empty page. A caller that took either for the end would have an incomplete
+    /// list.
     pub fn remaining(&self) -> Result<u64, Error> {
         let keys = self.kvs.len() as u64;
         match u64::try_from(self.count)
@@ -81,17 +84,17 @@ impl ListResponse {
 /// One message of a streamed list.
 #[derive(Debug, Clone)]
 pub enum ListBatch {
-    /// Encoded objects: consecutive `RangeResponse.kvs` fields (tag `0x12`, length, `KeyValue`),
-    /// whole objects only, in key order. [`raw_objects`] iterates over them.
+    /// Encoded objects: consecutive whole `RangeResponse.kvs` fields (tag `0x12`, length,
+    /// `KeyValue`), in key order. [`raw_objects`] iterates over them.
     Objects(Vec<Bytes>),
-    /// The end: always last, exactly once.
+    /// The end of the list; always last, and exactly once.
     End {
-        /// Store revision when the list was pinned; the revision to watch from is this plus one
-        /// when the request named no revision.
+        /// Store revision when the list was pinned. If the request set no revision, a watch
+        /// continues from this revision plus one.
         revision: i64,
-        /// Keys in the prefix from the start key, including those past the limit.
+        /// Number of keys of the prefix from the start key on, including those beyond the limit.
         count: i64,
-        /// Whether the limit cut the list.
+        /// Whether the limit truncated the list.
         more: bool,
     },
 }
@@ -99,25 +102,25 @@ pub enum ListBatch {
 /// Options of [`KubernetesEtcd::optimistic_put`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PutOptions {
-    /// On a conflict, return the current key.
+    /// Whether to return the current key on a conflict.
     pub get_on_failure: bool,
-    /// Bind to this lease; 0 is none.
+    /// The lease to attach the key to; 0 for none.
     pub lease_id: i64,
 }
 
 /// Options of [`KubernetesEtcd::optimistic_delete`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DeleteOptions {
-    /// On a conflict, return the current key.
+    /// Whether to return the current key on a conflict.
     pub get_on_failure: bool,
 }
 
 /// Response of an optimistic write.
 #[derive(Debug, Clone, Default)]
 pub struct OptimisticResponse {
-    /// Whether the key had the expected revision and the write was done.
+    /// Whether the key had the expected revision, so that the write was made.
     pub succeeded: bool,
-    /// The current key, on a conflict with `get_on_failure`; `None` when it does not exist.
+    /// The current key, on a conflict with `get_on_failure`; `None` if it does not exist.
     pub kv: Option<KeyValue>,
     /// Revision of the write, or the store revision on a conflict.
     pub revision: i64,
@@ -126,27 +129,27 @@ pub struct OptimisticResponse {
 /// Options of [`KubernetesEtcd::watch`].
 #[derive(Debug, Clone, Default)]
 pub struct WatchOptions {
-    /// First revision to deliver; 0 is "after now".
+    /// First revision to deliver; 0 means all after the current one.
     pub start_revision: i64,
-    /// Deliver the previous state with every update and delete.
+    /// Whether to deliver the previous state with every update and delete.
     pub prev_kv: bool,
-    /// Request periodic progress.
+    /// Whether to request periodic progress.
     pub progress_notify: bool,
-    /// Watch the single key instead of the prefix.
+    /// Whether to watch the single key instead of the prefix.
     pub single_key: bool,
     /// Watches with the same stream key may share a gRPC stream. The server reports requested
-    /// progress per stream, so a cache uses a key of its own.
+    /// progress per stream, so a cache uses a stream key of its own.
     pub stream_key: String,
 }
 
-/// One change of one key.
+/// A change of a key.
 #[derive(Debug, Clone)]
 pub struct WatchEvent {
     /// Put or delete.
     pub kind: EventKind,
-    /// The key after a put; key and mod revision only after a delete.
+    /// The key after a put; after a delete, only the key and its mod revision.
     pub kv: KeyValue,
-    /// The key before, when asked for and not compacted away.
+    /// The key before the change, if requested and not compacted.
     pub prev_kv: Option<KeyValue>,
 }
 
@@ -162,15 +165,15 @@ pub enum EventKind {
 /// An item that a watch delivers, in order.
 #[derive(Debug, Clone)]
 pub enum WatchItem {
-    /// Every event of one revision: multi-key transactions and fragments are joined.
+    /// All events of one revision: multi-key transactions and fragments are joined.
     Revision {
         /// The revision.
         revision: i64,
-        /// Its events on the watched keys, in the order they were made.
+        /// Its events on the watched keys, in the order in which they were made.
         events: Vec<WatchEvent>,
     },
-    /// Everything up to this revision has been delivered on this watch. Travels in the same queue
-    /// as events, so that it can never overtake them.
+    /// All events up to this revision have been delivered on this watch. Progress uses the same
+    /// queue as events, so it can never overtake them.
     Progress {
         /// The revision.
         revision: i64,
@@ -178,7 +181,7 @@ pub enum WatchItem {
 }
 
 impl WatchItem {
-    /// Groups events, which are in the order of their revisions, into one item for each revision.
+    /// Groups events, which must be in the order of their revisions, into one item per revision.
     pub fn by_revision(events: impl IntoIterator<Item = WatchEvent>) -> Vec<Self> {
         let mut items: Vec<Self> = Vec::new();
         for event in events {
@@ -197,17 +200,17 @@ impl WatchItem {
     }
 }
 
-/// Why a watch ended.
+/// The reason why a watch ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WatchError {
-    /// The start revision was compacted; list again.
+    /// The start revision is compacted. The caller must list again.
     #[error("watch start revision is compacted, compacted revision is {compact_revision}")]
     Compacted {
         /// Oldest revision that can still be watched.
         compact_revision: i64,
     },
-    /// The server cancelled it with a reason.
+    /// The server cancelled the watch, with this reason.
     #[error("watch cancelled by the server: {0}")]
     Canceled(String),
     /// The connection or the call failed.
@@ -215,7 +218,7 @@ pub enum WatchError {
     Transport(#[from] Error),
 }
 
-/// A running watch; dropping it cancels it.
+/// A running watch. Dropping it cancels it.
 #[async_trait]
 pub trait Watch: Send {
     /// Returns the next item, or `None` after an orderly end. Cancel safe.
@@ -225,26 +228,26 @@ pub trait Watch: Send {
 /// The features of the server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Features {
-    /// Version text of `Maintenance.Status`, lowest of all endpoints.
+    /// Version text of `Maintenance.Status`: the lowest of all endpoints.
     pub version: String,
-    /// Manual watch progress is safe: etcd ≥ 3.4.31 and not in [3.5.0, 3.5.13).
+    /// Whether manual watch progress is safe: etcd ≥ 3.4.31 and not in [3.5.0, 3.5.13).
     pub request_progress: bool,
-    /// Whether RangeStream is implemented (`None`: never tried).
+    /// Whether RangeStream is implemented; `None` if that was never tried.
     pub range_stream: Option<bool>,
 }
 
-/// Storage as an apiserver sees it.
+/// The storage operations that an apiserver uses.
 #[async_trait]
 pub trait KubernetesEtcd: Send + Sync + 'static {
     /// Reads one key. The read is linearizable.
     async fn get(&self, key: &[u8], options: GetOptions) -> Result<GetResponse, Error>;
 
-    /// Reads one page of a prefix by unary Range, in key order.
+    /// Reads one page of a prefix with a unary Range, in key order.
     async fn list(&self, prefix: &[u8], options: ListOptions) -> Result<ListResponse, Error>;
 
-    /// Reads a prefix as a stream of encoded objects by RangeStream. Fails with
-    /// `Error::Unimplemented` at once or with the first item where the server lacks it; there is no
-    /// fallback.
+    /// Reads a prefix as a stream of encoded objects with RangeStream. If the server does not
+    /// implement that, fails with `Error::Unimplemented`, either at once or with the first item.
+    /// There is no fallback.
     async fn list_stream(
         &self,
         prefix: &[u8],
@@ -254,7 +257,7 @@ pub trait KubernetesEtcd: Send + Sync + 'static {
     /// Returns the number of keys with the prefix.
     async fn count(&self, prefix: &[u8]) -> Result<i64, Error>;
 
-    /// Writes `key` if its mod revision is `expected_revision` (0: must not exist).
+    /// Writes `key` if its mod revision is `expected_revision`; 0 means that it must not exist.
     async fn optimistic_put(
         &self,
         key: &[u8],
@@ -271,17 +274,17 @@ pub trait KubernetesEtcd: Send + Sync + 'static {
         options: DeleteOptions,
     ) -> Result<OptimisticResponse, Error>;
 
-    /// Returns the store's revision, never 0, by a linearizable read of `key` (an apiserver reads
-    /// its resource prefix, a key that does not exist).
+    /// Returns the store's revision, which is never 0, by a linearizable read of `key`. (An
+    /// apiserver reads its resource prefix, a key that does not exist.)
     async fn current_revision(&self, key: &[u8]) -> Result<i64, Error>;
 
-    /// Grants a lease of at least `ttl_s` seconds; returns its id.
+    /// Grants a lease of at least `ttl_s` seconds; returns the lease's id.
     async fn lease_grant(&self, ttl_s: i64) -> Result<i64, Error>;
 
     /// Drops history below `revision`.
     async fn compact(&self, revision: i64) -> Result<(), Error>;
 
-    /// Returns the last compacted revision that is known; 0 for none.
+    /// Returns the last known compacted revision; 0 if none is known.
     async fn compacted_revision(&self) -> Result<i64, Error>;
 
     /// Returns the features that all endpoints have.
@@ -294,7 +297,8 @@ pub trait KubernetesEtcd: Send + Sync + 'static {
         options: WatchOptions,
     ) -> Result<Box<dyn Watch>, WatchError>;
 
-    /// Requests a [`WatchItem::Progress`] on every watch of the stream key, without waiting for it.
+    /// Requests a [`WatchItem::Progress`] on every watch of the stream key, and does not wait for
+    /// it.
     async fn request_progress(&self, stream_key: &str) -> Result<(), Error>;
 }
 
@@ -316,8 +320,8 @@ pub struct RawObject<'a> {
 /// Iterates over encoded objects in place.
 ///
 /// # Errors
-/// An item is [`Error::Protocol`] where the bytes are not whole `RangeResponse.kvs` fields; it is
-/// the last one.
+/// An item is [`Error::Protocol`] if the bytes are not whole `RangeResponse.kvs` fields. It is then
+/// the last item.
 pub fn raw_objects(records: &[u8]) -> impl Iterator<Item = Result<RawObject<'_>, Error>> {
     crate::client::list_validator::objects(records).map(|item| {
         let (object, record) =

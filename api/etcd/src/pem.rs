@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-/// A file that cannot be read or lacks what was expected in it.
+/// The error for a file that cannot be read or does not contain what was expected.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read {what} from {}: {reason}", path.display())]
 pub struct PemError {
-    /// What was expected: certificate or private key.
+    /// The expected content: certificate or private key.
     pub what: &'static str,
     /// The file.
     pub path: PathBuf,
-    /// Why it cannot be read.
+    /// The reason why it cannot be read.
     pub reason: String,
 }
 
@@ -27,18 +27,18 @@ impl PemError {
     }
 }
 
-/// Reads every certificate of a file, in order.
+/// Reads all certificates in a file, in order.
 ///
 /// # Errors
-/// [`PemError`] for a file that cannot be read, is damaged, or holds no certificate.
+/// [`PemError`] for a file that cannot be read, is damaged, or contains no certificate.
 pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PemError> {
     certificates_in(&read("certificate", path)?, path)
 }
 
-/// Reads every certificate in the content of the file at `path`, in order.
+/// Reads all certificates in the content of the file at `path`, in order.
 ///
 /// # Errors
-/// [`PemError`] for content that is damaged or holds no certificate.
+/// [`PemError`] for content that is damaged or contains no certificate.
 pub fn certificates_in(
     content: &[u8],
     path: &Path,
@@ -53,7 +53,7 @@ pub fn certificates_in(
     Ok(chain)
 }
 
-/// Reads the content of a file that should hold `what`.
+/// Reads the content of a file that should contain `what`.
 ///
 /// # Errors
 /// [`PemError`] for a file that cannot be read.
@@ -61,10 +61,10 @@ pub fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, PemError> {
     std::fs::read(path).map_err(|e| PemError::new(what, path, e))
 }
 
-/// Reads the first private key of a file.
+/// Reads the first private key in a file.
 ///
 /// # Errors
-/// [`PemError`] for a file that cannot be read, is damaged, or holds no private key.
+/// [`PemError`] for a file that cannot be read, is damaged, or contains no private key.
 pub fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, PemError> {
     private_key_in(&read("private key", path)?, path)
 }
@@ -72,7 +72,7 @@ pub fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, PemError> {
 /// Reads the first private key in the content of the file at `path`.
 ///
 /// # Errors
-/// [`PemError`] for content that is damaged or holds no private key.
+/// [`PemError`] for content that is damaged or contains no private key.
 pub fn private_key_in(content: &[u8], path: &Path) -> Result<PrivateKeyDer<'static>, PemError> {
     PrivateKeyDer::from_pem_slice(content).map_err(|e| PemError::new("private key", path, e))
 }

@@ -1,8 +1,8 @@
 //! Messages, clients and server traits, as tonic generates them from `proto/`.
 //!
-//! The generated code lies beside this file, so that a build needs neither a compiler of protos nor
-//! the time that building one takes. `UPDATE_PROTO=1 cargo test -p etcd-api --lib proto` generates
-//! it anew; without the variable that test fails where it is not what the protos say.
+//! The generated code is stored beside this file, so that a build needs neither a protobuf compiler
+//! nor the time to build one. `UPDATE_PROTO=1 cargo test -p etcd-api --lib proto` regenerates it.
+//! Without the variable, that test fails if the stored code differs from the generated code.
 #![allow(missing_docs, unreachable_pub, clippy::all)]
 
 /// `etcdserverpb`: every etcd service and its messages.
@@ -30,9 +30,9 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// The generated files, each named as its package.
+    /// The packages, after which the generated files are named.
     const PACKAGES: [&str; 4] = ["authpb", "etcdserverpb", "grpc.health.v1", "mvccpb"];
-    /// Set it to write them anew.
+    /// The environment variable that makes the test write the files.
     const UPDATE: &str = "UPDATE_PROTO";
 
     #[test]

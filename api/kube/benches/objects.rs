@@ -1,5 +1,5 @@
-//! Cost of pods between storage and client: inserting the version, transcoding to JSON and back;
-//! and JSON of many pods, by the number of pods of one workload.
+//! Cost of processing pods between storage and client: inserting the version, and transcoding to
+//! JSON and back. Also the cost of writing many pods as JSON, by the number of pods per workload.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use kube_api::{JsonDeltaWriter, envelope, from_json, item_object, list_item, to_
 use serde_json::Value;
 use workloads::{DataSet, Scenario};
 
-/// Number of pods of a list.
+/// Number of pods in a list.
 const PODS: usize = 200;
 
-/// Returns pods of `pods-150k` as stored.
+/// Returns pods of `pods-150k`, as stored.
 fn stored(pods: std::ops::Range<u64>) -> Vec<Bytes> {
     let scenario = Scenario::named("pods-150k").expect("built in");
     let data = DataSet::new(&scenario.data_sets[0]);
@@ -54,7 +54,7 @@ fn one(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Returns pods of workloads that have no values in common, `replicas` pods of each.
+/// Returns pods of several workloads that have no values in common, `replicas` pods of each.
 fn workloads_of(replicas: usize) -> Vec<Vec<u8>> {
     let pods = stored(0..PODS as u64);
     let pods = pods.iter().enumerate().map(|(i, pod)| {
@@ -72,8 +72,8 @@ fn workloads_of(replicas: usize) -> Vec<Vec<u8>> {
     pods.collect()
 }
 
-/// Rotates letters and digits in all values of an object, except quantities and times, whose form
-/// matters.
+/// Rotates letters and digits in all values of an object, except in quantities and times, whose
+/// format matters.
 fn rotate(value: &mut Value, by: usize) {
     match value {
         Value::String(text) if !text.starts_with(|first: char| first.is_ascii_digit()) => {

@@ -1,26 +1,26 @@
-//! What a server says of a resource type that it serves.
+//! A resource type that a server serves, as its discovery documents describe it.
 
 use crate::group_version_resource::GroupVersionResource;
 
-/// A resource type with what must be known of it to read its lists.
+/// A resource type, with the facts that are needed to read its lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiResource {
-    /// What its paths are built from.
+    /// Group, version and resource, from which paths are built.
     pub name: GroupVersionResource,
-    /// Kind of one object, as `Deployment`.
+    /// Kind of one object, such as `Deployment`.
     pub kind: String,
-    /// Kind of a list, as `DeploymentList`.
+    /// Kind of a list, such as `DeploymentList`.
     pub list_kind: String,
-    /// Whether its objects are in namespaces.
+    /// Whether its objects are namespaced.
     pub is_namespaced: bool,
     /// Whether it can be watched.
     pub is_watchable: bool,
-    /// Whether it is served in protobuf, too: custom resources are served in JSON only.
+    /// Whether it is also served in protobuf. Custom resources are served in JSON only.
     pub has_protobuf: bool,
 }
 
 impl ApiResource {
-    /// Returns a resource type of the core group that is in namespaces, as `pods` of kind `Pod`.
+    /// Returns a namespaced resource type of the core group, such as `pods` of kind `Pod`.
     #[must_use]
     pub fn core(resource: &str, kind: &str) -> Self {
         Self {
@@ -34,7 +34,7 @@ impl ApiResource {
     }
 }
 
-/// Returns what lists of a kind are called unless their definition says otherwise.
+/// Returns the default kind of lists of a kind, which a custom resource definition may change.
 pub(crate) fn list_kind(kind: &str) -> String {
     format!("{kind}List")
 }

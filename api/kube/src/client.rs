@@ -1,11 +1,12 @@
 //! A client of a Kubernetes API.
 //!
-//! - [`access`]: credentials: certificates and tokens; [`trust_anchors`]: whom a client believes to
-//!   be the API; [`credential_refresh`]: credentials that run out
+//! - [`access`]: credentials (certificates and tokens) as connections use them; [`trust_anchors`]:
+//!   which server certificates a client accepts; [`credential_refresh`]: renews credentials that
+//!   expire
 //! - [`config`]: kubeconfig files; [`exec`]: their credential plugins
-//! - [`discovery`]: which resource type a name means
-//! - [`connection`]: one connection of HTTP/1.1 or HTTP/2, plain or TLS
-//! - [`body`]: the bytes of a response, decompressed, at the pace of a slow reader if wanted
+//! - [`discovery`]: finds the resource type that a name means
+//! - [`connection`]: one connection over HTTP/1.1 or HTTP/2, plain or TLS
+//! - [`body`]: the bytes of a response, decompressed, optionally at the pace of a slow reader
 
 pub mod access;
 pub mod body;

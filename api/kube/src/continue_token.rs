@@ -1,4 +1,5 @@
-//! Continue tokens: the start of the next page and its revision. Any replica decodes any other's.
+//! Continue tokens: the start key of the next page and the revision of the list. They hold no state
+//! of a server, so any replica decodes the tokens of the others.
 
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use base64::{DecodeError, Engine as _};
@@ -13,18 +14,18 @@ const VERSION: &str = "meta.k8s.io/v1";
 pub struct ContinueToken {
     /// Revision of the first page; -1 means the latest, without consistency.
     pub resource_version: i64,
-    /// First key of the page, relative to the list's prefix: the last key of the page before plus
-    /// NUL.
+    /// First key of the page, relative to the list's prefix: the last key of the preceding page
+    /// plus NUL.
     pub start: String,
 }
 
-/// A forged or foreign token. The texts are an apiserver's.
+/// The error for a forged or foreign token. The texts are an apiserver's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ContinueTokenError {
-    /// Not unpadded Base64 with the URL alphabet, or no JSON in it.
+    /// Not unpadded Base64 with the URL alphabet, or the decoded text is not JSON.
     #[error("continue key is not valid: {0}")]
     Encoding(String),
-    /// A token of another version.
+    /// A token of another format version.
     #[error("continue key is not valid: server does not recognize this encoded version {0}")]
     Version(String),
     /// Revision 0, which no list has.
@@ -58,7 +59,7 @@ impl ContinueToken {
         }
     }
 
-    /// Returns its text: unpadded Base64 of compact JSON.
+    /// Returns the text of the token: unpadded Base64 of compact JSON.
     pub fn encode(&self) -> String {
         let mut json = format!(
             "{{\"v\":\"{VERSION}\",\"rv\":{},\"start\":",
@@ -73,7 +74,7 @@ impl ContinueToken {
     /// Decodes a token; its `start` can be appended safely to a prefix that ends in `/`.
     ///
     /// # Errors
-    /// [`ContinueTokenError`]; the checks are in the order of its variants.
+    /// [`ContinueTokenError`]; its variants are in the order of the checks.
     pub fn decode(token: &str) -> Result<Self, ContinueTokenError> {
         let json = URL_SAFE_NO_PAD.decode(token).map_err(|error| {
             let at = match error {

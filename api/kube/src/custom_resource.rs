@@ -1,6 +1,6 @@
-//! Custom resources: stored as JSON, and kept in memory as a message whose field 1 is `ObjectMeta`
-//! as in built-in kinds, so that names, versions, labels, tables and partial metadata are read in
-//! the same way.
+//! Custom resources. They are stored as JSON, and held in memory as a message whose field 1 is
+//! `ObjectMeta`, as in built-in kinds, so that names, versions, labels, tables and partial metadata
+//! are read in the same way.
 //!
 //! ```text
 //! message Custom {
@@ -9,7 +9,7 @@
 //!   string after = 3;         // and after it
 //! }
 //! ```
-//! So the version is in one place, and writing the object as JSON is three copies.
+//! So the version is stored in one place, and writing the object as JSON takes three copies.
 
 use serde_json::{Map, Number, Value};
 
@@ -23,7 +23,7 @@ const METADATA: u32 = 1;
 const BEFORE: u32 = 2;
 const AFTER: u32 = 3;
 
-/// A stored text that is not a custom resource.
+/// The error for a stored text that is not a custom resource.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CustomResourceError {
     /// It is not a JSON object.
@@ -34,8 +34,8 @@ pub enum CustomResourceError {
     Metadata(#[from] FromJsonError),
 }
 
-/// Decodes a stored custom resource. Unknown metadata is dropped, as by an apiserver. Costs a parse
-/// of the whole text.
+/// Decodes a stored custom resource. Drops unknown metadata, as an apiserver does. Costs a parse of
+/// the whole text.
 ///
 /// # Errors
 /// See [`CustomResourceError`].
@@ -66,11 +66,11 @@ pub fn custom_resource_from_json(stored: &[u8]) -> Result<Vec<u8>, CustomResourc
     Ok(out)
 }
 
-/// Appends the JSON of a custom resource, with `kind` and `apiVersion`, which items of its lists
-/// also have.
+/// Appends the JSON of a custom resource. It includes `kind` and `apiVersion`, also for an item of
+/// a list.
 ///
 /// # Errors
-/// [`Malformed`] when [`custom_resource_from_json`] did not make `custom`.
+/// [`Malformed`] when `custom` is not the output of [`custom_resource_from_json`].
 pub fn custom_resource_to_json(custom: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     out.extend_from_slice(find_bytes(custom, BEFORE)?.unwrap_or_default());
     out.extend_from_slice(Metadata::read(custom)?.resource_version);
@@ -79,7 +79,7 @@ pub fn custom_resource_to_json(custom: &[u8], out: &mut Vec<u8>) -> Result<(), M
 }
 
 /// Returns the members of an object whose keys sort before `key`, each followed by a comma, and the
-/// other ones, each preceded by a comma.
+/// others, each preceded by a comma.
 fn members_around(key: &str, object: Map<String, Value>) -> (String, String) {
     let (mut before, mut after) = (Vec::new(), Vec::new());
     for (name, value) in in_order(&object) {
@@ -95,7 +95,8 @@ fn members_around(key: &str, object: Map<String, Value>) -> (String, String) {
     (text(before), text(after))
 }
 
-/// Returns the members sorted by key, as Go writes maps, independent of `serde_json`'s features.
+/// Returns the members sorted by key, as Go writes maps, whatever features of `serde_json` are
+/// enabled.
 fn in_order(object: &Map<String, Value>) -> Vec<(&String, &Value)> {
     let mut members: Vec<_> = object.iter().collect();
     members.sort_by_key(|(name, _)| *name);
@@ -137,8 +138,8 @@ fn put_value(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Returns a number as Go writes it after decoding: 64-bit integers unchanged, others as floats
-/// without a superfluous point, and with an exponent only when very large or small.
+/// Returns a number as Go writes it after decoding: 64-bit integers unchanged; others as floats,
+/// without a superfluous point, and with an exponent only if very large or small.
 fn go_number(number: &Number) -> String {
     let Some(value) = number.as_f64().filter(|_| !number.is_i64()) else {
         return number.to_string();

@@ -21,8 +21,8 @@ pub enum DurationError {
     },
 }
 
-/// Parses `300ms`, `1.5h`, `2h45m` or `0`. A negative duration becomes zero, which means none in
-/// all parameters; nanoseconds saturate.
+/// Parses `300ms`, `1.5h`, `2h45m` or `0`. Negative durations become zero, which means "none" in
+/// all parameters. Nanoseconds saturate.
 ///
 /// # Errors
 /// See [`DurationError`].
@@ -71,8 +71,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     })
 }
 
-/// Returns an age as `kubectl get` prints it: at most two units, the smaller one only for small
-/// numbers of the larger. `<invalid>` for more than a second in the future.
+/// Returns an age as `kubectl get` prints it: at most two units, with the smaller one only if the
+/// number of larger ones is small. Ages of less than −1 s (in the future) are `<invalid>`.
 pub fn human_duration(seconds: i64) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;

@@ -22,10 +22,10 @@ pub enum EnvelopeError {
     /// The bytes after the magic are not a `runtime.Unknown`.
     #[error(transparent)]
     Malformed(#[from] Malformed),
-    /// It has no object.
+    /// The envelope has no object.
     #[error("the envelope has no object")]
     Empty,
-    /// Its object has another type.
+    /// The object has another `apiVersion` or `kind`.
     #[error("the envelope has an object of another type")]
     Type,
     /// The object is not followed by exactly [`TAIL`].
@@ -33,7 +33,7 @@ pub enum EnvelopeError {
     Tail,
 }
 
-/// Returns the object in an envelope, as a part of `value`.
+/// Returns the object in an envelope, as a slice of `value`.
 ///
 /// # Errors
 /// See [`EnvelopeError`].
@@ -42,7 +42,7 @@ pub fn open(value: &[u8]) -> Result<&[u8], EnvelopeError> {
     find_bytes(unknown, 2)?.ok_or(EnvelopeError::Empty)
 }
 
-/// Returns the object in an envelope, if the envelope equals the one that [`seal`] makes.
+/// Returns the object in an envelope, if the envelope equals the output of [`seal`].
 ///
 /// # Errors
 /// See [`EnvelopeError`].
@@ -61,7 +61,7 @@ pub fn open_exactly<'v>(
     Ok(&rest[..raw.len()])
 }
 
-/// Returns `apiVersion` and `kind` of an envelope; empty when absent.
+/// Returns the `apiVersion` and `kind` of an envelope; empty if absent.
 ///
 /// # Errors
 /// See [`EnvelopeError`].

@@ -1,5 +1,5 @@
-//! Transcodes JSON objects to the protobuf that an apiserver would store: the inverse of
-//! [`crate::to_json()`], by the same schema. As in Kubernetes, non-pointer scalars are always
+//! Transcodes JSON objects to the protobuf that an apiserver would store. It is the inverse of
+//! [`crate::to_json()`] and uses the same schema. As in Kubernetes, non-pointer scalars are always
 //! written.
 
 use base64::Engine as _;
@@ -11,13 +11,13 @@ use crate::quantity::{canonical, canonical_resource};
 use crate::schema::{Field, Kind, Message, Rule};
 use crate::time;
 
-/// JSON that does not fit the schema.
+/// The error for JSON that does not match the schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FromJsonError {
-    /// A value has another type than its field.
+    /// A value does not have the type of its field.
     #[error("{path}: expected {expected}")]
     Type {
-        /// The path of the field, as `spec.containers[0].image`.
+        /// The path of the field, such as `spec.containers[0].image`.
         path: String,
         /// The expected type.
         expected: &'static str,
@@ -30,12 +30,12 @@ pub enum FromJsonError {
     },
 }
 
-/// Appends the protobuf of an object of type `message`. Top-level `kind` and `apiVersion` belong to
-/// the envelope and are ignored.
+/// Appends the protobuf of an object of type `message`. Ignores top-level `kind` and `apiVersion`,
+/// which belong to the envelope.
 ///
 /// # Errors
-/// [`FromJsonError`] for a value of another type than its field's, or a field that the schema does
-/// not have.
+/// [`FromJsonError`] when a value does not have the type of its field, or the schema does not have
+/// a field.
 pub fn from_json(
     message: &'static Message,
     object: &Map<String, Value>,
@@ -58,7 +58,7 @@ pub fn from_json(
     }
 }
 
-/// An error that each enclosing object prepends its path to.
+/// An error with the path of its field, to which each enclosing object prepends its own key.
 struct Path {
     path: String,
     expected: Option<&'static str>,
@@ -271,7 +271,8 @@ fn first_unknown(message: &'static Message, object: &Map<String, Value>) -> Path
     }
 }
 
-/// Returns the stored form of a quantity: `canonical` of its text, or of the number's text.
+/// Returns the stored form of a quantity: the result of `canonical` for its text, or for a number's
+/// text.
 fn quantity(value: &Value, canonical: fn(&str) -> Option<String>) -> Result<String, Path> {
     let stored = match value {
         Value::String(text) => canonical(text),
@@ -282,7 +283,7 @@ fn quantity(value: &Value, canonical: fn(&str) -> Option<String>) -> Result<Stri
     stored.ok_or_else(|| Path::expected("a quantity as 500m or 32Gi"))
 }
 
-/// Returns an integer that fits into 32 bits.
+/// Returns an integer, if it fits into 32 bits.
 fn int32(value: &Value) -> Result<i64, Path> {
     let value = value.as_i64().and_then(|value| i32::try_from(value).ok());
     value
@@ -325,7 +326,7 @@ mod tests {
         json!({"spec": {"containers": [fields]}})
     }
 
-    /// A value that clients cannot decode makes every list with it unreadable.
+    /// A single value that clients cannot decode makes every list that includes it unreadable.
     #[test]
     fn quantities_are_read_and_written_in_one_way() {
         let requests = |cpu: Value| container(json!({"resources": {"requests": {"cpu": cpu}}}));

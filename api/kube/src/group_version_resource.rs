@@ -1,11 +1,11 @@
-//! A resource type by group, version and resource: what every path to its objects is built from.
+//! A resource type by group, version and resource, from which the paths to its objects are built.
 
 use std::fmt;
 
-/// The version of the core group, which has no other.
+/// The only version of the core group.
 const CORE_VERSION: &str = "v1";
 
-/// A resource type in one version of its API group, as `deployments` of `apps/v1`.
+/// A resource type in one version of its API group, such as `deployments` of `apps/v1`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct GroupVersionResource {
     api_version: String,
@@ -13,7 +13,7 @@ pub struct GroupVersionResource {
 }
 
 impl GroupVersionResource {
-    /// Returns the resource type of these names; the core group's name is empty.
+    /// Returns the resource type with these names. The name of the core group is empty.
     #[must_use]
     pub fn new(group: &str, version: &str, resource: &str) -> Self {
         let api_version = match group {
@@ -26,7 +26,7 @@ impl GroupVersionResource {
         }
     }
 
-    /// Returns a resource type of the core group, as `pods`.
+    /// Returns a resource type of the core group, such as `pods`.
     #[must_use]
     pub fn core(resource: &str) -> Self {
         Self::new("", CORE_VERSION, resource)
@@ -46,20 +46,20 @@ impl GroupVersionResource {
             .map_or("", |(group, _)| group)
     }
 
-    /// Returns the version without the group, as `v1`.
+    /// Returns the version without the group, such as `v1`.
     #[must_use]
     pub fn version(&self) -> &str {
         let whole = self.api_version.as_str();
         whole.split_once('/').map_or(whole, |(_, version)| version)
     }
 
-    /// Returns its name in URLs, the lower-case plural.
+    /// Returns the resource's name in URLs, the lower-case plural.
     #[must_use]
     pub fn resource(&self) -> &str {
         &self.resource
     }
 
-    /// Returns the path of its objects: those of one namespace, or all.
+    /// Returns the path of the collection: the objects of one namespace, or all.
     #[must_use]
     pub fn collection(&self, namespace: Option<&str>) -> String {
         let Self {
@@ -83,7 +83,7 @@ impl GroupVersionResource {
     }
 }
 
-/// As kubectl takes it: `pods`, `deployments.v1.apps`.
+/// Writes the name in kubectl's syntax: `pods`, `deployments.v1.apps`.
 impl fmt::Display for GroupVersionResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.group(), self.version()) {

@@ -1,19 +1,23 @@
-//! Kubernetes list and watch vocabulary, shared by server and generator.
+//! The formats and rules of Kubernetes' list and watch API, shared by the bench server and the
+//! generator.
 //!
 //! - [`protobuf`]: the wire format, with the rules of Kubernetes' generated code
 //! - [`envelope`]: the `k8s\0` envelope of objects
-//! - [`schema`]: the messages on both wires; [`to_json()`], [`JsonDeltaWriter`] and [`from_json()`]
-//!   use it
-//! - [`custom_resource`]: kinds without a schema, which are stored as JSON
-//! - [`metadata`]: names and versions, read and written in the encoded object
-//! - [`list`]: lists encoded in parts; [`continue_token`]: the start of the next page
-//! - [`list_options`]: the query of a list or watch
-//! - [`group_version_resource`]: what paths are built from; [`resource_name`]: a resource as a
-//!   person names it; [`api_resource`]: what a server says of it
-//! - [`selector`]: labels and fields; [`shard_selector`]: ranges of a hash
-//! - [`mod@status`]: errors and their bodies
+//! - [`schema`]: the messages in protobuf and in JSON; [`to_json()`], [`JsonDeltaWriter`] and
+//!   [`from_json()`] transcode by it
+//! - [`custom_resource`]: custom resources, which have no schema and are stored as JSON
+//! - [`metadata`]: reads `ObjectMeta` in an encoded object and inserts its `resourceVersion`
+//! - [`list`]: the heads and tails of encoded lists; [`continue_token`]: the continue tokens of
+//!   pages
+//! - [`list_options`]: the query parameters of a LIST or WATCH
+//! - [`group_version_resource`]: a resource type and its paths; [`resource_name`]: a resource type
+//!   as a user names it; [`api_resource`]: a resource type as a server describes it
+//! - [`selector`]: label and field selectors; [`shard_selector`]: shard selectors (ranges of a
+//!   hash)
+//! - [`mod@status`]: `Status`, the body of errors
 //! - `client` (feature of that name): connections to a Kubernetes API, credentials, kubeconfig
-//! - [`mod@hash`], [`mod@time`] and [`mod@duration`]: FNV-1a, RFC 3339, Go's durations
+//! - [`quantity`], [`mod@hash`], [`mod@time`] and [`mod@duration`]: `resource.Quantity`, FNV-1a,
+//!   RFC 3339, Go's durations
 
 pub mod api_resource;
 #[cfg(feature = "client")]

@@ -1,5 +1,5 @@
-//! Encodes lists in parts: a head whose lengths are known in advance, the items as a cache holds
-//! them, and a tail. The whole list is never in memory (KEP-5116).
+//! Encodes lists in parts: a head with all lengths, which are known in advance; the items in the
+//! form that a cache holds; and a tail. The whole list is never in memory (KEP-5116).
 
 use crate::envelope;
 use crate::protobuf::{bytes_field_len, put_bytes, put_bytes_header, put_int};
@@ -15,7 +15,7 @@ pub struct ListMeta {
     pub resource_version: u64,
     /// Token of the next page; empty on the last one.
     pub continue_token: String,
-    /// Items after this page; only with a token and without selectors.
+    /// Number of items after this page; set only with a token and without selectors.
     pub remaining_item_count: Option<u64>,
     /// Canonical form of the list's shard selector; empty without one.
     pub shard_selector: String,
@@ -59,8 +59,8 @@ impl ListMeta {
     }
 }
 
-/// Returns the head of a protobuf list. `items_len` is the sum of the encoded items, tags and
-/// lengths included (what [`crate::list_item`] makes).
+/// Returns the head of a protobuf list. `items_len` is the total size of the encoded items as
+/// [`crate::list_item`] returns them, with tags and lengths.
 pub fn protobuf_head(api_version: &str, kind: &str, meta: &ListMeta, items_len: usize) -> Vec<u8> {
     let meta = meta.protobuf();
     let mut out = Vec::with_capacity(64 + meta.len());
@@ -85,7 +85,8 @@ pub fn json_head(api_version: &str, kind: &str, meta: &ListMeta) -> Vec<u8> {
     out
 }
 
-/// Returns type and metadata of a JSON list whose rows are not called `items`.
+/// Returns the kind, `apiVersion` and metadata of a JSON list, without its items. Callers whose
+/// items are not called `items` continue it themselves.
 pub fn json_start(api_version: &str, kind: &str, meta: &ListMeta) -> Vec<u8> {
     let mut out = format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":")
         .into_bytes();
@@ -93,14 +94,14 @@ pub fn json_start(api_version: &str, kind: &str, meta: &ListMeta) -> Vec<u8> {
     out
 }
 
-/// Returns the head of a JSON list of custom resources, which an apiserver writes as a map with
-/// sorted keys.
+/// Returns the head of a JSON list of custom resources. An apiserver writes such a list as a map,
+/// with sorted keys.
 pub fn custom_json_head(api_version: &str) -> Vec<u8> {
     format!("{{\"apiVersion\":\"{api_version}\",\"items\":[").into_bytes()
 }
 
-/// Returns the tail of a JSON list of custom resources. Such a list always has a token, empty on
-/// the last page.
+/// Returns the tail of a JSON list of custom resources. Such a list always has a `continue` token,
+/// which is empty on the last page.
 pub fn custom_json_tail(kind: &str, meta: &ListMeta) -> Vec<u8> {
     let mut out = format!("],\"kind\":\"{kind}\",\"metadata\":{{\"continue\":").into_bytes();
     put_string(&mut out, meta.continue_token.as_bytes());
@@ -141,7 +142,7 @@ mod tests {
         ]
     }
 
-    /// Returns a list that the schema's encoders build as a whole.
+    /// Returns the same list, encoded as a whole in protobuf and JSON by the schema.
     fn whole_list(meta: &ListMeta, names: &[&str]) -> (Vec<u8>, Vec<u8>) {
         let mut metadata = json!({"resourceVersion": meta.resource_version.to_string(), "continue": meta.continue_token});
         if let Some(count) = meta.remaining_item_count {
@@ -200,7 +201,8 @@ mod tests {
                 json.extend_from_slice(JSON_TAIL);
                 let (whole_protobuf, whole_json) = whole_list(&meta, names);
                 assert_eq!(protobuf, whole_protobuf);
-                // Go's storage returns an empty slice where a decoded message has none.
+                // Go's storage returns an empty slice; a decoded message without items has a null
+                // slice.
                 let whole_json = String::from_utf8(whole_json)
                     .expect("UTF-8")
                     .replace("\"items\":null", "\"items\":[]");

@@ -1,4 +1,4 @@
-//! Parses the query of a LIST or WATCH, and validates it by the rules that an apiserver applies
+//! Parses the query of a LIST or WATCH, and applies the validation rules that an apiserver applies
 //! first.
 
 use std::num::{IntErrorKind, ParseIntError};
@@ -20,16 +20,16 @@ pub enum ResourceVersionMatch {
     Other(String),
 }
 
-/// The query parameters: the first value of repeated ones, without unknown ones.
+/// The query parameters. Of a repeated parameter the first value counts; unknown ones are ignored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListOptions {
     /// `resourceVersion` as sent; absent and empty are the same.
     pub resource_version: String,
     /// `resourceVersionMatch`; absent and empty are the same.
     pub resource_version_match: Option<ResourceVersionMatch>,
-    /// `limit`; 0 is none.
+    /// `limit`; 0 means no limit.
     pub limit: u64,
-    /// `continue`; empty on a first page.
+    /// `continue`; empty for a first page.
     pub continue_token: String,
     /// `labelSelector`.
     pub label_selector: String,
@@ -37,14 +37,14 @@ pub struct ListOptions {
     pub field_selector: String,
     /// `shardSelector`, which [`crate::ShardSelector`] parses.
     pub shard_selector: String,
-    /// `watch`: makes a list's URL a watch.
+    /// `watch`: turns a list request into a watch.
     pub watch: bool,
-    /// `sendInitialEvents`; absent differs from false.
+    /// `sendInitialEvents`; an absent parameter differs from false.
     pub send_initial_events: Option<bool>,
     /// `allowWatchBookmarks`: the watcher accepts bookmarks.
     pub allow_watch_bookmarks: bool,
-    /// `timeoutSeconds` of a watch; 0 leaves it to the server, a negative one ends the watch at
-    /// once.
+    /// `timeoutSeconds` of a watch. 0 leaves the timeout to the server; a negative value ends the
+    /// watch at once.
     pub timeout_seconds: i64,
     /// `timeout` as sent; [`Self::timeout()`] parses it for requests other than watches.
     pub timeout: String,
@@ -81,7 +81,7 @@ impl ListOptions {
         Self::read(query, &["resourceVersion", "timeout"]).unwrap_or_default()
     }
 
-    /// Parses the first values of these parameters, in one pass over the query.
+    /// Parses the first value of each of these parameters, in one pass over the query.
     fn read(query: &str, names: &[&str]) -> Result<Self, Status> {
         let mut options = Self::default();
         let mut seen = 0_u32;
@@ -103,7 +103,7 @@ impl ListOptions {
                         other => Some(ResourceVersionMatch::Other(other.to_owned())),
                     }
                 }
-                // A negative limit is none.
+                // A negative limit means no limit.
                 "limit" => options.limit = u64::try_from(integer(&value)?).unwrap_or(0),
                 "timeoutSeconds" => options.timeout_seconds = integer(&value)?,
                 "allowWatchBookmarks" => options.allow_watch_bookmarks = boolean(&value),
@@ -226,7 +226,7 @@ impl ListOptions {
         }
     }
 
-    /// Returns the client's timeout; `None` without one. Watches ignore this parameter.
+    /// Returns the client's timeout; `None` if it set none. Watches ignore this parameter.
     ///
     /// # Errors
     /// 400 when it is not a duration.
@@ -242,8 +242,8 @@ impl ListOptions {
         Ok((!duration.is_zero()).then_some(duration))
     }
 
-    /// Returns the requested revision; `None` when unset. A revision above storage's maximum
-    /// becomes that maximum, which is not reached either.
+    /// Returns the requested revision; `None` if unset. A revision above the maximum of storage
+    /// (`i64::MAX`) is lowered to that maximum, which no store has reached either.
     ///
     /// # Errors
     /// 400 when it is not an unsigned 64-bit integer.
@@ -282,7 +282,7 @@ pub fn integer(value: &str) -> Result<i64, Status> {
     })
 }
 
-/// Returns the reason that Go's parser of integers gives.
+/// Returns the reason that Go's integer parser gives.
 fn not_parsed(error: Option<ParseIntError>) -> &'static str {
     match error.map(|error| *error.kind()) {
         Some(IntErrorKind::PosOverflow | IntErrorKind::NegOverflow) => "value out of range",
@@ -290,8 +290,8 @@ fn not_parsed(error: Option<ParseIntError>) -> &'static str {
     }
 }
 
-/// Parses a boolean of a query: `0` and `false` are false, everything else is true, the empty text
-/// included.
+/// Parses a boolean of a query: `0` and `false` are false; everything else, including the empty
+/// text, is true.
 pub fn boolean(value: &str) -> bool {
     !(value == "0" || value.eq_ignore_ascii_case("false"))
 }

@@ -13,7 +13,7 @@ const UID: u32 = 5;
 const RESOURCE_VERSION: u32 = 6;
 const DELETION_TIMESTAMP: u32 = 9;
 
-/// The identifying fields of an object, as parts of its encoding; empty where absent.
+/// The identifying fields of an object, as slices of its encoding; empty if absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Metadata<'a> {
     /// `metadata.name`.
@@ -27,10 +27,10 @@ pub struct Metadata<'a> {
 }
 
 impl<'a> Metadata<'a> {
-    /// Reads the metadata of an encoded object (without envelope), up to `resourceVersion`.
+    /// Reads the metadata of an encoded object (without envelope) up to `resourceVersion`.
     ///
     /// # Errors
-    /// [`Malformed`] when the object is not a protobuf message up to there.
+    /// [`Malformed`] when that part of the object is not a protobuf message.
     pub fn read(object: &'a [u8]) -> Result<Self, Malformed> {
         let mut found = Self::default();
         for field in Fields::new(find_bytes(object, METADATA)?.unwrap_or_default()) {
@@ -53,9 +53,9 @@ impl<'a> Metadata<'a> {
     }
 }
 
-/// Returns whether an encoded object (without envelope) is marked as being deleted: it has
-/// `metadata.deletionTimestamp`. An apiserver marks a pod before it deletes it, also where no grace
-/// period was asked for.
+/// Returns whether an encoded object (without envelope) is being deleted: it has
+/// `metadata.deletionTimestamp`. An apiserver sets that before it deletes a pod, even if the
+/// request asked for no grace period.
 ///
 /// # Errors
 /// [`Malformed`] when its metadata is not a protobuf message.
@@ -64,11 +64,11 @@ pub fn is_being_deleted(object: &[u8]) -> Result<bool, Malformed> {
     find_bytes(metadata, DELETION_TIMESTAMP).map(|marked| marked.is_some())
 }
 
-/// An object as a field of its list (`0x12`, length, object) with another `resourceVersion`: the
-/// form in which a cache keeps it and a protobuf list has it.
+/// An object encoded as an item of a protobuf list (`0x12`, length, object), with its
+/// `resourceVersion` replaced. A cache holds objects in this form.
 ///
 /// An apiserver does not store `resourceVersion` in the value: it is the key's revision and is
-/// inserted on each read. An empty text restores the stored object.
+/// inserted on each read. An empty version restores the stored object.
 #[derive(Debug, Clone, Copy)]
 pub struct ListItem<'a> {
     object: &'a [u8],
@@ -84,10 +84,10 @@ pub struct ListItem<'a> {
 }
 
 impl<'a> ListItem<'a> {
-    /// Finds the position of the version. Costs a pass over the metadata up to there.
+    /// Finds the position of the version. Costs a pass over the metadata up to that position.
     ///
     /// # Errors
-    /// [`Malformed`] when the object or its metadata is not a protobuf message up to there.
+    /// [`Malformed`] when that part of the object or of its metadata is not a protobuf message.
     pub fn new(object: &'a [u8], resource_version: &'a str) -> Result<Self, Malformed> {
         let (mut start, mut end, mut metadata) = (0, 0, &[][..]);
         for field in Fields::new(object) {
@@ -102,7 +102,8 @@ impl<'a> ListItem<'a> {
                 break;
             }
         }
-        // Fields are in ascending order: a missing version belongs before the first higher number.
+        // Fields are in ascending order, so a missing version belongs before the first field with a
+        // higher number.
         let (mut cut, mut resume) = (metadata.len(), metadata.len());
         let mut uid = &[][..];
         for field in Fields::new(metadata) {
@@ -132,7 +133,7 @@ impl<'a> ListItem<'a> {
         })
     }
 
-    /// Returns `metadata.uid` of the object; empty when absent.
+    /// Returns the object's `metadata.uid`; empty if absent.
     pub fn uid(&self) -> &'a [u8] {
         self.uid
     }
@@ -178,7 +179,7 @@ pub fn list_item(object: &[u8], resource_version: &str) -> Result<Vec<u8>, Malfo
     Ok(out)
 }
 
-/// Returns the object of a list item; empty without one.
+/// Returns the object of a list item; empty if there is none.
 pub fn item_object(item: &[u8]) -> &[u8] {
     find_bytes(item, crate::list::ITEMS)
         .ok()
@@ -211,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_version_is_spliced_in_and_out_again() {
-        // Lengths around those where a length prefix gets longer.
+        // Lengths close to those at which a length prefix takes another byte.
         for padding in [0, 40, 60, 80, 16_000, 16_300, 16_400] {
             let stored = pod(
                 json!({"name": "n", "namespace": "s", "uid": "u", "labels": {"l": "x".repeat(padding)}}),
@@ -245,8 +246,8 @@ mod tests {
 
     #[test]
     fn objects_of_other_encoders_get_a_version_too() {
-        // Without empty fields, as proto3 libraries write: metadata{name, labels}, then no
-        // metadata.
+        // First an object without empty fields, as proto3 libraries write it: metadata{name,
+        // labels}. Then one without metadata.
         let metadata = [&[0x0a, 1, b'n'][..], &[0x5a, 4, 0x0a, 0, 0x12, 0]].concat();
         let mut stored = Vec::new();
         put_bytes(&mut stored, 1, &metadata);

@@ -1,27 +1,27 @@
-//! Protobuf as Kubernetes writes it: reads fields in place, computes lengths before writing.
+//! Protobuf as Kubernetes writes it: reads fields in place, and computes lengths before writing.
 //!
 //! Kubernetes' generated code always writes non-pointer scalars, zero and empty ones included,
 //! where proto3 libraries omit them. Bytes that must equal an apiserver's are therefore written
 //! with these functions and not by a protobuf library.
 
-/// Bytes that are not a protobuf message.
+/// The error for bytes that are not a protobuf message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("malformed protobuf at byte {at}: {what}")]
 pub struct Malformed {
     /// Offset in the message where reading failed.
     pub at: usize,
-    /// What is wrong there.
+    /// The reason.
     pub what: &'static str,
 }
 
-/// One field's value on the wire.
+/// The value of one field on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WireValue<'a> {
     /// Wire type 0: integers (negative ones sign-extended to 64 bits) and booleans.
     Varint(u64),
     /// Wire type 2: strings, bytes, messages, map entries.
     Bytes(&'a [u8]),
-    /// Wire types 1 and 5, which no field here has.
+    /// Wire types 1 and 5, which no field of these schemas has.
     Fixed(&'a [u8]),
 }
 
@@ -48,7 +48,7 @@ pub struct Field<'a> {
     pub end: usize,
 }
 
-/// Iterates over the fields of a message in the order of the wire; ends after an error.
+/// An iterator over the fields of a message in wire order; it ends after an error.
 #[derive(Debug, Clone)]
 pub struct Fields<'a> {
     message: &'a [u8],
@@ -72,7 +72,7 @@ impl<'a> Fields<'a> {
         self.message.as_ptr().addr() + self.at
     }
 
-    /// Reads the next field if it has this number, otherwise nothing.
+    /// Reads the next field if it has this number; otherwise reads nothing.
     #[inline(always)]
     pub(crate) fn next_with_number(
         &mut self,
@@ -94,7 +94,7 @@ impl<'a> Fields<'a> {
         Malformed { at, what }
     }
 
-    // These are inlined: a call for each field would cost more than reading it.
+    // The readers are inlined: a call per field would cost more than reading the field.
     #[inline(always)]
     fn varint(&mut self) -> Result<u64, Malformed> {
         // Tags and lengths of more than two bytes are rare.
@@ -173,8 +173,8 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// Returns the first occurrence of a length-delimited field; `None` when absent. Costs a pass up to
-/// it.
+/// Returns the first occurrence of a length-delimited field; `None` if absent. Costs a pass up to
+/// the field.
 ///
 /// # Errors
 /// [`Malformed`] for bytes before the field, or a field of another wire type.
@@ -194,8 +194,8 @@ pub fn find_bytes(message: &[u8], number: u32) -> Result<Option<&[u8]>, Malforme
     Ok(None)
 }
 
-/// Reads a varint at the start of `bytes`; returns value and length, or `None` when truncated or
-/// over 64 bits.
+/// Reads a varint at the start of `bytes`; returns its value and length, or `None` if it is
+/// truncated or exceeds 64 bits.
 #[inline]
 pub fn get_varint(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut value = 0u64;
@@ -227,19 +227,19 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Appends an integer or boolean field, sign-extended; zero is written, too.
+/// Appends an integer (sign-extended) or boolean field, even if it is zero.
 pub fn put_int(out: &mut Vec<u8>, number: u32, value: i64) {
     put_varint(out, u64::from(number) << 3);
     put_varint(out, value as u64);
 }
 
-/// Appends a string, bytes or message field; an empty one is written, too.
+/// Appends a string, bytes or message field, even if it is empty.
 pub fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
     put_bytes_header(out, number, bytes.len());
     out.extend_from_slice(bytes);
 }
 
-/// Appends the tag and length of a length-delimited field; the caller appends the bytes.
+/// Appends the tag and length of a length-delimited field, to which the caller appends the bytes.
 pub fn put_bytes_header(out: &mut Vec<u8>, number: u32, length: usize) {
     put_varint(out, u64::from(number) << 3 | 2);
     put_varint(out, length as u64);

@@ -1,25 +1,25 @@
-//! `resource.Quantity`, such as `500m` or `32Gi`: returns the canonical text that an apiserver
-//! stores.
+//! `resource.Quantity`, such as `500m` or `32Gi`: converts quantities to the canonical text that an
+//! apiserver stores.
 //!
-//! An apiserver decodes `0.5` and stores `500m`. The rules, odd ones included, are those of
-//! apimachinery's `pkg/api/resource`. Nothing is added up here, so a quantity stays a string of
-//! digits of any length.
+//! An apiserver decodes `0.5` and stores `500m`. The rules, including odd ones, are those of
+//! apimachinery's `pkg/api/resource`. No quantities are added here, so a quantity remains a string
+//! of digits of any length.
 
-/// Exponent of the last decimal place that is kept; smaller ones are rounded away from zero.
+/// Exponent of the last decimal place that is kept; digits after it are rounded away from zero.
 const NANO: i64 = -9;
-/// The same for resource requests, limits and capacities.
+/// Exponent of the last decimal place of resource requests, limits and capacities.
 const MILLI: i64 = -3;
 
 /// The largest binary quantity; larger ones are reduced to it.
 const MAX_BINARY: u64 = i64::MAX as u64;
 
-/// Suffixes of 10³ⁿ, from 10⁻⁹ on.
+/// Suffixes of 10³ⁿ, starting at 10⁻⁹.
 const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 
 /// Suffixes of 2¹⁰ⁿ.
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
-/// The format of a quantity, which is kept if possible.
+/// The format of a quantity, which is preserved if possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Decimal,
@@ -28,7 +28,7 @@ enum Format {
 }
 
 /// Returns the text that an apiserver stores for a quantity; `None` for an invalid one. Costs a
-/// pass over the digits for each power of two of the suffix.
+/// pass over the digits for each power of two in the suffix.
 pub fn canonical(text: &str) -> Option<String> {
     rounded(text, NANO)
 }
@@ -90,8 +90,9 @@ impl<'t> Parts<'t> {
         })
     }
 
-    /// Returns whether the text is stored unchanged: small numbers without a factor that could move
-    /// into the suffix, even if it is not canonical, as in `1.` and `100.035k`.
+    /// Returns whether the text is stored unchanged. That is the case for small numbers without a
+    /// factor that could move into the suffix, even if they are not canonical, such as `1.` and
+    /// `100.035k`.
     fn is_kept_unchanged(&self, format: Format, exponent: i32, lowest: i64) -> bool {
         let whole = self.whole.len().max(1);
         let exponent = i64::from(exponent);
@@ -111,7 +112,7 @@ impl<'t> Parts<'t> {
                 }
                 _ => {
                     let shifted = format!("{}{}", self.whole, self.fraction);
-                    // Without digits before the point, a zero is added.
+                    // If there are no digits before the point, a zero is inserted.
                     scale % 3 == 0 && !self.whole.is_empty() && !shifted.ends_with("000")
                 }
             }
@@ -123,7 +124,7 @@ fn digits(text: &str) -> (&str, &str) {
     text.split_at(end.unwrap_or(text.len()))
 }
 
-/// Returns format and exponent of a suffix; the base is 2 for binary ones and 10 for the others.
+/// Returns the format and exponent of a suffix; the base is 2 for binary ones and 10 for others.
 fn scale(suffix: &str) -> Option<(Format, i32)> {
     let place = |suffixes: &[&str]| suffixes.iter().position(|known| *known == suffix);
     if let Some(at) = place(&DECIMAL) {
@@ -137,11 +138,11 @@ fn scale(suffix: &str) -> Option<(Format, i32)> {
     Some((Format::Exponent, exponent))
 }
 
-/// A number of 0 or more.
+/// A non-negative number.
 struct Amount {
-    /// Decimal digits as numbers, the highest first and not 0; empty for 0.
+    /// Decimal digits as numbers, most significant first, without leading zeros; empty for 0.
     digits: Vec<u8>,
-    /// Exponent (of 10) of the last digit.
+    /// Power of 10 of the last digit.
     exponent: i64,
 }
 
@@ -190,7 +191,7 @@ impl Amount {
         self.digits.insert(0, 1);
     }
 
-    /// Returns the fewest digits with an exponent that is a multiple of 3.
+    /// Returns the shortest digits whose exponent is a multiple of 3, and that exponent.
     fn thousands(mut self) -> (String, i64) {
         while self.digits.last() == Some(&0) {
             self.digits.pop();
@@ -205,7 +206,7 @@ impl Amount {
 
     fn decimal(self) -> String {
         let (mut digits, exponent) = self.thousands();
-        // Beyond the last suffix the digits get longer.
+        // Numbers too large for the last suffix get more digits.
         let at = ((exponent - NANO) / 3) as usize;
         let above = at.saturating_sub(DECIMAL.len() - 1);
         digits.extend(std::iter::repeat_n("000", above));
@@ -219,7 +220,7 @@ impl Amount {
         }
     }
 
-    /// Returns the binary text; small and fractional numbers are decimal.
+    /// Returns the text with a binary suffix. Small and fractional numbers are written in decimal.
     fn binary(self) -> String {
         let ends_at = self.digits.len() as i64 + self.exponent;
         let broken = self.exponent < 0 && {
@@ -255,7 +256,7 @@ impl Amount {
 mod tests {
     use super::*;
 
-    /// Those of apimachinery's own tests, and what each is stored as.
+    /// The quantities of apimachinery's own tests, and their stored forms.
     #[test]
     fn quantities_are_stored_as_by_an_apiserver() {
         for (text, stored) in [
@@ -358,7 +359,7 @@ mod tests {
         }
     }
 
-    /// Neither how many digits there are nor what an exponent says takes more than one pass.
+    /// Neither many digits nor a large exponent costs more than one pass.
     #[test]
     fn no_quantity_is_expensive() {
         assert_eq!(canonical("1e2147483646").as_deref(), Some("1e2147483646"));

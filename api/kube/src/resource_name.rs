@@ -1,17 +1,17 @@
-//! A resource type as a person names it: `pods`, `deployments.apps`, `deployments.v1.apps`,
-//! `widgets.example.com`, as kubectl takes it.
+//! A resource type as a user names it, in kubectl's syntax: `pods`, `deployments.apps`,
+//! `deployments.v1.apps`, `widgets.example.com`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A name for which a server has yet to say which resource type it means.
+/// The name of a resource type. Only a server's discovery documents determine which type it means.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ResourceName(String);
 
-/// A text that names no resource type.
+/// The error for a text that cannot name a resource type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` {reason}; a resource is named as pods, deployments.apps, deployments.v1.apps or widgets.example.com"
@@ -19,11 +19,11 @@ pub struct ResourceName(String);
 pub struct ResourceNameError {
     /// The text.
     pub text: String,
-    /// What is wrong with it.
+    /// The reason why it is invalid.
     pub reason: &'static str,
 }
 
-/// One way to read a name. What is `None` may be any.
+/// One interpretation of a name. `None` stands for any version or group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading<'n> {
     /// Plural, singular, kind or short name, in lower case.
@@ -35,8 +35,8 @@ pub struct Reading<'n> {
 }
 
 impl ResourceName {
-    /// Returns the ways to read the name in kubectl's order. `a.b.c` is `a` in version `b` of group
-    /// `c`, or else `a` of group `b.c`.
+    /// Returns the interpretations of the name in kubectl's order. `a.b.c` is `a` in version `b` of
+    /// group `c`, or else `a` of group `b.c`.
     #[must_use]
     pub fn readings(&self) -> Vec<Reading<'_>> {
         let Some((resource, rest)) = self.0.split_once('.') else {

@@ -1,9 +1,9 @@
-//! The schema of Kubernetes' messages on both wires: field numbers for protobuf, names and the
+//! The schema of Kubernetes' messages in both encodings: field numbers for protobuf; names and the
 //! rules of Go's encoder for JSON.
 //!
-//! It drives both directions ([`crate::to_json()`], [`crate::from_json()`]), so another kind is a
-//! few more lines of schema and no code. Kinds without a schema cannot be served as JSON from
-//! protobuf.
+//! It drives both directions ([`crate::to_json()`], [`crate::from_json()`]), so another kind takes
+//! a few more lines of schema and no code. Kinds without a schema cannot be converted from protobuf
+//! to JSON.
 
 pub mod containers;
 pub mod event;
@@ -34,9 +34,9 @@ use crate::to_json::text::Key;
 pub struct Message {
     name: &'static str,
     fields: &'static [Field],
-    /// Position in `fields` plus one, by field number; 0 where there is none.
+    /// Position in `fields` plus one, by field number; 0 for numbers without a field.
     by_number: [u8; Message::NUMBERS],
-    /// Positions of the fields that JSON has in any object, or that are inline: a bit each.
+    /// The fields that JSON includes even when absent, and inline ones; a bit for each position.
     always: u64,
     /// See [`Message::has_json_order`].
     json_order: bool,
@@ -47,11 +47,11 @@ pub struct Message {
 pub struct Field {
     /// Number on the protobuf wire.
     pub number: u8,
-    /// `"name":`, ready to be written; `"":` for [`Rule::Inline`].
+    /// `"name":`, ready to be copied; `"":` for [`Rule::Inline`].
     pub(crate) key: Key,
     /// The type of its value.
     pub kind: Kind,
-    /// When it is written.
+    /// The rule for when it is written.
     pub rule: Rule,
 }
 
@@ -74,7 +74,7 @@ pub enum Kind {
     MicroTime,
     /// `resource.Quantity`: a message holding a string; a string in JSON.
     Quantity,
-    /// `intstr.IntOrString`: a message of three; a number or a string in JSON.
+    /// `intstr.IntOrString`: a message of three fields; a number or a string in JSON.
     IntOrString,
     /// `metav1.FieldsV1`: a message holding JSON text; that text in JSON.
     FieldsV1,
@@ -86,14 +86,15 @@ pub enum Kind {
     MapQuantity,
 }
 
-/// When a field is written. Protobuf always writes fields other than pointers, lists and maps.
+/// When a field is written. In protobuf all fields are written, except absent pointers and empty
+/// lists and maps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     /// JSON writes it even when zero.
     Always,
     /// JSON omits it when zero or empty.
     OmitZero,
-    /// A pointer: both wires omit it when absent and write it when zero.
+    /// A pointer: in both encodings omitted when absent and written when zero.
     Optional,
     /// A pointer that is `null` in JSON when absent.
     OptionalOrNull,
@@ -108,7 +109,7 @@ pub enum Rule {
 // === impl Message ===
 
 impl Message {
-    /// Field numbers are below this, and so are positions.
+    /// Upper bound (exclusive) of field numbers and of positions.
     pub(crate) const NUMBERS: usize = 64;
 
     const fn new(name: &'static str, fields: &'static [Field]) -> Self {
@@ -145,20 +146,20 @@ impl Message {
         }
     }
 
-    /// Returns whether the order on the wire, which is that of field numbers, is mostly that of
-    /// JSON: the numbers of common fields ascend in the schema.
+    /// Returns whether wire order (ascending field numbers) is mostly the order of JSON: the
+    /// numbers of common fields ascend in the schema.
     #[inline]
     pub(crate) fn has_json_order(&self) -> bool {
         self.json_order
     }
 
-    /// Returns the fields that JSON has even when absent, a bit for each position.
+    /// Returns the fields that JSON includes even when absent, a bit for each position.
     #[inline]
     pub(crate) fn always(&self) -> u64 {
         self.always
     }
 
-    /// Returns the name of the type, for errors.
+    /// Returns the name of the message type, for errors.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -168,14 +169,14 @@ impl Message {
         self.fields
     }
 
-    /// Returns the fields in the order of their numbers, which is that of protobuf.
+    /// Returns the fields in the order of their numbers, which is the order in protobuf.
     pub(crate) fn by_number(&self) -> impl Iterator<Item = &'static Field> {
         let places = self.by_number.iter().filter(|place| **place > 0);
         places.map(|place| &self.fields[usize::from(*place) - 1])
     }
 
-    /// Returns the field with the JSON name `name`, and the message that has it: this one or an
-    /// inline one.
+    /// Returns the field with the JSON name `name`, and the message that contains it: this one or
+    /// an inline one.
     pub fn find(&'static self, name: &str) -> Option<(&'static Message, &'static Field)> {
         self.fields
             .iter()
@@ -198,14 +199,14 @@ impl Message {
 // === impl Field ===
 
 impl Field {
-    /// Returns whether it is a list or a map, whose values are adjacent.
+    /// Returns whether the field is a list or a map, whose values are adjacent on the wire.
     pub(crate) fn repeats(&self) -> bool {
         matches!(self.rule, Rule::List | Rule::ListOrNull)
             || matches!(self.kind, Kind::MapStr | Kind::MapBytes | Kind::MapQuantity)
     }
 
-    /// Returns whether many objects are assumed to have it; only [`Message::has_json_order`] relies
-    /// on this.
+    /// Returns whether the field is assumed to be present in many objects. Only
+    /// [`Message::has_json_order`] relies on this.
     const fn is_common(&self) -> bool {
         match self.rule {
             Rule::Always | Rule::Inline => true,

@@ -1,5 +1,5 @@
 //! Label and field selectors: parses `labelSelector` and `fieldSelector`, and matches encoded
-//! objects without allocating.
+//! objects without allocations.
 
 mod field;
 mod label;

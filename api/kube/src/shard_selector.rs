@@ -1,13 +1,14 @@
-//! `shardSelector`: ranges of a hash, which divide a resource into shards (KEP-5866).
+//! `shardSelector`: ranges of a hash, by which the objects of a resource are divided into shards
+//! (KEP-5866).
 //!
-//! A selector names a field of objects and the ranges that the field's [hash](crate::hash) may be
-//! in: `shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000') || …`. An
-//! apiserver parses it with CEL's parser: [`lexer`] and [`syntax`] implement as much of CEL as is
-//! needed to reject everything else with the same text, [`ranges`] finds the ranges in the
+//! A selector names a field of objects, and ranges for the [hash](crate::hash) of that field:
+//! `shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000') || …`. An apiserver
+//! parses it with CEL's parser. [`lexer`] and [`syntax`] implement the part of CEL that is needed
+//! to reject everything else with the same text; [`ranges`] extracts the ranges from the
 //! expression.
 //!
-//! This module has the selector, its canonical form (which `metadata.shardInfo` returns), and equal
-//! shards.
+//! This module contains the selector, its canonical form (which `metadata.shardInfo` returns), and
+//! the division into equal shards.
 
 mod error;
 mod lexer;
@@ -29,8 +30,8 @@ const END: u128 = 1 << 64;
 pub enum ShardKey {
     /// `metadata.uid`: spreads objects evenly where uids are random.
     Uid,
-    /// `metadata.namespace`: keeps a namespace in one shard. Hashes of names that differ only at
-    /// their ends are close together, so equal ranges give very unequal shards.
+    /// `metadata.namespace`: keeps the objects of a namespace in one shard. Names that differ only
+    /// at their ends have similar hashes, so equal ranges give very unequal shards.
     Namespace,
 }
 
@@ -38,7 +39,7 @@ impl ShardKey {
     /// Both keys.
     pub const ALL: [Self; 2] = [Self::Uid, Self::Namespace];
 
-    /// Returns the field's path in selectors.
+    /// Returns the path of the field in selectors.
     pub fn path(self) -> &'static str {
         match self {
             Self::Uid => "object.metadata.uid",
@@ -46,7 +47,7 @@ impl ShardKey {
         }
     }
 
-    /// Returns the hash of an object with these fields: 64-bit FNV-1a of the stored text.
+    /// Returns the hash of an object with these fields: the 64-bit FNV-1a hash of the stored text.
     pub fn hash(self, uid: &[u8], namespace: &[u8]) -> u64 {
         fnv1a_64(match self {
             Self::Uid => uid,
@@ -99,18 +100,18 @@ impl ShardRange {
     }
 }
 
-/// The objects whose hash lies in one of these ranges.
+/// Selects the objects whose hash lies in one of several ranges.
 #[derive(Debug, Clone)]
 pub struct ShardSelector {
     key: ShardKey,
-    /// The ranges as given: they may overlap, touch and leave gaps.
+    /// The ranges as given: they may overlap, be adjacent and have gaps.
     ranges: Vec<ShardRange>,
-    /// The same hashes in ascending ranges with gaps between them.
+    /// The same hashes as ascending ranges with gaps between them.
     spans: Vec<ShardRange>,
 }
 
 impl ShardSelector {
-    /// Returns a selector of one range of a field's hashes.
+    /// Returns a selector of one range of the hashes of a field.
     pub fn new(key: ShardKey, range: ShardRange) -> Self {
         Self {
             key,
@@ -132,8 +133,8 @@ impl ShardSelector {
         Self { key, ranges, spans }
     }
 
-    /// Divides all hashes into `shards` ranges, whose sizes differ by one hash at most; returns a
-    /// selector for each.
+    /// Divides the hashes into `shards` ranges, whose sizes differ by at most one hash, and returns
+    /// a selector for each.
     pub fn equal_shards(key: ShardKey, shards: NonZeroU32) -> Vec<Self> {
         let count = u128::from(shards.get());
         let start = |shard: u128| shard * END / count;
@@ -147,8 +148,8 @@ impl ShardSelector {
     /// parameters, which select everything. Costs a pass over the text.
     ///
     /// # Errors
-    /// What an apiserver rejects, with its text, except for what its parser adds after a syntax
-    /// error.
+    /// Rejects what an apiserver rejects, with the same text, except that an apiserver's parser
+    /// appends details to syntax errors.
     pub fn parse(text: &str) -> Result<Self, ShardSelectorError> {
         ranges::parse(text)
     }
@@ -184,7 +185,8 @@ impl ShardSelector {
     }
 }
 
-/// Selectors are equal when their texts are; different ones may select the same hashes.
+/// Selectors are equal if their canonical texts are equal; different ones may select the same
+/// hashes.
 impl PartialEq for ShardSelector {
     fn eq(&self, other: &Self) -> bool {
         (self.key, &self.ranges) == (other.key, &other.ranges)
@@ -193,7 +195,8 @@ impl PartialEq for ShardSelector {
 
 impl Eq for ShardSelector {}
 
-/// Writes the canonical form: each range with 16 digits (2^64 with 17), in the given order.
+/// Writes the canonical form: the ranges in the given order, with 16 digits per bound (17 for
+/// 2^64).
 impl fmt::Display for ShardSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, range) in self.ranges.iter().enumerate() {
@@ -220,22 +223,23 @@ fn merged(ranges: &[ShardRange]) -> Vec<ShardRange> {
     spans
 }
 
-/// An invalid selector. The texts are an apiserver's.
+/// The error for an invalid selector. The texts are an apiserver's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ShardSelectorError {
-    /// Only white space.
+    /// The text is empty or white space.
     #[error("empty shard selector is not allowed; omit the parameter for unfiltered lists")]
     Empty,
     /// Not a CEL expression.
     #[error("CEL parse error: {0}")]
     Syntax(String),
-    /// Another function or operator.
+    /// A function or operator other than `shardRange()` and `||`.
     #[error("unsupported function {0:?}; only shardRange() and || are allowed")]
     Function(String),
-    /// Neither a function nor an operator, with CEL's number of its kind.
+    /// Neither a function call nor an operator. Contains CEL's number for the kind of the
+    /// expression.
     #[error("unexpected expression kind {0}; expected shardRange() call or || operator")]
     Kind(u8),
-    /// Not three arguments.
+    /// A number of arguments other than three.
     #[error("shardRange() requires exactly 3 arguments, got {0}")]
     Arguments(usize),
     /// The first argument is not a path.
@@ -243,36 +247,36 @@ pub enum ShardSelectorError {
         "shardRange() first argument: expected field path (e.g. object.metadata.uid), got expression kind {0}"
     )]
     NoPath(u8),
-    /// A path that cannot be hashed.
+    /// A path other than those of [`ShardKey`].
     #[error(
         "unsupported field path {0:?}; supported: object.metadata.uid, object.metadata.namespace"
     )]
     Path(String),
-    /// Ranges of different fields.
+    /// Ranges of different fields in one selector.
     #[error("all shard ranges must use the same field, got {:?} and {:?}", .0.path(), .1.path())]
     Fields(ShardKey, ShardKey),
     /// An empty range.
     #[error("shard range start {start} must be less than end {end}")]
     Order {
-        /// Its start, as written.
+        /// The range's start, as written.
         start: String,
-        /// Its end, as written.
+        /// The range's end, as written.
         end: String,
     },
     /// An invalid bound.
     #[error("{bound}{why}")]
     Bound {
-        /// Which one: `hexStart` or `hexEnd`.
+        /// The argument: `hexStart` or `hexEnd`.
         bound: &'static str,
-        /// What is wrong with it.
+        /// The reason why it is invalid.
         why: BoundError,
     },
 }
 
-/// Why a bound is invalid.
+/// The reason why a bound is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BoundError {
-    /// Not a literal, with CEL's number of its kind.
+    /// Not a literal. Contains CEL's number for the kind of the expression.
     #[error(" must be a string literal (e.g. '0xff'), got expression kind {0}")]
     NoLiteral(u8),
     /// A literal of another type.

@@ -1,4 +1,4 @@
-//! `Status`: the body of errors, with the code, reason and details that clients act on.
+//! `Status`: the body of errors, with the code, reason and details that clients evaluate.
 
 pub mod writes;
 
@@ -13,13 +13,14 @@ use crate::{from_json, to_json};
 pub struct Status {
     /// HTTP status.
     pub code: u16,
-    /// A word that clients compare; omitted when empty.
+    /// Machine-readable reason; omitted when empty.
     pub reason: &'static str,
     /// Text for users.
     pub message: String,
-    /// The object and how to continue; boxed, because most errors have none.
+    /// Details about the object and retries; boxed, because most errors have none.
     pub details: Option<Box<Details>>,
-    /// Token of the rest of the list, without consistency ([`Status::expired_continue`] only).
+    /// Continue token for the rest of the list, without consistency (set by
+    /// [`Status::expired_continue`] only).
     pub continue_token: String,
 }
 
@@ -30,11 +31,11 @@ pub struct Details {
     pub name: String,
     /// API group of the kind.
     pub group: &'static str,
-    /// The kind; for a missing object the resource.
+    /// The kind; for an object that was not found, the resource.
     pub kind: &'static str,
     /// The causes, one for each violated rule.
     pub causes: Vec<Cause>,
-    /// When to retry; also sent as `Retry-After` when above 0.
+    /// Delay before a retry, seconds; also sent as `Retry-After` if it is not 0.
     pub retry_after_seconds: u32,
     /// `metadata.uid` of the object ([`Status::deleted`] only).
     pub uid: String,
@@ -43,11 +44,11 @@ pub struct Details {
 /// One cause of a [`Status`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
-    /// A word that clients compare.
+    /// Machine-readable reason.
     pub reason: &'static str,
     /// Text for users.
     pub message: String,
-    /// The field that is wrong; omitted when empty.
+    /// The invalid field; omitted when empty.
     pub field: &'static str,
 }
 
@@ -74,7 +75,7 @@ impl Status {
         })
     }
 
-    /// Returns the seconds of a `Retry-After` header; 0 is none.
+    /// Returns the value of the `Retry-After` header, seconds; 0 if there is none.
     pub fn retry_after_seconds(&self) -> u32 {
         self.details
             .as_ref()
@@ -99,13 +100,13 @@ impl Status {
         })
     }
 
-    /// Returns a 404: nothing is served at this path. It has empty details.
+    /// Returns a 404: nothing is served at this path. Its details are empty.
     pub fn path_not_found() -> Self {
         let message = "the server could not find the requested resource";
         Self::new(404, "NotFound", message).with(Details::default())
     }
 
-    /// Returns a 405: the resource does not have this verb. It has empty details.
+    /// Returns a 405: the resource does not support this verb. Its details are empty.
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         Self::new(405, "MethodNotAllowed", message).with(Details::default())
@@ -120,8 +121,8 @@ impl Status {
         Self::new(406, "NotAcceptable", message)
     }
 
-    /// Returns a 410: the continue token's revision is compacted; `token` continues after the same
-    /// key at the latest revision.
+    /// Returns a 410: the revision of the continue token is compacted. `token` continues after the
+    /// same key at the latest revision.
     pub fn expired_continue(token: String) -> Self {
         let message = "The provided continue parameter is too old to display a consistent list result. \
             Start over without it, or use the token in this response for the rest of the list as it is now: \
@@ -141,20 +142,20 @@ impl Status {
         )
     }
 
-    /// Returns a 410: a watch cannot start after `requested`; `floor` is the oldest revision that
-    /// it can start after.
+    /// Returns a 410: a watch cannot start after `requested`. `floor` is the oldest revision after
+    /// which a watch can start.
     pub fn expired_watch(requested: i64, floor: i64) -> Self {
         let message = format!("too old resource version: {requested} ({floor})");
         Self::new(410, "Expired", message)
     }
 
-    /// Returns a 410: storage has compacted the revision that a watch should start after.
+    /// Returns a 410: storage has compacted the revision after which a watch should start.
     pub fn expired_storage_watch() -> Self {
         let message = "The resourceVersion for the provided watch is too old.";
         Self::new(410, "Expired", message)
     }
 
-    /// Returns a 422: the options exclude each other.
+    /// Returns a 422: the options cannot be combined.
     pub fn invalid_list_options(causes: Vec<Cause>) -> Self {
         Self::invalid("ListOptions", "meta.k8s.io", "", causes)
     }
@@ -180,14 +181,14 @@ impl Status {
         Self::internal(why.unwrap_or(&self.message))
     }
 
-    /// Returns a 500: an internal error.
+    /// Returns a 500: an internal error, with the reason `InternalError`.
     pub fn internal_error(message: impl std::fmt::Display) -> Self {
         let message = format!("Internal error occurred: {message}");
         Self::new(500, "InternalError", message)
     }
 
-    /// Returns a 504: the requested revision was not reached. `retry_after_seconds` is 1 when this
-    /// server waited for it and 0 when storage rejected it.
+    /// Returns a 504: the store has not reached the requested revision. `retry_after_seconds` is 1
+    /// if this server has waited for it, and 0 if storage rejected it.
     pub fn too_large_resource_version(
         requested: u64,
         current: u64,
@@ -207,7 +208,7 @@ impl Status {
         })
     }
 
-    /// Returns a 504: the request's own deadline passed.
+    /// Returns a 504: the request's own deadline has passed.
     pub fn timeout() -> Self {
         Self::new(
             504,
@@ -217,7 +218,7 @@ impl Status {
     }
 
     fn value(&self) -> Value {
-        // A success omits its code.
+        // The body of a success has no code.
         let (outcome, code) = match self.code {
             200 => ("Success", 0),
             code => ("Failure", code),
@@ -255,7 +256,7 @@ impl Status {
         raw
     }
 
-    /// Returns the body in JSON, with the final newline of an apiserver.
+    /// Returns the body in JSON, with a final newline as an apiserver sends it.
     pub fn json(&self) -> Vec<u8> {
         let mut out = Vec::new();
         to_json(

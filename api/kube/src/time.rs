@@ -1,7 +1,7 @@
 //! Timestamps as RFC 3339 text in UTC: seconds for `metav1.Time`, microseconds for
 //! `metav1.MicroTime`.
 
-/// Appends `seconds` since 1970 as `2026-01-31T09:05:00Z`; years outside 0–9999 are clamped.
+/// Appends `seconds` since 1970 as `2026-01-31T09:05:00Z`. Years outside 0–9999 are clamped.
 pub fn put_rfc3339(out: &mut Vec<u8>, seconds: i64) {
     out.extend_from_slice(&digits(seconds));
 }
@@ -19,7 +19,7 @@ fn digits(seconds: i64) -> [u8; TIMESTAMP] {
     timestamp(date(day(seconds)), seconds)
 }
 
-/// Length of a date and of a timestamp, bytes.
+/// Lengths of a date and of a timestamp, bytes.
 pub(crate) const DATE: usize = 10;
 pub(crate) const TIMESTAMP: usize = 20;
 
@@ -27,7 +27,7 @@ const FIRST: i64 = -62_167_219_200;
 const LAST: i64 = 253_402_300_799;
 const DAY: i64 = 86_400;
 
-/// Returns the days from 1970 to the day of a timestamp.
+/// Returns the day of a timestamp, in days since 1970.
 pub(crate) fn day(seconds: i64) -> i64 {
     seconds.clamp(FIRST, LAST).div_euclid(DAY)
 }
@@ -43,7 +43,7 @@ pub(crate) fn date(day: i64) -> [u8; DATE] {
     text
 }
 
-/// Returns a timestamp from its date and its seconds since 1970.
+/// Returns a timestamp, given its date and its seconds since 1970.
 pub(crate) fn timestamp(date: [u8; DATE], seconds: i64) -> [u8; TIMESTAMP] {
     let of_day = seconds.clamp(FIRST, LAST).rem_euclid(DAY);
     let mut text = *b"0000-00-00T00:00:00Z";
@@ -60,8 +60,9 @@ fn put_two(text: &mut [u8], at: usize, value: i64) {
     text[at + 1] = b'0' + (value % 10) as u8;
 }
 
-/// Parses RFC 3339 text with or without a fraction, in UTC (`Z`) or at an offset (`+02:00`).
-/// Returns seconds since 1970 and nanoseconds of the second, or `None` for anything else.
+/// Parses RFC 3339 text with or without a fraction, in UTC (`Z`) or with an offset (`+02:00`).
+/// Returns the seconds since 1970 and the nanoseconds within the second, or `None` for any other
+/// text.
 pub fn parse_rfc3339(text: &str) -> Option<(i64, i64)> {
     let (whole, rest) = text.split_at_checked(19)?;
     let template = b"0000-00-00T00:00:00";
@@ -87,12 +88,12 @@ pub fn parse_rfc3339(text: &str) -> Option<(i64, i64)> {
     (second < 60).then_some((days * 86_400 + of_day - offset(zone)?, nanos))
 }
 
-/// Returns the seconds of a day at hour and minute.
+/// Returns the second of the day at this hour and minute.
 fn clock(hour: i64, minute: i64) -> Option<i64> {
     (hour < 24 && minute < 60).then_some(hour * 3600 + minute * 60)
 }
 
-/// Parses a leading `.123…`; returns nanoseconds (digits beyond nine are ignored) and the rest.
+/// Parses a leading `.123…`; returns nanoseconds (ignoring digits after the ninth) and the rest.
 fn fraction(text: &str) -> Option<(i64, &str)> {
     let Some(rest) = text.strip_prefix('.') else {
         return Some((0, text));
@@ -104,7 +105,7 @@ fn fraction(text: &str) -> Option<(i64, &str)> {
     Some((nanos, zone))
 }
 
-/// Returns the seconds that a zone is ahead of UTC.
+/// Returns the offset of a zone from UTC, in seconds.
 fn offset(zone: &str) -> Option<i64> {
     if zone == "Z" {
         return Some(0);
@@ -122,7 +123,7 @@ fn offset(zone: &str) -> Option<i64> {
     Some(sign * clock(two(hours)?, two(minutes)?)?)
 }
 
-/// Days since 1970 to the Gregorian date, counting in 400-year eras from 1 March.
+/// Converts days since 1970 to a Gregorian date, counting in 400-year eras that start on 1 March.
 fn civil(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));

@@ -1,15 +1,17 @@
-//! Protobuf objects as the JSON that an apiserver would print for them.
+//! Transcodes protobuf objects to the JSON that an apiserver would print for them.
 //!
-//! Transcodes by the [`crate::schema`], without building the object: fields in the order of Go's
-//! structs, zero values by the rule of each field, strings escaped as Go's encoder does with HTML
-//! escaping on (as Kubernetes' serializer does).
+//! The [`crate::schema`] drives this, and no object is built: fields are in the order of Go's
+//! structs, zero values follow the rule of each field, and strings are escaped as Go's encoder does
+//! with HTML escaping on (as Kubernetes' serializer does).
 //!
-//! - [`writer`]: the state of a transcoding; [`message`]: the fields of a message; [`value`]: the
-//!   values of fields; [`canonicalize`]: messages whose fields are in another order
-//! - [`text`]: the output buffer; [`escape`]: escapes of strings
-//! - [`delta_writer`]: many objects whose neighbours are alike; [`field_map`]: where the fields of
-//!   an object are, on both wires; [`diff`]: compares objects, with a [`patch`] for each
-//!   difference; [`predicted_diff`]: tries the differences of the object before first
+//! - [`writer`]: the state of a transcoding; [`message`]: writes the fields of a message;
+//!   [`value`]: writes the values of fields; [`canonicalize`]: sorts the fields of messages that
+//!   another encoder wrote
+//! - [`text`]: the output buffer; [`escape`]: escapes strings
+//! - [`delta_writer`]: writes many objects of which neighbours are similar; [`field_map`]: the
+//!   positions of an object's fields in protobuf and JSON; [`diff`]: compares objects and returns a
+//!   [`patch`] for each difference; [`predicted_diff`]: first tries the differences of the
+//!   preceding object
 
 mod canonicalize;
 mod delta_writer;
@@ -30,18 +32,18 @@ use crate::schema::{Field, Message};
 pub use delta_writer::JsonDeltaWriter;
 pub use escape::put_string;
 
-/// An object that could not be transcoded to JSON.
+/// The error for an object that cannot be transcoded to JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToJsonError {
-    /// The bytes are no protobuf.
+    /// The bytes are not a protobuf message.
     #[error("{message}: {source}")]
     Malformed {
         /// The message type that was being read.
         message: &'static str,
-        /// Where and why.
+        /// Position and reason.
         source: Malformed,
     },
-    /// A field has a wire type that does not fit its kind.
+    /// The wire type of a field does not match its kind.
     #[error("{message}: field `{field}` has another wire type than its kind")]
     WireType {
         /// The message type that was being read.
@@ -54,11 +56,12 @@ pub enum ToJsonError {
 /// Appends an object of type `message`, encoded in `bytes`, as JSON. `head` is written first inside
 /// its braces (`"kind":"Pod","apiVersion":"v1"` for a single object, empty for an item of a list).
 ///
-/// Fields that the schema does not have are left out, as by an older apiserver. `fieldsV1` is
+/// Fields that the schema does not have are omitted, as by an older apiserver. `fieldsV1` is
 /// assumed to be the compact JSON that an apiserver stored and is not parsed. Costs one allocation.
 ///
 /// # Errors
-/// [`ToJsonError`] when `bytes` are no such object; `out` then has the part before the error.
+/// [`ToJsonError`] when `bytes` are not such an object; `out` then contains the part before the
+/// error.
 pub fn to_json(
     message: &'static Message,
     bytes: &[u8],
@@ -79,7 +82,7 @@ impl ToJsonError {
         }
     }
 
-    /// Returns the error of a field's value; `None` stands for a wire type that does not fit.
+    /// Returns the error for a field's value; `None` stands for a wire type that does not match.
     #[cold]
     fn misfit(message: &'static Message, field: &'static Field, error: Option<Self>) -> Self {
         error.unwrap_or(Self::WireType {

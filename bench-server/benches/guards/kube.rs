@@ -1,5 +1,5 @@
 //! Lists and watches of the Kubernetes tier, over a cache of 500 pods of 10 KB in this process,
-//! without a socket. Divided by the objects, a limit is what one of them may take.
+//! without a socket. A limit divided by the number of objects is the limit of one object.
 
 use std::hint::black_box;
 use std::pin::Pin;
@@ -27,7 +27,7 @@ const PODS: u64 = 500;
 
 type Watched = (Served, PutRequest, Vec<Pin<Box<WatchBody>>>);
 
-/// A tier over a store, and the runtime that it lives on.
+/// A tier over a store, and its runtime.
 struct Served {
     runtime: Runtime,
     tier: KubeTier,
@@ -52,7 +52,7 @@ impl Served {
         }
     }
 
-    /// Bytes of a list.
+    /// Returns the size of a list, bytes.
     fn list(&self, query: &str, encoding: Encoding) -> usize {
         let options = ListOptions::parse(query).expect("a query");
         let handler = self.tier.service.handler("pods").expect("served");
@@ -60,7 +60,7 @@ impl Served {
             let listing = handler.list("", &options).await.expect("a list");
             let undecodable = Undecodable::default();
             let body = ListBody::new(handler.resource, form(encoding), listing, undecodable).await;
-            // Made on one thread, however long it is: what is counted is the work.
+            // Long lists, too, are encoded on this thread, so that all work is counted.
             let mut body = Box::pin(ResponseBody::List(Box::new(body)));
             let mut bytes = 0;
             while let Some(frame) = next(&mut body).await {
@@ -81,7 +81,7 @@ fn form(encoding: Encoding) -> Representation {
     )
 }
 
-/// Bytes of the next frame.
+/// Returns the size of the next frame, bytes.
 async fn next<B: Body<Data: Buf, Error: std::fmt::Debug>>(body: &mut Pin<Box<B>>) -> Option<usize> {
     let frame = std::future::poll_fn(|context| body.as_mut().poll_frame(context)).await?;
     let data = frame.expect("it goes on").into_data().ok();
@@ -92,12 +92,12 @@ fn cached() -> Served {
     Served::new(FeatureGates::default())
 }
 
-/// Every object is looked at.
+/// Returns a tier without indexes, which checks every object.
 fn without_index() -> Served {
     Served::new("CacheIndex=false".parse().expect("a gate"))
 }
 
-/// Returns a hundred watches that have caught up, and what they wait for.
+/// Returns a hundred watches that have caught up, and a change that they have not received.
 fn watched() -> Watched {
     let served = cached();
     let data = pods::pods(PODS);
@@ -125,7 +125,7 @@ fn watched() -> Watched {
     (served, change, watches)
 }
 
-/// Returns a pod without its envelope, and room for its JSON.
+/// Returns a pod without its envelope, and an empty buffer for its JSON.
 fn pod() -> (Vec<u8>, Vec<u8>) {
     let value = pods::pods(PODS).value(7);
     let pod = envelope::open(&value).expect("a pod").to_vec();
@@ -146,7 +146,7 @@ fn list(served: Served) -> (Served, usize) {
     (served, bytes)
 }
 
-// Pods of five workloads.
+// The pods belong to five workloads.
 #[library_benchmark(config = at_most(35_100_000))]
 #[bench::of_500_pods(setup = cached)]
 fn list_json(served: Served) -> (Served, usize) {
@@ -162,9 +162,9 @@ fn select(served: Served) -> (Served, usize) {
     (served, bytes)
 }
 
-/// Bytes of the next frame of each, the object encoded for the first of them only. It has a name of
-/// its own, since counting stops where a function is entered that has the guard's name in its own,
-/// as a block inside of the guard has when it is not inlined.
+/// Returns the size of the next frame of all watches, bytes; the object is encoded for the first of
+/// them only. This is a separate function because counting stops at a function whose name contains
+/// the guard's name, like that of a block inside the guard that is not inlined.
 async fn received(watches: &mut [Pin<Box<WatchBody>>]) -> usize {
     let mut bytes = 0;
     for watch in watches {
@@ -173,8 +173,9 @@ async fn received(watches: &mut [Pin<Box<WatchBody>>]) -> usize {
     bytes
 }
 
-// From the write until every watch has its frame. The allocator looks through its bins now and
-// then, which is 4 % of it or not. What of each frame a client has not taken is counted.
+// Counts from the write until every watch has its frame. The allocator scans its bins from time to
+// time, which adds up to 4 %. The count includes the accounting of the bytes that a client has not
+// read.
 #[library_benchmark(config = at_most(447_000))]
 #[bench::to_100_watches(setup = watched)]
 fn fan_out((served, change, mut watches): Watched) -> (Watched, usize) {

@@ -1,15 +1,15 @@
-//! Instructions of the hot paths, each with the most that it may take: a change that makes one of
-//! them dearer fails here, whatever else the machine is doing.
+//! Instruction counts of the hot paths, each with a limit: a change that makes one of them more
+//! expensive fails here, independent of the load of the machine.
 //!
-//! `scripts/test guards` runs it, with valgrind and gungraun's runner. A guard is a function in the
-//! file of its part; what its `setup` makes is not counted, and what it returns is dropped outside
-//! of the count. Limits stand a few hundredths above what was counted when they were set.
+//! `scripts/test guards` runs them, with valgrind and gungraun's runner. A guard is a function in
+//! the file of its part of the server. Its `setup` is not counted, nor is dropping its result.
+//! Limits are a few percent above the count at the time when they were set.
 //!
-//! jemalloc looks through a thread's cached blocks each time that the thread has allocated 64 KiB.
-//! What a `setup` allocated decides in which guard that happens, and it costs 27,000 instructions:
-//! it is off here.
+//! By default, jemalloc scans a thread's cached blocks each time that the thread has allocated 64
+//! KiB. The allocations of a `setup` determine in which guard this happens, and it costs 27,000
+//! instructions, so it is disabled here.
 
-// gungraun makes public modules of its functions.
+// gungraun generates public modules from its functions.
 #![allow(unreachable_pub)]
 
 mod kube;
@@ -27,14 +27,14 @@ use etcd_api::proto::etcdserverpb::PutRequest;
 use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig};
 use kube::served;
 
-/// The server's allocator: what it costs is part of every path.
+/// The server's allocator, whose cost is part of every path.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// jemalloc's options here: no look through the cached blocks before a GiB was allocated.
+/// jemalloc's options: the first scan of the cached blocks is after 1 GiB of allocations.
 const ALLOCATOR_OPTIONS: &str = "tcache_gc_incr_bytes:1073741824";
 
-/// Returns the most instructions that a guard lets its function take.
+/// Returns a configuration that limits a guard's function to this number of instructions.
 pub(crate) fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
     let mut callgrind = Callgrind::default();
     callgrind.hard_limits([(EventKind::Ir, instructions)]);
@@ -44,7 +44,7 @@ pub(crate) fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
     config
 }
 
-/// Key `i`: 37 bytes, in the order of `i`.
+/// Returns key `i`, of 37 bytes; keys ascend with `i`.
 pub(crate) fn key(i: u64) -> Vec<u8> {
     format!("/registry/pods/namespace-{:03}/{:08}", i / 3000, i).into_bytes()
 }
@@ -58,7 +58,7 @@ pub(crate) fn put_of(i: u64, value_bytes: usize) -> PutRequest {
     }
 }
 
-/// Returns a store with so many keys.
+/// Returns a store with `keys` keys.
 pub(crate) fn store_of(keys: u64, value_bytes: usize) -> Store {
     let store = Store::new(Config::default());
     for i in 0..keys {

@@ -14,7 +14,7 @@ use gungraun::{library_benchmark, library_benchmark_group};
 use crate::{at_most, key, put_of, store_of};
 
 const KEYS: u64 = 20_000;
-/// A key in the middle of a leaf, with as many before as behind it.
+/// The number of the middle key: as many keys are before it as after it.
 const MIDDLE: u64 = KEYS / 2;
 
 fn seeded() -> Store {
@@ -25,14 +25,14 @@ fn with_key() -> (Store, Vec<u8>) {
     (seeded(), key(MIDDLE))
 }
 
-/// Returns a change of one key.
+/// Returns a store and a change of one key.
 fn with_put() -> (Store, PutRequest) {
     let (store, request) = (seeded(), put_of(MIDDLE, 1024));
     free_what_a_put_takes();
     (store, request)
 }
 
-/// The same while a reader holds the index, so that nodes are copied.
+/// Returns the same with a reader that holds the index, so that nodes are copied.
 fn with_put_and_reader() -> (Store, PutRequest) {
     let (store, request) = with_put();
     store.hold(&store.snapshot());
@@ -40,8 +40,8 @@ fn with_put_and_reader() -> (Store, PutRequest) {
     (store, request)
 }
 
-/// Leaves the allocator with some free memory of every size that a put asks for. Once in a while
-/// one is the last, and the next put, which may be the one that is counted, pays for many.
+/// Leaves free memory of every size that a put allocates. Otherwise, the counted put might be one
+/// that exhausts the free blocks of a size, and pays for many new ones.
 fn free_what_a_put_takes() {
     let spent = store_of(KEYS / 10, 100);
     for i in 0..10 {
@@ -51,7 +51,7 @@ fn free_what_a_put_takes() {
     }
 }
 
-/// From the middle to the end.
+/// Returns a store and a range from the middle key to the end.
 fn with_range(limit: i64, count_only: bool) -> (Store, RangeRequest) {
     let request = RangeRequest {
         key: key(MIDDLE).into(),
@@ -63,7 +63,8 @@ fn with_range(limit: i64, count_only: bool) -> (Store, RangeRequest) {
     (seeded(), request)
 }
 
-/// Ten streams of a hundred watchers of all keys, none of which anybody reads.
+/// Returns a store, a change, and ten streams of a hundred watchers of all keys, which are not
+/// read.
 fn with_watchers() -> (Store, PutRequest, Vec<WatchStream>) {
     let (store, request) = with_put();
     let stream = |_| {
@@ -125,10 +126,10 @@ fn put((store, request): (Store, PutRequest)) -> (Store, Result<PutResponse, Ref
 
 type Watched = (Store, PutRequest, Vec<WatchStream>);
 
-// Maps and the watchers' tree are seeded at random in each run, so that clients cannot choose their
-// shape: 200,900 to 212,400 of one build. Builds that inlined otherwise took 161,000 to 226,100, so
-// the server's own calls are linked into this program (`wire.rs`), and it is inlined as it is
-// there.
+// Maps and the watchers' tree have a random seed in each run, so that clients cannot choose their
+// shape: one build took 200,900 to 212,400. Builds that inlined differently took 161,000 to
+// 226,100. Therefore the server's own calls are linked into this program (`wire.rs`), so that
+// inlining is the same as in the server.
 #[library_benchmark(config = at_most(230_000))]
 #[bench::to_1000_watchers(setup = with_watchers)]
 fn publish((store, request, streams): Watched) -> (Store, Vec<WatchStream>) {

@@ -1,4 +1,4 @@
-//! A client of the Kubernetes tier that reads responses and keeps nothing.
+//! A client of the Kubernetes tier that reads responses and discards them.
 
 use bench_server::kube::server::KubeTier;
 use bytes::Bytes;
@@ -8,10 +8,10 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-/// One connection, on which requests follow each other.
+/// A connection, which sends one request at a time.
 pub(crate) type Client = tokio::sync::Mutex<SendRequest<Empty<Bytes>>>;
 
-/// A connection to the tier.
+/// Connects to the tier.
 pub(crate) async fn connect(tier: &KubeTier) -> Client {
     let address = tier.urls[0].strip_prefix("http://").expect("an http URL");
     let socket = TcpStream::connect(address).await.expect("the tier accepts");
@@ -20,7 +20,7 @@ pub(crate) async fn connect(tier: &KubeTier) -> Client {
     Client::new(sender)
 }
 
-/// Asks for something and hands each piece of its body to `on_data`.
+/// Sends a request, and passes each chunk of the response's body to `on_data`.
 pub(crate) async fn ask(
     client: &Client,
     path: &str,
@@ -44,7 +44,7 @@ pub(crate) async fn ask(
     }
 }
 
-/// Reads a response without looking at it; returns its bytes.
+/// Reads a response without checking it; returns its size, bytes.
 pub(crate) async fn read_unchecked(client: &Client, path: &str, accept: &str) -> u64 {
     let mut bytes = 0;
     ask(client, path, accept, |data| bytes += data.len() as u64).await;

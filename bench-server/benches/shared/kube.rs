@@ -1,4 +1,4 @@
-//! The Kubernetes tier over a store of the same process.
+//! The Kubernetes tier over a store in the same process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +17,8 @@ pub(crate) fn store() -> Store {
     })
 }
 
-/// Returns a tier whose caches of `resources` are filled. The runtime that it was started on must
-/// live as long.
+/// Returns a tier whose caches of `resources` are filled. The runtime on which it was started must
+/// outlive it.
 pub(crate) async fn serve(store: Store, resources: &[&str], gates: FeatureGates) -> KubeTier {
     let mut flags = Flags::parse_from([
         "bench-server",

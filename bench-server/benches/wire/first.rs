@@ -1,5 +1,5 @@
-//! The first chunk of a stream that is then cancelled: 1,000 of them, alone and while four lists
-//! are sent that never end.
+//! The time to the first chunk of a stream that is then cancelled: 1,000 streams, alone and beside
+//! four clients that list continuously.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,8 +15,8 @@ use super::setting;
 const STREAMS: usize = 1_000;
 const LISTS: usize = 4;
 
-/// The server's histogram of the time from a request's head to the first write of its body, which
-/// here is the socket's: it is large, and without TLS.
+/// The server's histogram of the time from a request's head to the first write of its body. The
+/// body is large and there is no TLS, so this is the first write to the socket.
 const AT_THE_SERVER: &str = "bench_server_list_first_write_seconds_bucket{le=\"";
 
 pub(crate) fn run() {
@@ -32,9 +32,9 @@ async fn table() {
     let mut lists = Vec::new();
     for _ in 0..LISTS {
         let config = server.config.clone();
-        // Threads and runtimes of their own, which drive the connections, too: whoever waits here
-        // for a list to be received would blame the server, and nobody drives this runtime while
-        // lists are waited for at the end.
+        // The lists have their own threads and runtimes, which also drive their connections. On
+        // this runtime, receiving a list would delay the measured streams, and nothing would drive
+        // the lists while their threads are joined at the end.
         lists.push(std::thread::spawn(move || {
             runtime().block_on(list_on(config))
         }));
@@ -51,7 +51,7 @@ async fn table() {
     }
 }
 
-/// Returns the server's own histogram so far: upper bounds in ms, and how many first writes came
+/// Returns the server's current histogram: upper bounds in ms, and the numbers of first writes
 /// within them.
 async fn first_writes(server: &Server) -> Vec<(f64, u64)> {
     let metrics = server.metrics().await;
@@ -60,13 +60,13 @@ async fn first_writes(server: &Server) -> Vec<(f64, u64)> {
         .filter_map(|l| l.strip_prefix(AT_THE_SERVER));
     let parsed = buckets.filter_map(|line| {
         let (bound, count) = line.split_once("\"} ")?;
-        // `+Inf` is a number to Rust, too.
+        // Rust also parses `+Inf` as a number.
         Some((bound.parse::<f64>().ok()? * 1e3, count.trim().parse().ok()?))
     });
     parsed.collect()
 }
 
-/// The bounds within which first writes between two readings of the histogram came.
+/// Prints the bounds of the first writes between two samples of the histogram.
 fn print_at_the_server(before: &[(f64, u64)], after: &[(f64, u64)]) {
     let earlier: BTreeMap<u64, u64> = before.iter().map(|(le, n)| (le.to_bits(), *n)).collect();
     let within = |(le, n): &(f64, u64)| (*le, n - earlier.get(&le.to_bits()).unwrap_or(&0));
@@ -84,7 +84,7 @@ fn print_at_the_server(before: &[(f64, u64)], after: &[(f64, u64)]) {
     );
 }
 
-/// Lists until the server goes away.
+/// Lists until the server ends.
 async fn list_on(config: ClientConfig) {
     let connected = RawConnection::connect(&config, None).await;
     let client = connected.expect("it accepts");

@@ -1,5 +1,5 @@
-//! The cost of a server without requests: wake-ups of its threads, and CPU, while
-//! connections stand open.
+//! The cost of a server without requests: wake-ups of its threads, and CPU time, with open
+//! connections.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,7 +23,7 @@ async fn table() {
         open.push(server.calls().await);
     }
     server.settle().await;
-    // What the settling and the connections left to do is done by then.
+    // Waits until the work that settling and connecting have caused is done.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let seconds = setting("WIRE_MS", 5_000) as f64 / 1e3;
     let (before, cpu) = (server.wake_ups(), server.cpu());
@@ -40,13 +40,13 @@ async fn table() {
 }
 
 impl Server {
-    /// Returns how often threads have gone to sleep so far, by their names without a number at the
-    /// end.
+    /// Returns the number of times that threads have gone to sleep so far, by thread name without a
+    /// number at its end.
     fn wake_ups(&self) -> BTreeMap<String, u64> {
         let mut by_name = BTreeMap::new();
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).expect("it runs");
         for task in tasks.flatten() {
-            // A thread may end meanwhile.
+            // The thread may have ended.
             let Ok(status) = std::fs::read_to_string(task.path().join("status")) else {
                 continue;
             };

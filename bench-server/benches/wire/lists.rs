@@ -1,11 +1,11 @@
-//! Lists beside a baseline, the same bytes from one contiguous buffer: time, CPU of both sides,
-//! memory of the server.
+//! Lists compared with a baseline, the same number of bytes from one contiguous buffer: time, CPU
+//! time of both sides, memory of the server.
 //!
-//! `lists` over plain sockets; `tls` the same over TLS and plain, in turn, the baseline over plain
-//! sockets being that of both.
+//! `lists` uses plain sockets. `tls` does the same over TLS and plain sockets, interleaved; the
+//! baseline of both is over plain sockets.
 //!
-//! `WIRE_ROUNDS` (default 5) rounds of every row; `WIRE_FRAME` (default 262144) is the frame size
-//! that the client allows.
+//! `WIRE_ROUNDS` (default 5) is the number of rounds of every row; `WIRE_FRAME` (default 262144) is
+//! the frame size that the client allows.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ use super::{median, setting};
 const PREFIX: &[u8] = b"/registry/pods/";
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// A way to get everything.
+/// A way to read everything.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Baseline,
@@ -120,7 +120,7 @@ fn rounds() -> u64 {
     setting("WIRE_ROUNDS", 5)
 }
 
-/// Milliseconds, and MiB above what was resident before.
+/// Times in milliseconds, and memory in MiB above the resident memory before.
 #[derive(Debug, Default)]
 struct Row {
     wall: Vec<f64>,

@@ -1,9 +1,9 @@
-//! The etcd tier over a socket, server and client in two processes: see `docs/performance.md`.
+//! The etcd tier over a socket, with server and client in two processes: see `docs/performance.md`.
 //!
 //! `cargo bench -p bench-server --bench wire -- sockets|lists|tls|first|small|pace|idle|all…`
-//! prints a table each. Without a name nothing runs: together they take ten minutes, as long as all
-//! other benches. What is compared is taken in turn, round after round, so that a busy machine
-//! slows all of it. CPU times are the processes' clocks, not their wall time.
+//! prints a table for each name. Without a name nothing runs: all tables together take ten minutes,
+//! as long as all other benches. Measurements that are compared are interleaved in rounds, so that
+//! a busy machine slows all of them. CPU times are from the processes' CPU clocks.
 
 mod first;
 mod idle;
@@ -15,10 +15,10 @@ mod sockets;
 
 use std::process::ExitCode;
 
-/// What this program is started with to be the baseline of a table; the number of bytes follows.
+/// The argument that makes this program the baseline of a table; the number of bytes follows.
 const SERVE_BASELINE: &str = "serve-baseline";
 
-/// Instead of every name.
+/// The name that stands for all tables.
 const ALL: &str = "all";
 
 const TABLES: [(&str, fn()); 7] = [
@@ -31,8 +31,8 @@ const TABLES: [(&str, fn()); 7] = [
     ("idle", idle::run),
 ];
 
-/// Options of criterion that take a value. `cargo bench --workspace -- OPTION…` gives every bench
-/// the same arguments, and a value is no name of a table.
+/// Options of criterion that take a value. `cargo bench --workspace -- OPTION…` passes the same
+/// arguments to every bench, and a value is not the name of a table.
 const WITH_VALUE: [&str; 18] = [
     "-c",
     "--color",
@@ -97,13 +97,13 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Returns the middle one.
+/// Returns the median.
 fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
 
-/// Returns a number from the environment, for runs of another size.
+/// Returns a number from an environment variable, for runs of another size.
 fn setting(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
         Ok(text) => text

@@ -1,13 +1,14 @@
-//! Small requests at a set rate: latency from the intended start, with small writes gathered and
-//! not.
+//! Small requests at a constant rate: latency from the intended start, with and without coalescing
+//! of small writes.
 //!
-//! A tail of one second says little, so the two are taken alternately in `WIRE_ROUNDS` rounds
-//! (default 9) of `WIRE_MS` each, the order alternating, and a tail is the median of those of its
-//! rounds, with the lowest and the highest beside it. What gathering does to it is the ratio of the
-//! two within a round, which a machine that slows down between rounds does not change.
+//! The tail of one second has little significance, so both variants are interleaved in
+//! `WIRE_ROUNDS` rounds (default 9) of `WIRE_MS` each, in alternating order. A tail is the median
+//! of the tails of its rounds, printed with the lowest and the highest. The effect of coalescing is
+//! the ratio of the two within a round, which does not change if the machine slows down between
+//! rounds.
 //!
-//! The client spins, so its own lateness is microseconds while it has a core; a column says how
-//! late it was. Where that is as much as the tail, the tail is the client's.
+//! The client spins, so its own delay is microseconds while it has a core; a column has this delay.
+//! If the delay is as large as the tail, the tail is caused by the client.
 
 use std::fmt;
 use std::task::{Context, Poll, Waker};
@@ -28,7 +29,7 @@ pub(crate) fn run() {
     runtime().block_on(table());
 }
 
-/// Rounds of each, if none is asked for.
+/// The default number of rounds.
 const ROUNDS: u64 = 9;
 
 async fn table() {
@@ -76,7 +77,7 @@ async fn table() {
     }
 }
 
-/// Microseconds, a value for each round in turn.
+/// The values of each round in order, in microseconds.
 #[derive(Debug, Default)]
 struct Rounds {
     p50: Vec<f64>,
@@ -116,7 +117,7 @@ impl fmt::Display for Rounds {
     }
 }
 
-/// The middle of some values, and how far they lie apart.
+/// The median and the range of some values.
 struct Middle {
     lowest: f64,
     median: f64,
@@ -148,7 +149,7 @@ impl fmt::Display for Middle {
     }
 }
 
-/// Nanoseconds.
+/// Recorded times, in nanoseconds.
 struct Seen {
     latency: Histogram<u64>,
     lateness: Histogram<u64>,
@@ -164,8 +165,8 @@ impl Seen {
     }
 }
 
-/// One second or so of requests, evenly spaced, each on the next connection. Tokens are positions
-/// in the schedule.
+/// Sends about one second of evenly spaced requests, each on the next connection. Tokens are
+/// positions in the schedule.
 async fn paced(server: &Server, rpc: Rpc, rate: u64, seen: &mut Seen) {
     let mut connections = Vec::new();
     for _ in 0..CONNECTIONS {
@@ -195,7 +196,8 @@ async fn paced(server: &Server, rpc: Rpc, rate: u64, seen: &mut Seen) {
             answered += 1;
         };
         for calls in &mut connections {
-            // Nobody is to be woken: it spins, and the runtime looks at the sockets between.
+            // No waker is needed: this loop spins, and the runtime polls the sockets between its
+            // iterations.
             let mut cx = Context::from_waker(Waker::noop());
             while let Poll::Ready(turn) = calls.poll_drive(&mut cx, &mut note) {
                 turn.expect("it lives");

@@ -1,4 +1,4 @@
-//! The server as a process of its own, its clock and its memory, and what is seeded into it.
+//! The server in its own process: its CPU clock, its memory, and its data.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -20,18 +20,18 @@ use tempfile::TempDir;
 pub(crate) struct Server {
     child: Child,
     pub(crate) config: ClientConfig,
-    /// Its certificate, and what its clients trust.
+    /// The server's certificate and key, and the certificates that its clients trust.
     _files: Option<TempDir>,
 }
 
 impl Server {
-    /// Starts one with further `flags`; the variable `WIRE_SERVER` is another command, as
-    /// `target/release/loadgen serve`.
+    /// Starts a server with further `flags`. The environment variable `WIRE_SERVER` is another
+    /// command, like `target/release/loadgen serve`.
     pub(crate) fn start(flags: &[&str]) -> Self {
         Self::start_at("http://127.0.0.1:0", flags)
     }
 
-    /// Starts one that is reached over TLS, with a certificate of its own.
+    /// Starts a server with TLS and a new self-signed certificate.
     pub(crate) fn start_tls() -> Self {
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]);
         let made = made.expect("a certificate for an address");
@@ -50,7 +50,7 @@ impl Server {
         server
     }
 
-    /// Starts the baseline of lists of `bytes` bytes: this bench's own program again.
+    /// Starts the baseline of lists of `bytes` bytes, which is another process of this program.
     pub(crate) fn start_baseline(bytes: u64) -> Self {
         let own = std::env::current_exe().expect("this program has a path");
         let mut command = Command::new(own);
@@ -75,7 +75,8 @@ impl Server {
         Self::ready("etcd", command)
     }
 
-    /// Starts a server that prints `ready NAME=URL`, and perhaps more, once it accepts connections.
+    /// Starts a server that prints `ready NAME=URL`, and possibly other lines, once it accepts
+    /// connections.
     fn ready(name: &str, mut command: Command) -> Self {
         let mut child = command
             .stdout(Stdio::piped())
@@ -101,13 +102,14 @@ impl Server {
         self.child.id()
     }
 
-    /// CPU time that it has taken.
+    /// Returns the CPU time of the server so far.
     pub(crate) fn cpu(&self) -> Duration {
         let pid = Pid::from_raw(self.child.id().cast_signed());
         clock(ClockId::pid_cpu_clock_id(pid).expect("it runs"))
     }
 
-    /// Resident bytes now, and at most since the last [`reset_peak`](Self::reset_peak).
+    /// Returns the resident memory, and its peak since the last [`reset_peak`](Self::reset_peak),
+    /// bytes.
     pub(crate) fn memory(&self) -> (u64, u64) {
         let path = format!("/proc/{}/status", self.child.id());
         let text = std::fs::read_to_string(path).expect("it runs");
@@ -140,7 +142,7 @@ impl Server {
     pub(crate) async fn seed(&self, objects: u64, value_bytes: usize) {
         let value = |i: u64| {
             let mut value = vec![0; value_bytes];
-            // Distinct, and not compressible by whatever lies between.
+            // Values are distinct and incompressible.
             let mut state = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
             for word in value.chunks_mut(8) {
                 state ^= state << 13;
@@ -180,7 +182,7 @@ impl Server {
         assert!(failed.is_none(), "{failed:?}");
     }
 
-    /// Waits until the allocator has given back what it will.
+    /// Waits until the allocator has returned unused memory.
     pub(crate) async fn settle(&self) {
         let uri = &self.config.endpoints[0];
         let address = uri.authority().expect("an address").as_str();
@@ -193,7 +195,7 @@ impl Server {
         self.talk(&mut socket, &ask).await;
     }
 
-    /// Lines of `/metrics`.
+    /// Returns the text of `/metrics`.
     pub(crate) async fn metrics(&self) -> String {
         let uri = &self.config.endpoints[0];
         let address = uri.authority().expect("an address").as_str();
@@ -218,7 +220,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The server may have exited by itself.
         let _gone = self.child.kill();
         let _status = self.child.wait();
     }
@@ -229,7 +231,7 @@ pub(crate) fn key(i: u64) -> Vec<u8> {
     format!("/registry/pods/ns-{:03}/pod-{i:010}", i / 1000).into_bytes()
 }
 
-/// CPU time that this process has taken.
+/// Returns the CPU time of this process so far.
 pub(crate) fn own_cpu() -> Duration {
     clock(ClockId::CLOCK_PROCESS_CPUTIME_ID)
 }
@@ -239,7 +241,7 @@ fn clock(id: ClockId) -> Duration {
     time.into()
 }
 
-/// Returns the runtime that clients run on: one thread, so that the server has the rest.
+/// Returns the runtime of clients. It has one thread, so that the server can use the other cores.
 pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

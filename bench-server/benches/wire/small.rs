@@ -1,7 +1,7 @@
-//! Small requests in a closed loop: CPU of each side per request, by number of callers.
+//! Small requests in a closed loop: CPU time of each side per request, by number of callers.
 //!
-//! Only with its concurrency does a figure mean anything: fewer callers cost more each, since less
-//! is ready together. `WIRE_TLS=1` asks over TLS.
+//! Results are comparable only at the same concurrency: with fewer callers, each request costs
+//! more, since fewer are processed together. `WIRE_TLS=1` uses TLS.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ pub(crate) fn run() {
     });
 }
 
-/// What is asked, how often at once.
+/// A row of the table: the request and its concurrency.
 #[derive(Debug, Clone, Copy)]
 struct Row {
     rpc: Rpc,
@@ -86,7 +86,7 @@ fn rounds() -> u64 {
     setting("WIRE_ROUNDS", 5)
 }
 
-/// Requests a second, and microseconds of server and client for each.
+/// Returns requests per second, and the CPU time of server and client per request in microseconds.
 async fn measure(server: &Server, row: Row) -> [f64; 3] {
     let mut connections = Vec::new();
     for _ in 0..row.connections {
@@ -121,7 +121,7 @@ async fn measure(server: &Server, row: Row) -> [f64; 3] {
     ]
 }
 
-/// Keeps `callers` requests outstanding until the time is up; how many were answered.
+/// Keeps `callers` requests outstanding until the time is over; returns the number of responses.
 async fn drive(
     mut calls: PipelinedConnection,
     rpc: Rpc,
@@ -151,7 +151,7 @@ async fn drive(
     }
 }
 
-/// Sends one request about key `i`.
+/// Sends one request for key `i`.
 pub(crate) fn send(
     calls: &mut PipelinedConnection,
     rpc: Rpc,
@@ -179,7 +179,7 @@ pub(crate) fn send(
     sent.expect("it lives");
 }
 
-/// Looks at an answer as a generator does.
+/// Checks a response, as the generator does.
 pub(crate) fn check(rpc: Rpc, done: &Completion<'_>) {
     let message = done.response.as_ref().expect("an answer");
     match rpc {

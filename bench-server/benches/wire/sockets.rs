@@ -1,19 +1,20 @@
-//! The floor below every list: the same bytes over a plain TCP socket within this machine, thread
-//! to thread, without HTTP.
+//! The lower bound of every list: the same bytes over a plain TCP socket within this machine, from
+//! thread to thread, without HTTP.
 //!
-//! By congestion control, since one that paces costs on a path that has no bottleneck; and by what
-//! is written:
+//! Results are by congestion control, since pacing has a cost on a path without a bottleneck, and
+//! by what is written:
 //!
-//! - `memory`: 256 KiB at a time of memory that is in no cache, as a store's is
-//! - `one buffer`: the same 256 KiB again and again; the difference is reading
-//! - `16 slices`: records of 10 KB in two pieces, 16 pieces a write, as HTTP/2 alone would write a
-//!   frame of them
-//! - `52 slices`: the same records, a frame of 26 a write
+//! - `memory`: 256 KiB at a time, of memory that is not in a CPU cache, like a store's
+//! - `one buffer`: the same 256 KiB each time; the difference is the cost of reading memory
+//! - `16 slices`: records of 10 KB in two pieces, 16 pieces per write, as h2 without further
+//!   measures would write a frame of them
+//! - `52 slices`: the same records, a frame of 26 per write
 //!
-//! CPU is each thread's clock: what the kernel does for a connection within a machine it does for
-//! the sender, but for the copy to the receiver.
+//! CPU times are from each thread's CPU clock. For a connection within a machine, the kernel's work
+//! counts for the sender, except for the copy to the receiver.
 //!
-//! `WIRE_ROUNDS` (default 5) rounds of each, interleaved; `WIRE_MB` (default 1500) is what is sent.
+//! `WIRE_ROUNDS` (default 5) is the number of interleaved rounds; `WIRE_MB` (default 1500) is the
+//! number of megabytes that are sent.
 
 use std::io::{IoSlice, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -24,16 +25,16 @@ use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
 
 use super::{median, setting};
 
-/// Bytes of one write: a frame of a list.
+/// Size of one write, bytes: a frame of a list.
 const WRITE_BYTES: usize = 256 << 10;
 
-/// Bytes of a record's two pieces.
+/// Sizes of a record's two pieces, bytes.
 const PIECES: [usize; 2] = [8_192, 1_868];
 
-/// Records of one frame.
+/// Number of records in one frame.
 const RECORDS: usize = 26;
 
-/// What is written at a time.
+/// The source and the form of the written bytes.
 #[derive(Debug, Clone, Copy)]
 enum Writes {
     Memory,
@@ -49,7 +50,7 @@ impl Writes {
         ("52 slices", Self::Slices(2 * RECORDS)),
     ];
 
-    /// Sends `stored`, or as many bytes.
+    /// Sends `stored`, or the same number of other bytes.
     fn send(self, stored: &[u8], socket: &mut TcpStream) {
         match self {
             Self::Memory => {
@@ -64,8 +65,8 @@ impl Writes {
                 }
             }
             Self::Slices(most) => {
-                // From the last record to the first: no piece lies beside the one that is written
-                // before it.
+                // The records are sent from the last to the first, so that no record is adjacent to
+                // the one sent before it.
                 let records: Vec<&[u8]> = stored.rchunks(PIECES.iter().sum()).collect();
                 for frame in records.chunks(RECORDS) {
                     let pieces = frame.iter().flat_map(|record| {
@@ -90,7 +91,7 @@ fn write_all_vectored(socket: &mut TcpStream, mut slices: &mut [IoSlice<'_>]) {
     }
 }
 
-/// Milliseconds.
+/// Times, in milliseconds.
 #[derive(Debug, Default)]
 struct Row {
     wall: Vec<f64>,
@@ -101,7 +102,7 @@ struct Row {
 pub(crate) fn run() {
     let bytes = setting("WIRE_MB", 1_500) as usize * 1_000_000;
     let rounds = setting("WIRE_ROUNDS", 5);
-    // Written to, or all of it would be one page of zeros.
+    // The memory is written to, otherwise all of it would be one page of zeros.
     let stored: Vec<u8> = (0..bytes).map(|i| (i >> 4) as u8).collect();
     let system = {
         let [sender, _receiver] = pair();
@@ -156,7 +157,7 @@ impl Row {
     }
 }
 
-/// The two ends of a connection.
+/// Returns the two ends of a connection.
 fn pair() -> [TcpStream; 2] {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound");
@@ -166,7 +167,7 @@ fn pair() -> [TcpStream; 2] {
     [sender, receiver]
 }
 
-/// CPU time of this thread.
+/// Returns the CPU time of this thread so far.
 fn own_cpu() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
         .expect("the clock is there")

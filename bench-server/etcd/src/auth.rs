@@ -1,6 +1,7 @@
-//! The Auth service: always off. Clients' tokens are ignored, as in etcd while auth is off.
+//! The Auth service, which is always off. Clients' tokens are ignored, as in etcd while auth is
+//! off.
 //!
-//! There are no users and no roles, and none can be created.
+//! There are no users or roles, and none can be created.
 
 use std::sync::Arc;
 
@@ -37,7 +38,7 @@ macro_rules! auth_with_refused {
                 }))
             }
 
-            /// Disables auth, which is off already.
+            /// Returns success, because auth is already off.
             async fn auth_disable(
                 &self,
                 _: Request<AuthDisableRequest>,

@@ -13,7 +13,7 @@ use super::flags::{CompactionMode, EtcdFlags};
 /// Time between scans for expired leases, as in etcd.
 const LEASE_SCAN: Duration = Duration::from_millis(500);
 
-/// Returns the time for leases and compaction, from tokio's clock, which tests can pause.
+/// Returns the current time for leases and compaction, from tokio's clock, which tests can pause.
 pub fn now() -> std::time::Instant {
     tokio::time::Instant::now().into_std()
 }
@@ -42,18 +42,18 @@ pub async fn compact(node: Arc<Node>, retention: Retention) {
             continue;
         };
         let store = node.store.clone();
-        // Freeing much history takes long, and this runtime accepts connections.
+        // Freeing a long history takes time, and this runtime accepts connections.
         match tokio::task::spawn_blocking(move || store.compact(revision)).await {
             Ok(Ok(_)) => tracing::info!("compacted at revision {revision}"),
-            // A client has compacted further.
+            // A client has compacted to a later revision.
             Ok(Err(e)) => tracing::debug!("compaction at revision {revision}: {e}"),
             Err(e) => tracing::error!("compaction at revision {revision} failed: {e}"),
         }
     }
 }
 
-/// Returns the retention from `--auto-compaction-mode` and `--auto-compaction-retention`; `None` is
-/// off.
+/// Returns the retention from `--auto-compaction-mode` and `--auto-compaction-retention`; `None` if
+/// automatic compaction is off.
 ///
 /// # Errors
 /// A message with the expected format.

@@ -1,5 +1,5 @@
-//! What grpc-go checks of a call before its service sees it: content type, deadline, method; and
-//! the end of a call at its deadline.
+//! The checks that grpc-go makes before a service receives a call: content type, deadline, method.
+//! Also ends a call at its deadline.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -16,7 +16,7 @@ use super::frames::ResponseBody;
 
 const GRPC: &[u8] = b"application/grpc";
 
-/// Returns whether a request claims to be gRPC, rightly or not.
+/// Returns whether the content type of a request starts with that of gRPC, even if it is malformed.
 pub(super) fn claims_grpc(headers: &HeaderMap) -> bool {
     content_type(headers).starts_with(GRPC)
 }
@@ -27,11 +27,11 @@ fn content_type(headers: &HeaderMap) -> &[u8] {
         .map_or(&[], |value| value.as_bytes())
 }
 
-/// Returns when the call must have ended, if it says so.
+/// Returns the deadline of the call, if it has one.
 ///
 /// # Errors
-/// The response to a request that no gRPC client sends: without a gRPC content type, with a
-/// malformed timeout, with another method than POST; and to a call whose time is over.
+/// The response to a request that no gRPC client sends (with an invalid gRPC content type, a
+/// malformed timeout, or a method other than POST), or whose timeout is zero.
 pub(super) fn deadline<B>(
     request: &Request<B>,
 ) -> Result<Option<Instant>, Box<Response<ResponseBody>>> {
@@ -72,7 +72,7 @@ fn deadline_exceeded() -> Status {
     Status::deadline_exceeded("context deadline exceeded")
 }
 
-/// Reads a `grpc-timeout`: at most eight digits and a unit. An error has grpc-go's text.
+/// Parses a `grpc-timeout`: at most eight digits and a unit. Errors have grpc-go's texts.
 fn timeout(text: &str) -> Result<Duration, String> {
     let Some((at, unit)) = text.char_indices().next_back().filter(|(at, _)| *at > 0) else {
         return Err(format!("transport: timeout string is too short: {text:?}"));
@@ -94,7 +94,7 @@ fn timeout(text: &str) -> Result<Duration, String> {
     };
     let digits = &text[..at];
     match digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        // Eight digits fit.
+        // Eight digits always fit into `u32`.
         true => Ok(unit * digits.parse().unwrap_or(u32::MAX)),
         false => Err(format!(
             "strconv.ParseUint: parsing {digits:?}: invalid syntax"
@@ -102,7 +102,8 @@ fn timeout(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Returns the response of `call`, or `DeadlineExceeded` at the deadline; the call is dropped then.
+/// Returns the response of `call`, or drops the call at the deadline and returns
+/// `DeadlineExceeded`.
 pub(super) async fn within(
     deadline: Instant,
     call: impl Future<Output = Response<ResponseBody>>,
@@ -112,7 +113,7 @@ pub(super) async fn within(
         .unwrap_or_else(|_| error_response(&deadline_exceeded()))
 }
 
-/// The body of a response that ends with `DeadlineExceeded` at the deadline, however much is left.
+/// A response body that ends with `DeadlineExceeded` at the deadline, even if data remains.
 pub(super) struct UntilDeadline {
     body: tonic::body::Body,
     deadline: Pin<Box<Sleep>>,

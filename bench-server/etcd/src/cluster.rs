@@ -1,4 +1,4 @@
-//! The Cluster service: always one member.
+//! The Cluster service, which always has one member.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::Node;
 #[derive(Debug, Clone)]
 pub struct ClusterService(pub Arc<Node>);
 
-/// Returns the error of membership changes, which need consensus.
+/// Returns the error for membership changes, which need consensus.
 fn refused(what: &str) -> Status {
     Status::unimplemented(format!(
         "{what} is not supported: the bench server is a cluster of one member"

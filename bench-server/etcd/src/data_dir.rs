@@ -1,4 +1,4 @@
-//! What is kept on disk: the flags, and the store that they open.
+//! The flags of the data directory, and opening the store in it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use clap::{Args, ValueEnum};
 use listen::flags::parse_duration;
 use store::{Config, Directory, Fsync, LogError, LogOptions, Store};
 
-/// Whether writes are kept on disk, and what they wait for.
+/// Flags of the data directory and its durability.
 #[derive(Debug, Clone, Args)]
 pub struct DataFlags {
-    /// Directory in which all writes are kept, and which is read at start (default: none,
-    /// everything is in memory alone).
+    /// Directory that stores all writes and is read at start (default: none, everything is in
+    /// memory only).
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
 
-    /// What a write waits for before it is answered and shown to others.
+    /// Durability that a write waits for before its response is sent and other clients can see it.
     #[arg(long, value_enum, default_value_t = FsyncMode::Always, requires = "data_dir")]
     pub fsync: FsyncMode,
 
-    /// How long `--fsync batch` leaves a write to the operating system alone.
+    /// Maximum time until `--fsync batch` syncs a write to the disk.
     #[arg(long, value_parser = parse_duration, default_value = "100ms", value_name = "DURATION", requires = "data_dir")]
     pub fsync_interval: Duration,
 
@@ -29,20 +29,21 @@ pub struct DataFlags {
     pub unsafe_no_fsync: bool,
 }
 
-/// What a write waits for.
+/// The durability that a write waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FsyncMode {
-    /// The disk: what was answered survives a power cut.
+    /// On the disk: an acknowledged write survives a power cut.
     Always,
-    /// The operating system: what was answered survives the end of the server; a power cut takes
-    /// the last `--fsync-interval`.
+    /// In the operating system: an acknowledged write survives the end of the server; a power cut
+    /// may lose the writes of the last `--fsync-interval`.
     Batch,
-    /// The operating system, which writes when it likes: a power cut takes what it has not written.
+    /// In the operating system, which decides when to write to the disk: a power cut may lose every
+    /// write that it has not written yet.
     Never,
 }
 
 impl DataFlags {
-    /// Returns what writes wait for.
+    /// Returns the durability that writes wait for.
     pub fn fsync(&self) -> Fsync {
         match self.fsync {
             _ if self.unsafe_no_fsync => Fsync::Never,
@@ -52,8 +53,8 @@ impl DataFlags {
         }
     }
 
-    /// Opens the store that is kept in `--data-dir`, or an empty one in memory. Reads everything
-    /// that is kept, off this thread.
+    /// Opens the store in `--data-dir`, or an empty one in memory. Reads all stored data, on a
+    /// blocking thread.
     ///
     /// # Errors
     /// [`LogError`].

@@ -29,24 +29,24 @@ pub struct EtcdFlags {
     #[arg(long, default_value = "default")]
     pub name: String,
 
-    /// What is kept on disk.
+    /// Flags of the data directory.
     #[command(flatten)]
     pub data: DataFlags,
 
-    /// Largest write request, bytes; also the target size of RangeStream's chunks.
+    /// Maximum size of a write request, bytes; also the target size of RangeStream's chunks.
     #[arg(long, default_value_t = 1_572_864, value_name = "BYTES", value_parser = parse_request_bytes)]
     pub max_request_bytes: usize,
 
-    /// Most open streams per connection; more are refused.
+    /// Maximum number of open streams per connection; more are refused.
     #[arg(long, default_value_t = MAX_STREAMS, value_name = "NUMBER")]
     pub max_concurrent_streams: u32,
 
-    /// Largest number of operations in a transaction.
+    /// Maximum number of operations in a transaction.
     #[arg(long, default_value_t = 128)]
     pub max_txn_ops: usize,
 
-    /// Size at which the NOSPACE alarm is raised, bytes; 0 means etcd's default of 2 GiB, negative
-    /// none.
+    /// Size at which the NOSPACE alarm is raised, bytes; 0 means etcd's default of 2 GiB, a
+    /// negative number no limit.
     #[arg(
         long,
         default_value_t = 0,
@@ -55,7 +55,7 @@ pub struct EtcdFlags {
     )]
     pub quota_backend_bytes: i64,
 
-    /// How --auto-compaction-retention is read: as time, or as revisions.
+    /// Unit of --auto-compaction-retention: time or revisions.
     #[arg(long, value_enum, default_value_t = CompactionMode::Periodic)]
     pub auto_compaction_mode: CompactionMode,
 
@@ -78,11 +78,11 @@ pub struct EtcdFlags {
     pub watch_progress_notify_interval: Duration,
 
     /// Server certificate (PEM) for https:// listen URLs. This file and the next two are read for
-    /// each connection; changes are used when they fit together.
+    /// each connection; changes take effect once the files are consistent.
     #[arg(long, value_name = "FILE")]
     pub cert_file: Option<PathBuf>,
 
-    /// Its private key (PEM).
+    /// Private key of --cert-file (PEM).
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
 
@@ -91,7 +91,7 @@ pub struct EtcdFlags {
     #[arg(long, value_name = "FILE")]
     pub trusted_ca_file: Option<PathBuf>,
 
-    /// Require client certificates, which --trusted-ca-file does already; needs it.
+    /// Require client certificates. --trusted-ca-file already implies this, and must be set.
     #[arg(long)]
     pub client_cert_auth: bool,
 }
@@ -121,16 +121,16 @@ impl EtcdFlags {
 /// The encoding of unary Range responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RangeEncoding {
-    /// The whole message in memory before the first byte is sent.
+    /// The whole message is in memory before the first byte is sent.
     Buffered,
-    /// Sent while it is read; the length prefix comes from the index's byte sums.
+    /// The message is sent while it is read. Its length prefix comes from the index's byte sums.
     Incremental,
 }
 
 /// The mode of automatic compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CompactionMode {
-    /// Keeps a period of time.
+    /// Keeps the revisions of a period of time.
     Periodic,
     /// Keeps a number of revisions.
     Revision,
@@ -182,8 +182,8 @@ impl std::str::FromStr for EmulatedVersion {
     }
 }
 
-/// Parses the size of the largest request. Without a bound, a single one could take all memory; at
-/// zero, none would be taken.
+/// Parses the maximum size of a request. Without an upper bound, a single request could use all
+/// memory; with 0, every request would be refused.
 fn parse_request_bytes(text: &str) -> Result<usize, String> {
     const MOST: usize = 512 << 20;
     let bytes = text.parse().map_err(|e| format!("{e}"))?;
@@ -203,7 +203,7 @@ fn parse_progress_interval(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// A command line with only the tier's flags.
+/// A command line with only the flags of this tier, for tests.
 #[cfg(test)]
 #[derive(Debug, clap::Parser)]
 pub(crate) struct Flags {

@@ -1,4 +1,4 @@
-//! The gRPC Health service as in etcd: the empty service name is serving, others are unknown.
+//! The gRPC Health service, as in etcd: the empty service name is serving, others are unknown.
 
 use std::pin::Pin;
 

@@ -7,9 +7,9 @@ use http::StatusCode;
 use serde_json::json;
 use store::Store;
 
-/// The checks of `/livez`. A single member that responds can read.
+/// The checks of `/livez`. A single member that responds can serve reads.
 const LIVE: &[&str] = &["serializable_read"];
-/// The checks of `/readyz`; the first fails while the CORRUPT alarm is raised.
+/// The checks of `/readyz`. The first fails while the CORRUPT alarm is raised.
 const READY: &[&str] = &[
     DATA_CORRUPTION,
     "serializable_read",
@@ -18,7 +18,7 @@ const READY: &[&str] = &[
 ];
 const DATA_CORRUPTION: &str = "data_corruption";
 
-/// Returns status code and JSON body of `/health`, which fails for an alarm that the query does not
+/// Returns status code and JSON body of `/health`. It fails for any alarm that the query does not
 /// exclude.
 pub(super) fn health(store: &Store, query: &str) -> (StatusCode, String) {
     let excluded = values(query, "exclude");
@@ -38,7 +38,7 @@ pub(super) fn health(store: &Store, query: &str) -> (StatusCode, String) {
     )
 }
 
-/// Returns the response of `/livez`, `/readyz` and paths below them; `None` for other paths.
+/// Returns the response of `/livez`, `/readyz` and the paths below them; `None` for other paths.
 pub(super) fn checks(store: &Store, path: &str, query: &str) -> Option<(StatusCode, String)> {
     let (root, single) = match path.strip_prefix('/')?.split_once('/') {
         Some((root, single)) => (root, Some(single)),

@@ -9,7 +9,7 @@ use super::{Node, health_http};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// Serves one request that is not gRPC; paths below `/debug` only with `debug`.
+/// Serves one request that is not gRPC. Paths below `/debug` are served only if `debug` is set.
 pub async fn serve(
     node: &Node,
     registry: &Registry,
@@ -28,7 +28,7 @@ pub async fn serve(
     match (&method, path) {
         (&Method::GET, "/health") => {
             let (code, body) = health_http::health(&node.store, query);
-            // etcd leaves it to Go's library to guess the type of this JSON.
+            // etcd lets Go's library guess the type of this JSON.
             text_response(code, TEXT, body)
         }
         (&Method::GET, "/version") => {

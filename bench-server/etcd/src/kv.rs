@@ -1,4 +1,4 @@
-//! The KV service, without tonic: its calls are those that the project measures.
+//! The KV service, implemented without tonic, because its calls are the measured ones.
 
 use bytes::Bytes;
 use etcd_api::error::Refusal;
@@ -19,22 +19,22 @@ use super::{GRPC_OVERHEAD_BYTES, Node, range, range_stream};
 /// The methods of `etcdserverpb.KV`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// Unary read.
+    /// A unary read.
     Range,
-    /// Streamed read (etcd 3.7).
+    /// A streamed read (etcd 3.7).
     RangeStream,
-    /// Write one key.
+    /// Writes one key.
     Put,
-    /// Delete an interval.
+    /// Deletes an interval.
     DeleteRange,
-    /// Compare, then one of two branches.
+    /// Compares, then runs one of two branches.
     Txn,
-    /// Drop history.
+    /// Drops history.
     Compact,
 }
 
 impl Method {
-    /// Returns the method of this name on the wire.
+    /// Returns the method with this name on the wire.
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "Range" => Self::Range,
@@ -123,7 +123,7 @@ where
                 }
                 false => store.txn(&request),
             };
-            // Reads see only what is in the log.
+            // A read-only transaction sees only published writes, so it need not wait for the log.
             let mut response = match is_read_only {
                 true => outcome?,
                 false => store.logged(outcome).await?,
@@ -134,7 +134,7 @@ where
         Method::Compact => {
             let request: CompactionRequest = grpc::decode(bytes)?;
             let compacted = store.clone();
-            // Freeing much history takes long, and this thread has other connections.
+            // Freeing a long history takes time, and this thread has other connections.
             let compaction =
                 tokio::task::spawn_blocking(move || compacted.compact(request.revision));
             let outcome = compaction
@@ -152,14 +152,14 @@ fn message(response: &impl prost::Message) -> Result<ResponseBody, Status> {
     Ok(ResponseBody::unary(grpc::message_frame(response)?))
 }
 
-/// Completes a header: the store sets only the revision, the node has the ids.
+/// Completes a header: the store sets only the revision; the node has the ids.
 fn fill_header(node: &Node, header: &mut Option<ResponseHeader>) {
     let revision = header.as_ref().map_or(0, |h| h.revision);
     *header = Some(node.header(revision));
 }
 
 /// Rejects a write whose log entry would be larger than `--max-request-bytes`. Other errors of the
-/// request come first; only a request that is too large is checked twice.
+/// request take precedence, so a request that is too large is checked for them first.
 fn check_write_size(
     node: &Node,
     request_bytes: usize,
@@ -172,11 +172,11 @@ fn check_write_size(
     Ok(())
 }
 
-/// Returns the size that etcd checks: of an `InternalRaftRequest` with the request in a field with
-/// a tag of one byte, and a header with the entry's id.
+/// Returns the size that etcd checks: that of an `InternalRaftRequest`, which has the request in a
+/// field with a tag of one byte, and a header with the entry's id.
 fn log_entry_bytes(request_bytes: usize) -> usize {
     /// The header's tag (2) and length (1), and in it the id's tag (1) and the id. The id begins
-    /// with 16 bits of the member's id: it has nine bytes for ours, ten for other members.
+    /// with 16 bits of the member's id, so it has nine bytes for our member and ten for others.
     const HEADER_BYTES: usize = 13;
     HEADER_BYTES + 1 + prost::length_delimiter_len(request_bytes) + request_bytes
 }

@@ -1,8 +1,8 @@
 //! The etcd tier: etcd v3's gRPC services over the store, one file per service.
 //!
-//! [`server`] starts it on [`listen`]'s workers. [`service`] dispatches requests: [`kv`] serves the
-//! measured calls ([`range`] and [`range_stream`] their reads), tonic's routes serve the other
-//! services, and [`http`] serves the plain HTTP paths on the same port.
+//! [`server`] starts the tier on [`listen`]'s workers. [`service`] dispatches requests: [`kv`]
+//! serves the measured calls ([`range`] and [`range_stream`] are its reads), tonic's routes serve
+//! the other services, and [`http`] serves the plain HTTP paths on the same port.
 
 pub mod auth;
 pub mod background;
@@ -39,7 +39,7 @@ use store::Store;
 
 use self::flags::{EmulatedVersion, EtcdFlags, RangeEncoding};
 
-/// Request bytes that gRPC accepts beyond `--max-request-bytes` (etcd: 512 KiB of overhead).
+/// Bytes of a request that gRPC accepts beyond `--max-request-bytes` (etcd: 512 KiB of overhead).
 pub const GRPC_OVERHEAD_BYTES: usize = 512 * 1024;
 
 /// A single-member cluster: the store, and the state that every service needs.
@@ -50,7 +50,7 @@ pub struct Node {
     pub cluster_id: u64,
     /// Constant, non-zero.
     pub member_id: u64,
-    /// Constant, at least 2 as after a first election.
+    /// Constant, at least 2, as after a first election.
     pub raft_term: u64,
     /// `--name`.
     pub name: String,

@@ -1,18 +1,20 @@
-//! Runs work that takes long on a thread of its own, so that other connections of the thread that
-//! received the request are still served.
+//! Runs long work on a blocking thread, so that the thread that received the request still serves
+//! its other connections.
 
 use tonic::Status;
 
 use super::Node;
 
-/// Messages above this are encoded on a blocking thread, bytes.
+/// Maximum size of a message that is encoded on the connection's thread, bytes. Larger ones are
+/// encoded on a blocking thread.
 pub(super) const INLINE_BYTES: u64 = 1024 * 1024;
 
-/// Requests that read or delete more keys than this also run on a blocking thread.
+/// Maximum number of keys that a request reads or deletes on the connection's thread. Larger
+/// requests also run on a blocking thread.
 pub(super) const INLINE_KEYS: u64 = 2048;
 
-/// Runs `work` on a blocking thread. It continues when the request is cancelled, so the amount of
-/// concurrent work is limited: others wait.
+/// Runs `work` on a blocking thread. The work continues when the request is cancelled, so the
+/// amount of concurrent work is limited and further work waits.
 ///
 /// # Errors
 /// `Internal` if the work panics.

@@ -31,7 +31,7 @@ impl MaintenanceService {
         }
     }
 
-    /// Hashes on a blocking thread, since it reads every stored byte.
+    /// Hashes the keys on a blocking thread, because this reads every stored byte.
     async fn hash_at(&self, revision: i64) -> Result<KeysHash, Status> {
         let store = self.0.store.clone();
         Ok(on_blocking_thread(&self.0, move || store.hash_kv(revision)).await??)
@@ -44,8 +44,8 @@ impl Maintenance for MaintenanceService {
         let node = &self.0;
         let revision = node.store.revision();
         let size = node.store.size_bytes() as i64;
-        // As Go prints an AlarmMember. Before etcd 3.7, gogo's library printed a space after each
-        // field.
+        // The format in which Go prints an AlarmMember. Before etcd 3.7, gogo's library printed a
+        // space after each field.
         let end = if node.version.minor < 7 { " " } else { "" };
         let alarm = |alarm: AlarmType| {
             format!(
@@ -60,7 +60,7 @@ impl Maintenance for MaintenanceService {
             db_size: size,
             db_size_in_use: size,
             leader: node.member_id,
-            // There is no log with an index; the revision also grows with the writes.
+            // There is no Raft log. The revision also grows with the writes.
             raft_index: revision as u64,
             raft_applied_index: revision as u64,
             raft_term: node.raft_term,
@@ -109,7 +109,7 @@ impl Maintenance for MaintenanceService {
         }))
     }
 
-    /// Does nothing: compaction returns memory.
+    /// Does nothing, because compaction frees memory.
     async fn defragment(
         &self,
         _: Request<DefragmentRequest>,

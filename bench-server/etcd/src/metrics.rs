@@ -9,7 +9,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use super::Node;
 
-/// Reads the store when scraped, so that requests have no cost.
+/// Reads the store when it is scraped, so that requests have no cost.
 #[derive(Debug)]
 pub struct StoreCollector {
     node: Arc<Node>,
@@ -45,7 +45,7 @@ impl Collector for StoreCollector {
             "Most bytes that are stored; negative is no limit",
             store.reported_quota(),
         )?;
-        // Compaction returns memory: all of it is in use.
+        // Compaction frees memory, so all of it is in use.
         gauge(
             e,
             "etcd_mvcc_db_total_size_in_use_in_bytes",

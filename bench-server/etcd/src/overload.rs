@@ -1,10 +1,10 @@
-//! The error of a request for whose response no memory was free in time.
+//! The error of a request for whose response no memory became free in time.
 
 use etcd_api::error::Refusal;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
 
-/// Returns the error when no memory was free for a response. etcd's code for this text is Unknown;
+/// Returns the error for a response without memory. etcd's code for this text is Unknown;
 /// ResourceExhausted names the cause. Clients with automatic retries wait for a second first.
 pub(super) fn too_many_requests() -> Status {
     let mut metadata = MetadataMap::new();

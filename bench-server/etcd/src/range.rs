@@ -1,9 +1,9 @@
 //! Unary Range, in two encodings.
 //!
-//! `buffered` costs as much as etcd: the whole message is in memory before its first byte is sent.
-//! `incremental` sends the message while it is being read: its length prefix needs only the sum of
-//! the sizes, which the index has. Filtered, sorted and keys-only ranges have no such sum and are
-//! always buffered; those that scan many keys run on a blocking thread.
+//! `buffered` costs as much as in etcd: the whole message is in memory before its first byte is
+//! sent. `incremental` sends the message while it is being read: its length prefix needs only the
+//! sum of the sizes, which the index has. Filtered, sorted and keys-only ranges have no such sum
+//! and are always buffered. Those that scan many keys run on a blocking thread.
 
 use bytes::Bytes;
 use etcd_api::error::Refusal;
@@ -26,7 +26,8 @@ use super::overload::too_many_requests;
 /// Serves one Range.
 ///
 /// # Errors
-/// The request checks, Compacted, FutureRevision; `ResourceExhausted` for a message above 2 GiB.
+/// Errors of the request checks, Compacted, FutureRevision; `ResourceExhausted` for a message above
+/// 2 GiB.
 pub async fn range(node: &Node, request: RangeRequest) -> Result<ResponseBody, Status> {
     let plan = RangePlan::of(&request)?;
     if plan.is_plain() && !request.keys_only && !request.count_only {
@@ -55,7 +56,7 @@ enum Keys {
 }
 
 impl Keys {
-    /// Calls `take` with the next record, borrowed; returns false when there is none.
+    /// Calls `take` with the next record, borrowed. Returns false if there is none.
     fn next(&mut self, take: impl FnOnce(&Record)) -> bool {
         match self {
             Self::Index { cursor, left } => match left.checked_sub(1) {
@@ -77,7 +78,7 @@ struct UnaryResponse {
     projection: Projection,
     keys_bytes: u64,
     tail: Vec<u8>,
-    /// The snapshot from which keys are read; `None` for selected records, where reading lazily
+    /// The snapshot from which the keys are read. `None` for selected records, where reading lazily
     /// saves nothing.
     unread: Option<Snapshot>,
 }
@@ -115,7 +116,7 @@ impl UnaryResponse {
                 unread: Some(snapshot),
             });
         }
-        // The next pages will read this revision.
+        // The requests for the next pages will read this revision.
         node.store.hold(&snapshot);
         let cursor = snapshot.cursor(range);
         let mut ahead = cursor.clone();
@@ -161,7 +162,7 @@ impl UnaryResponse {
     }
 
     async fn send(self, node: &Node) -> Result<ResponseBody, Status> {
-        // The size is checked before any work, also for an incremental response.
+        // The size is checked before any work, for an incremental response, too.
         let prefix = grpc::message_prefix(self.message_bytes())?;
         let total = grpc::PREFIX_BYTES as u64 + self.message_bytes();
         if total <= TARGET_BYTES as u64 {
@@ -175,7 +176,7 @@ impl UnaryResponse {
         }
         let admitted = node.admission.admit(total).await;
         let admitted = admitted.map_err(|_| too_many_requests())?;
-        // The admission is kept with the message, even when its request was cancelled.
+        // The admission is kept with the message, even if its request is cancelled.
         let buffer = move || (self.into_message(), admitted);
         let (message, admitted) = match total <= INLINE_BYTES {
             true => buffer(),
@@ -207,7 +208,7 @@ impl UnaryResponse {
         Ok(out.into())
     }
 
-    /// A short message as one frame.
+    /// Returns a short message as one frame.
     fn into_frame(mut self, prefix: [u8; grpc::PREFIX_BYTES]) -> Frame {
         let mut frame = FrameBuilder::new(prefix.len() + self.message_bytes() as usize);
         frame.put(&prefix);
@@ -222,7 +223,7 @@ impl UnaryResponse {
 struct UnarySource {
     frames: FrameBuilder,
     keys: Keys,
-    /// Bytes of the message that are not in `frames` yet.
+    /// Number of bytes of the message that are not in `frames` yet.
     unread_bytes: u64,
     tail: Vec<u8>,
     _open: OpenList,
@@ -293,7 +294,7 @@ mod tests {
         Node::new(store, &flags.etcd, &flags.common, Vec::new())
     }
 
-    /// A filter that lets nothing through has the smallest response, and reads every key for it.
+    /// A filter that no key passes has the smallest response, but reads every key.
     #[test]
     fn a_scan_of_many_keys_runs_on_a_blocking_thread() {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -303,8 +304,8 @@ mod tests {
     }
 
     async fn long_responses() {
-        // The only thread for what takes long is taken, so that nothing is answered there before it
-        // is looked for.
+        // The only blocking thread is occupied, so that no request can finish there before the test
+        // checks that it is pending.
         let (release, released) = std::sync::mpsc::channel::<()>();
         let taken = tokio::task::spawn_blocking(move || released.recv());
         let everything = || RangeRequest {

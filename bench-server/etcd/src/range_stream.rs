@@ -1,20 +1,20 @@
 //! RangeStream (KEP-5966): a list in chunks, each a gRPC message.
 //!
-//! Layout and chunk sizes are etcd 3.7.3's: intermediate chunks have only keys; the last one, which
-//! may also be the first, has header, `more` and `count`; an empty result is one message. The
-//! number of keys in a chunk starts at [`FIRST_CHUNK_KEYS`], doubles while chunks are below half of
-//! the target, and is halved when one is above twice the target. Three differences correct errors
-//! of etcd:
+//! Layout and chunk sizes are those of etcd 3.7.3. Intermediate chunks have only keys; the last
+//! one, which may also be the first, has header, `more` and `count`; an empty result is one
+//! message. The number of keys in a chunk starts at [`FIRST_CHUNK_KEYS`], doubles while chunks are
+//! below half of the target, and is halved when one is above twice the target. Three differences
+//! correct errors of etcd:
 //!
-//! - A negative revision is the latest one *for all chunks*; etcd's chunks may have different
+//! - A negative revision is the latest one *for all chunks*; chunks of etcd may have different
 //!   revisions.
-//! - A sort target with order NONE is ignored; etcd sorts each chunk and continues after the wrong
+//! - A sort target with order NONE is ignored. etcd sorts each chunk and continues after the wrong
 //!   key, so it loses and repeats keys.
-//! - A chunk ends at twice the target (after at least one object); etcd has no limit, so ten
+//! - A chunk ends at twice the target (after at least one object). etcd has no limit, so ten
 //!   objects of 1 MiB make a first message of 10 MiB.
 //!
-//! A frame is filled when HTTP/2 can take it, so a slow reader or a cancelled call costs no further
-//! work. Frames are filled across chunks, but the first chunk never waits for the second.
+//! A frame is filled when HTTP/2 can take it, so a slow reader or a cancelled call causes no
+//! further work. Frames are filled across chunks, but the first chunk never waits for the second.
 //! Compaction is checked before each chunk.
 
 use bytes::Bytes;
@@ -31,14 +31,14 @@ use wire::{grpc, proto};
 use super::Node;
 use super::frames::{Frame, FrameBuilder, PutRecord, RecordPiece, ResponseBody};
 
-/// Keys in the first chunk.
+/// Number of keys in the first chunk.
 const FIRST_CHUNK_KEYS: u64 = 10;
 
 /// Serves one RangeStream.
 ///
 /// # Errors
-/// Before any message: the request checks of etcd's RangeStream in its order, then Compacted or
-/// FutureRevision.
+/// Before any message: errors of the request checks of etcd's RangeStream in its order, then
+/// Compacted or FutureRevision.
 pub fn range_stream(node: &Node, request: &RangeRequest) -> Result<ResponseBody, Status> {
     let plan = RangePlan::of(request)?;
     if !plan.fetches_in_key_order() {
@@ -66,8 +66,8 @@ pub fn range_stream(node: &Node, request: &RangeRequest) -> Result<ResponseBody,
 
 /// Produces the chunks of one list while they are sent.
 ///
-/// A chunk's length is sent before its keys, so a second cursor runs ahead and sums it. Sizes are
-/// in the index's leaves, so this reads no record.
+/// A chunk's length is sent before its keys, so a second cursor runs ahead and sums their sizes.
+/// Sizes are in the index's leaves, so this reads no record.
 struct ChunkSource {
     snapshot: Snapshot,
     /// The next key to size.
@@ -79,11 +79,11 @@ struct ChunkSource {
     header: Vec<u8>,
     projection: Projection,
     sizing: ChunkSizing,
-    /// Keys left of the request's limit; `u64::MAX` without a limit.
+    /// Number of keys left of the request's limit; `u64::MAX` without a limit.
     wanted: u64,
-    /// Keys of all chunks started so far.
+    /// Number of keys of all chunks started so far.
     begun: u64,
-    /// Unsent keys of the current chunk.
+    /// Number of unsent keys of the current chunk.
     chunk: u64,
     /// Encoded fields that end the last chunk.
     tail: Vec<u8>,
@@ -225,8 +225,8 @@ impl ChunkSizing {
         self.target_bytes.saturating_mul(2)
     }
 
-    /// Adapts to a chunk of `bytes` (encoded keys and header), which was `cut` at the maximum or
-    /// not.
+    /// Adapts the number of keys to a chunk of `bytes` (encoded keys and header). `cut` is whether
+    /// the chunk was cut at the maximum.
     fn adapt(&mut self, bytes: usize, cut: bool) {
         if cut || bytes > self.max_bytes() {
             self.keys = (self.keys / 2).max(1);
@@ -240,7 +240,7 @@ impl ChunkSizing {
 mod tests {
     use super::*;
 
-    /// Chunk lengths, in keys, for `keys` objects that take `object_bytes` each.
+    /// Returns the chunk lengths, in keys, for `keys` objects that take `object_bytes` each.
     fn chunks(object_bytes: usize, keys: u64) -> Vec<u64> {
         let mut sizing = ChunkSizing::new(1_572_864);
         let mut left = keys;

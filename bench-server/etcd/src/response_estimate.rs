@@ -1,5 +1,5 @@
-//! Estimates the response of a write before it is made: the response is buffered whole, and a
-//! completed write can no longer be rejected.
+//! Estimates the response of a write before the write is made, because the response is buffered
+//! whole, and a completed write can no longer be rejected.
 
 use etcd_api::keys::KeyRange;
 use etcd_api::proto::etcdserverpb::request_op::Request;
@@ -19,23 +19,23 @@ use super::frames::ResponseBody;
 use super::long_work::{INLINE_BYTES, INLINE_KEYS, on_blocking_thread};
 use super::overload::too_many_requests;
 
-/// The keys that a request reads or deletes, and the size of those in its response. The first
-/// single key is not looked up, which saves most transactions the time: its size is bounded, and
-/// known before the response is encoded.
+/// The number of keys that a request reads or deletes, and the size of the keys and values in its
+/// response. The first single key is not looked up, which saves the time for most transactions: its
+/// size is bounded, and is known before the response is encoded.
 pub(super) struct ResponseEstimate<'a> {
     store: &'a Store,
-    /// Taken for the first look-up.
+    /// The snapshot for look-ups, taken at the first one.
     snapshot: Option<Snapshot>,
     size: Size,
-    /// Single keys so far, of both branches.
+    /// Number of single keys so far, of both branches.
     single_keys: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Size {
-    /// Keys and values in the response.
+    /// Size of keys and values in the response.
     bytes: u64,
-    /// Keys to be read or deleted.
+    /// Number of keys to be read or deleted.
     keys: u64,
 }
 
@@ -49,7 +49,8 @@ impl<'a> ResponseEstimate<'a> {
         }
     }
 
-    /// Adds the larger branch of a transaction.
+    /// Adds a transaction: the larger number of bytes, and the larger number of keys, of its two
+    /// branches.
     pub(super) fn txn(&mut self, request: &TxnRequest) {
         let before = self.size;
         self.branch(&request.success);
@@ -84,7 +85,7 @@ impl<'a> ResponseEstimate<'a> {
         };
         let read = match RangePlan::of(request) {
             Ok(plan) => plan.keys_to_read(totals.count, request.limit),
-            // The request will be refused.
+            // The store will refuse the request.
             Err(_) => return,
         };
         let mean = totals.weight.div_ceil(totals.count.max(1));
@@ -100,7 +101,7 @@ impl<'a> ResponseEstimate<'a> {
         }
     }
 
-    /// Adds a deletion, and the previous values that it returns.
+    /// Adds a deletion, and the previous values in its response.
     pub(super) fn delete(&mut self, request: &DeleteRangeRequest) {
         let is_single = request.range_end.is_empty();
         if is_single && !request.prev_kv {
@@ -114,7 +115,7 @@ impl<'a> ResponseEstimate<'a> {
         }
     }
 
-    /// Returns what the store has of an interval; `None` for the first single key.
+    /// Returns the totals of an interval; `None` for the first single key.
     fn look_up(&mut self, key: &[u8], range_end: &[u8]) -> Option<Totals> {
         if range_end.is_empty() {
             self.single_keys += 1;
@@ -126,7 +127,7 @@ impl<'a> ResponseEstimate<'a> {
         Some(snapshot.totals(KeyRange::new(key, range_end)))
     }
 
-    /// Waits for memory, if the response is large.
+    /// Waits for memory if the response is large.
     ///
     /// # Errors
     /// `ResourceExhausted` after the timeout.
@@ -144,18 +145,18 @@ impl<'a> ResponseEstimate<'a> {
     }
 }
 
-/// Room for the response of a write.
+/// The memory for the response of a write.
 #[derive(Debug)]
 pub(super) struct ResponseRoom {
-    /// Whether it takes long enough for a thread of its own.
+    /// Whether the request takes long enough to run on a blocking thread.
     pub(super) is_long: bool,
-    /// Memory that it is admitted to, if it may be large.
+    /// The admitted memory, if the response may be large.
     admitted: Option<Admitted>,
 }
 
 impl ResponseRoom {
-    /// Encodes the response, which holds the memory until it is sent. One that is larger than the
-    /// estimate waits for memory as long as it takes, since the write is made.
+    /// Encodes the response, which holds the memory until it is sent. A response that is larger
+    /// than estimated waits for memory without a timeout, because the write is already made.
     ///
     /// # Errors
     /// `ResourceExhausted` above 2 GiB.

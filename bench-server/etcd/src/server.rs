@@ -28,7 +28,7 @@ use super::service::EtcdService;
 use super::watch::WatchService;
 use super::{GRPC_OVERHEAD_BYTES, Node, background};
 
-/// Why the tier could not start.
+/// The error of starting the tier.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// An invalid address, URL or certificate.
@@ -39,10 +39,10 @@ pub enum StartError {
     Flag {
         /// The flag.
         flag: &'static str,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// The data directory.
+    /// The log in the data directory cannot be opened.
     #[error(transparent)]
     Log(#[from] LogError),
     /// The system could not create a thread.
@@ -55,7 +55,7 @@ pub enum StartError {
 pub struct EtcdTier {
     /// Client URLs with their actual ports.
     pub urls: Vec<String>,
-    /// The node that they serve.
+    /// The node that the listeners serve.
     pub node: Arc<Node>,
     /// Accept loops, lease expiry and compaction.
     tasks: Tasks,
@@ -130,7 +130,7 @@ impl EtcdTier {
         }
     }
 
-    /// Ends the log: what was answered is as durable as it can be. Writes that are under way are
+    /// Closes the log: every acknowledged write is as durable as it can be. Writes in progress are
     /// refused.
     pub async fn close(&self) {
         let store = self.node.store.clone();

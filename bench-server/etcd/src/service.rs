@@ -21,10 +21,10 @@ use super::frames::{Frame, ResponseBody};
 use super::overload::too_many_requests;
 use super::{Node, http as plain_http, kv};
 
-/// The service of [`kv`]; [`kv::Method`] has its methods.
+/// The name of the service that [`kv`] implements; [`kv::Method`] has its methods.
 const KV: &str = "etcdserverpb.KV";
 
-/// gRPC services of tonic's routes, with the methods of etcd 3.7.3.
+/// The gRPC services of tonic's routes, with the methods of etcd 3.7.3.
 const ROUTED: &[(&str, &[&str])] = &[
     ("etcdserverpb.Watch", &["Watch"]),
     (
@@ -141,7 +141,7 @@ impl Handler for EtcdService {
     type Data = Frame;
     type Body = ResponseBody;
 
-    /// gRPC does not use it, and etcd's server sends none.
+    /// gRPC does not use `date`, and etcd's server does not send it.
     const DATE_HEADER: bool = false;
 
     const HEADER_LIST_BYTES: u32 = 16 * 1024 * 1024;
@@ -178,7 +178,7 @@ impl Handler for EtcdService {
                 Err(rejection) => return *rejection,
             };
             let call = async {
-                // In this order, as grpc-go has it.
+                // The order of the checks is grpc-go's.
                 let call = dispatch(node, &request)
                     .and_then(|call| Ok((call, Encoding::of(request.headers())?)));
                 match call {
@@ -212,14 +212,14 @@ fn is_grpc<B>(request: &Request<B>) -> bool {
     request.version() == Version::HTTP_2 && call_checks::claims_grpc(request.headers())
 }
 
-/// Returns the handler of a call; unknown ones get grpc-go's errors.
+/// Returns the handler of a call. Unknown services and methods get grpc-go's errors.
 fn dispatch<B>(node: &Node, request: &Request<B>) -> Result<Call, Status> {
     if let Some(version) = request.headers().get("client-api-version")
         && std::str::from_utf8(version.as_bytes()).is_err()
     {
         return Err(Refusal::InvalidClientApiVersion.into());
     }
-    // A method's name has no query: this is part of it, as in grpc-go.
+    // As in grpc-go, a query is part of the method's name, which is then unknown.
     let path = request
         .uri()
         .path_and_query()

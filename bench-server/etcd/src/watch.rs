@@ -1,8 +1,8 @@
 //! The Watch service: connects a client's requests with the store's notices.
 //!
 //! One object serves both directions: each poll first handles the client's requests, then returns
-//! the next notice of the store's queue. There is no task and no channel in between, so a client
-//! that does not read also stops the reading of the log for it.
+//! the next notice of the store's queue. There is no task and no channel in between, so for a
+//! client that does not read, the history is not read either.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -28,7 +28,7 @@ use wire::grpc;
 
 use super::{GRPC_OVERHEAD_BYTES, Node};
 
-/// Most requests that are handled before a response is sent.
+/// Maximum number of requests that are handled before a response is sent.
 const MAX_REQUESTS_PER_POLL: usize = 128;
 
 /// The Watch service of one node.
@@ -50,15 +50,15 @@ impl Watch for WatchService {
     }
 }
 
-/// The stream of responses. It ends when the client disconnects; the end of its requests does not
-/// end it.
+/// The stream of responses. It ends when the client disconnects, but not when the client's requests
+/// end.
 pub struct WatchResponses<R> {
     node: Arc<Node>,
     requests: Option<R>,
     watchers: WatchStream,
     /// Unsent fragments of a large response.
     fragments: VecDeque<WatchResponse>,
-    /// Timer of the next periodic progress; set while a watcher wants it.
+    /// Timer of the next periodic progress; set while a watcher has requested it.
     progress: Option<Pin<Box<Sleep>>>,
 }
 
@@ -89,7 +89,7 @@ impl<R> WatchResponses<R> {
         }
     }
 
-    /// Returns the interval plus up to a tenth, so that streams opened together spread out.
+    /// Returns the interval plus up to a tenth of it, so that streams opened together spread out.
     fn progress_interval(&self) -> Duration {
         let interval = self.node.progress_notify_interval;
         let share = (RandomState::new().hash_one(0) % 1000) as u32;
@@ -158,7 +158,7 @@ pub fn spec(create: WatchCreateRequest) -> WatchSpec {
     }
 }
 
-/// Returns the events as messages; keys and values share the stored bytes.
+/// Returns the events as messages. Keys and values share the stored bytes.
 fn events(delivery: &Delivery) -> Vec<Event> {
     let message = |(event, prev): (&store::history::Event, Option<&Record>)| Event {
         r#type: match event.record.is_tombstone() {
@@ -171,8 +171,8 @@ fn events(delivery: &Delivery) -> Vec<Event> {
     delivery.events().map(message).collect()
 }
 
-/// Splits a response of `limit` bytes or more into fragments below that, with at least one event
-/// each.
+/// Splits a response of at least `limit` bytes into fragments below that size, with at least one
+/// event each.
 fn split(mut whole: WatchResponse, limit: usize) -> VecDeque<WatchResponse> {
     if whole.events.len() < 2 || whole.encoded_len() < limit {
         return VecDeque::from([whole]);
@@ -224,7 +224,7 @@ where
                 Poll::Pending => break,
             }
             taken += 1;
-            // Responses that the client does not read stop the reading of its requests.
+            // If the client does not read the responses, its requests are not read either.
             if taken == MAX_REQUESTS_PER_POLL || this.watchers.is_full() {
                 context.waker().wake_by_ref();
                 break;

@@ -1,12 +1,13 @@
-//! Which revisions were compacted, or may have been, by when.
+//! The compactions of a history: the revisions that were compacted, or may have been, by a time.
 
 use crate::record::{Call, History, Nanoseconds, Operation, Outcome};
 
-/// The compactions of a history that were not refused.
+/// The compactions of a history that were not refused: each with its revision and whether it was
+/// acknowledged.
 pub(crate) struct Compactions<'a>(Vec<(&'a Operation, i64, bool)>);
 
 impl<'a> Compactions<'a> {
-    /// Takes those of a history.
+    /// Collects the compactions of a history.
     pub(crate) fn new(history: &'a History) -> Self {
         let all = history.operations.iter();
         let accepted = all.filter_map(|one| match one.call {
@@ -32,7 +33,7 @@ impl<'a> Compactions<'a> {
         asked.map(|(_, revision, _)| *revision).max().unwrap_or(0)
     }
 
-    /// Returns whether another compaction to at least a revision may precede this refused one.
+    /// Returns whether another compaction, to at least `revision`, may precede the refused one.
     pub(crate) fn may_precede(&self, refused: &Operation, revision: i64) -> bool {
         let mut all = self.0.iter();
         all.any(|(one, asked, _)| one.called < refused.returned && *asked >= revision)

@@ -1,14 +1,15 @@
-//! Leases that expire: each is a revocation that no client asked for, at any time after its time to
-//! live.
+//! Expiry of leases: each is modelled as a revocation without a client, at any time after the
+//! lease's TTL.
 
 use crate::model::Model;
 use crate::record::{Call, Change, History, Lease, Operation, Outcome, Txn};
 use crate::violation::{Rule, Violation};
 
-/// The client of what a server does by itself.
+/// The client number of operations of the server itself.
 const SERVER: u32 = u32::MAX;
 
-/// Returns the expiry of each lease as a request of unknown outcome, called when it may be done.
+/// Returns the expiry of each lease as a request of unknown outcome, called at the earliest time of
+/// the expiry.
 pub(crate) fn of(history: &History) -> Vec<Operation> {
     history.leases.iter().map(expiry).collect()
 }

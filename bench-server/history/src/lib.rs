@@ -1,22 +1,23 @@
-//! Checks what concurrent clients of an etcd saw: linearizability of reads and writes, and etcd's
-//! watch guarantees.
+//! Checks what concurrent clients of an etcd observed: linearizability of reads and writes, and
+//! etcd's guarantees for watches.
 //!
 //! Every write that etcd acknowledges carries the revision that it made, so the order of writes is
-//! known and nothing is searched for: the check takes n log n time. One watch of everything from
-//! the first revision is the *log*. Then
+//! known and needs no search: the check takes n log n time. One watch of all keys from the first
+//! revision is the *log*. The rules are:
 //!
 //! - the log has each revision once, and each event follows from the state before it;
-//! - each acknowledged write is in the log once, with exactly its changes; one whose outcome is
-//!   unknown at most once; and nothing is in the log that no request asked for;
+//! - each acknowledged write is in the log once, with exactly its changes; a write of unknown
+//!   outcome is in it at most once; and the log has nothing that no request made;
 //! - each response equals the replayed log at its revision, and that revision is at least every
-//!   revision that a client had seen before the call (a write's is greater);
-//! - a lease that expires deletes all its keys at one revision, which nobody has seen before its
-//!   time, and no key is bound to it afterwards;
-//! - each watch is told exactly the log's events of its range, in order.
+//!   revision that a client had seen before the call (for a write, it is greater);
+//! - a lease that expires deletes all its keys at one revision, which no client has seen before the
+//!   end of its TTL, and no key is bound to the lease afterwards;
+//! - each watch receives exactly the log's events of its range, in order.
 //!
-//! Nothing here does IO: [`check`] takes a [`History`], which serializes, so that a history that
-//! failed can be kept and checked again. Values of puts must be unique within a history, the
-//! database empty at its begin (revision 1), and all times readings of one monotonic clock.
+//! There is no I/O: [`check`] takes a [`History`], which can be serialized, so a history that
+//! failed can be stored and checked again. The values of puts must be unique within a history, the
+//! database must be empty at its beginning (revision 1), and all times must be readings of one
+//! monotonic clock.
 
 mod compactions;
 mod expiries;
@@ -41,33 +42,34 @@ use compactions::Compactions;
 use model::Model;
 use observed::Observed;
 
-/// How much a history without violations has of each kind.
+/// What was checked in a history without violations: the number of items of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Revisions of the log.
+    /// Revisions in the log.
     pub revisions: usize,
     /// Acknowledged requests that changed something.
     pub writes: usize,
-    /// Writes of unknown outcome that the log has.
+    /// Writes of unknown outcome that are in the log.
     pub unknown_applied: usize,
-    /// Writes of unknown outcome that it does not have.
+    /// Writes of unknown outcome that are not in the log.
     pub unknown_lost: usize,
     /// Leases that expired with keys.
     pub expiries: usize,
     /// Responses that were compared with the state: ranges, and requests that changed nothing.
     pub reads: usize,
-    /// Compactions that were acknowledged.
+    /// Acknowledged compactions.
     pub compactions: usize,
-    /// Watch streams, the log's left out.
+    /// Watch streams, except the log.
     pub watches: usize,
-    /// Events on them.
+    /// Events on these streams.
     pub events: usize,
 }
 
 /// Checks a history.
 ///
 /// # Errors
-/// Every violation found, those of the log first. One fault of a server may break several rules.
+/// Every violation found, those of the log first. A single fault of a server may break several
+/// rules.
 pub fn check(history: &History) -> Result<Checked, Vec<Violation>> {
     let mut found = Vec::new();
     let mut checked = Checked::default();

@@ -1,4 +1,4 @@
-//! The store that the log describes, at each of its revisions.
+//! The states of the store, by revision, as the log describes them.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use crate::violation::{Rule, Violation};
 #[derive(Default)]
 pub(crate) struct Model {
     commits: BTreeMap<i64, Vec<KeyValue>>,
-    /// Each key's changes, by ascending revision.
+    /// The changes of each key, by ascending revision.
     keys: BTreeMap<String, Vec<KeyValue>>,
 }
 
-/// What a transaction does to a state.
+/// The effect of a transaction on a state.
 pub(crate) struct Effect {
     pub(crate) succeeded: bool,
     pub(crate) responses: Vec<OpResponse>,
-    /// Changed keys, as the log has them.
+    /// Changed keys, as events of the log.
     pub(crate) events: Vec<KeyValue>,
 }
 
@@ -42,13 +42,14 @@ impl Model {
             commit.push(kv.clone());
             let changes = model.keys.entry(kv.key.clone()).or_default();
             changes.push(kv.clone());
-            // A log out of order is a violation already; lookups still need the order.
+            // A log out of order is reported as a violation; lookups still need the order.
             changes.sort_by_key(|kv| kv.mod_revision);
         }
         model
     }
 
-    /// Returns how an event must look after what is there; `None` if it cannot be at all.
+    /// Returns the event that must follow the current state for the key, value, lease and revision
+    /// of `kv`; `None` if no event of this key can follow.
     fn follow(&self, kv: &KeyValue) -> Option<KeyValue> {
         let revision = kv.mod_revision;
         let changed = self.commit(revision).unwrap_or_default();
@@ -65,7 +66,7 @@ impl Model {
         }
     }
 
-    /// Returns how many revisions there are.
+    /// Returns the number of revisions.
     pub(crate) fn len(&self) -> usize {
         self.commits.len()
     }
@@ -75,12 +76,12 @@ impl Model {
         self.commits.last_key_value().map_or(1, |(last, _)| *last)
     }
 
-    /// Returns what a revision changed, in the log's order.
+    /// Returns the changes of a revision, in the log's order.
     pub(crate) fn commit(&self, revision: i64) -> Option<&[KeyValue]> {
         self.commits.get(&revision).map(Vec::as_slice)
     }
 
-    /// Iterates over all revisions and what they changed.
+    /// Iterates over all revisions and their changes.
     pub(crate) fn commits(&self) -> impl Iterator<Item = (i64, &[KeyValue])> {
         self.commits.iter().map(|(at, events)| (*at, &events[..]))
     }
@@ -107,7 +108,7 @@ impl Model {
         within.filter_map(move |(_, changes)| current(changes, revision))
     }
 
-    /// Applies a transaction to the state of a revision, as the next.
+    /// Evaluates a transaction on the state of `revision`, as the next revision.
     pub(crate) fn evaluate(&self, revision: i64, txn: &Txn) -> Effect {
         let holds = txn.compares.iter().all(|compare| {
             let found = self.at(&compare.key, revision);
@@ -163,7 +164,7 @@ impl Model {
     }
 }
 
-/// Returns the last of a key's changes until a revision, unless it is a deletion.
+/// Returns the last of a key's changes up to a revision, unless it is a deletion.
 fn current(changes: &[KeyValue], revision: i64) -> Option<&KeyValue> {
     let until = changes.partition_point(|kv| kv.mod_revision <= revision);
     let last = changes[..until].last()?;

@@ -1,16 +1,16 @@
-//! Which revisions were known to exist when.
+//! The revisions that clients had seen, by time.
 
 use crate::record::{Call, History, Message, Nanoseconds, Outcome};
 
-/// The highest revision that any client had seen, by time.
+/// The highest revision that any client had seen at each time.
 pub(crate) struct Observed {
-    /// Ascending times, each with the highest revision seen until then.
+    /// Ascending times, each with the highest revision seen up to it.
     highest: Vec<(Nanoseconds, i64)>,
 }
 
 impl Observed {
-    /// Takes every response and every watch response of a history: whoever has seen a revision,
-    /// whatever is called later must not precede it.
+    /// Collects the revisions of all responses and watch responses of a history. Requests that are
+    /// called after a revision was seen must not precede it.
     pub(crate) fn new(history: &History) -> Self {
         let mut seen: Vec<(Nanoseconds, i64)> = Vec::new();
         for operation in &history.operations {

@@ -1,4 +1,4 @@
-//! Every range and every compaction against the replayed log.
+//! Checks ranges and compactions against the replayed log.
 
 use crate::Checked;
 use crate::compactions::Compactions;
@@ -45,7 +45,7 @@ pub(crate) fn check(
             Call::Compact(revision, Outcome::Refused(refusal)) => {
                 reads.refused(operation, *revision, refusal);
             }
-            // Reads of unknown outcome say nothing; transactions are checked with the writes.
+            // Reads of unknown outcome cannot be checked; transactions are checked with the writes.
             Call::Range(..) | Call::Compact(..) | Call::Txn(..) => {}
         }
     }
@@ -57,7 +57,7 @@ impl Reads<'_> {
         self.found.push(Violation::new(rule, detail));
     }
 
-    /// Checks that a response is not older than what was seen before its call.
+    /// Checks that a response is not older than the revisions seen before its call.
     fn fresh(&mut self, operation: &Operation, revision: i64) {
         let seen = self.observed.before(operation.called);
         if revision < seen {
@@ -101,7 +101,8 @@ impl Reads<'_> {
 
     fn refused(&mut self, operation: &Operation, asked: i64, refusal: &Refusal) {
         match refusal {
-            // Compacting a revision again is refused; reading the compacted revision is not.
+            // A second compaction of a revision is refused; a read of the compacted revision is
+            // not.
             Refusal::Compacted => {
                 let compacted = self.compactions.asked_before(operation.returned);
                 let refusable = match operation.call {

@@ -1,31 +1,31 @@
-//! What is recorded: requests with their times and outcomes, and what watches were told.
+//! The recorded data: requests with their times and outcomes, and the responses of watches.
 
 use serde::{Deserialize, Serialize};
 
 /// A reading of the recording process's monotonic clock, in nanoseconds since the history began.
 pub type Nanoseconds = u64;
 
-/// Everything that the clients of one database saw, from its empty begin at revision 1.
+/// Everything that the clients of one database observed, from its empty state at revision 1.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct History {
-    /// A watch of everything from revision 2, resumed where it was cut.
+    /// A watch of all keys from revision 2, resumed after disconnects.
     pub log: Watch,
     /// Requests, in any order.
     pub operations: Vec<Operation>,
-    /// Other watch streams; one that is resumed is another with a later start.
+    /// Other watch streams. A stream that is resumed is another one with a later start.
     pub watches: Vec<Watch>,
-    /// Leases that nobody keeps alive: each may expire.
+    /// Leases without keep-alives: each may expire.
     #[serde(default)]
     pub leases: Vec<Lease>,
 }
 
-/// A lease that may expire, which deletes all keys that go with it at one revision.
+/// A lease that may expire, which deletes all attached keys at one revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
-    /// Its id.
+    /// The lease's id.
     pub id: i64,
-    /// Until when it must not expire: its time to live, counted from when its grant was called. A
-    /// server may let it live longer, as etcd does after an election.
+    /// The time until which it must not expire: its TTL, counted from the call of its grant. A
+    /// server may keep it longer, as etcd does after an election.
     pub lives_until: Nanoseconds,
 }
 
@@ -34,14 +34,14 @@ pub struct Lease {
 pub struct Operation {
     /// Number of the client.
     pub client: u32,
-    /// Before its first byte was sent.
+    /// The time before its first byte was sent.
     pub called: Nanoseconds,
-    /// When the first part of its response had come: the revision it was served at existed then.
-    /// Differs from `returned` only for streams.
+    /// The time at which the first part of its response had arrived: the revision of the response
+    /// existed then. Differs from `returned` only for streams.
     pub settled: Nanoseconds,
-    /// After its last byte was received, or when its client gave up.
+    /// The time after its last byte was received, or at which its client gave up.
     pub returned: Nanoseconds,
-    /// What was asked and what came back.
+    /// The request and its outcome.
     pub call: Call,
 }
 
@@ -50,24 +50,24 @@ pub struct Operation {
 pub enum Call {
     /// Put, DeleteRange, LeaseRevoke (transactions of one change) or Txn.
     Txn(Txn, Outcome<TxnResponse>),
-    /// Range, or RangeStream as what its messages merge to.
+    /// Range, or RangeStream with its messages merged.
     Range(RangeRequest, Outcome<RangeResponse>),
-    /// A compaction to a revision; its header's revision.
+    /// A compaction to a revision. Its result is the revision of the response's header.
     Compact(i64, Outcome<i64>),
 }
 
-/// How a request ended.
+/// The outcome of a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Outcome<T> {
-    /// With a response.
+    /// A response.
     Done(T),
-    /// With an error that says that nothing was done.
+    /// An error that means that nothing was done.
     Refused(Refusal),
-    /// By a timeout or a lost connection: it may take effect at any time after its call.
+    /// A timeout or a lost connection: the request may take effect at any time after its call.
     Unknown,
 }
 
-/// Why a server refused.
+/// The error of a refused request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
     /// The revision is compacted.
@@ -78,24 +78,24 @@ pub enum Refusal {
     Other(String),
 }
 
-/// A key as it is at some revision; a deleted one has version and create revision 0, and no value.
+/// A key at some revision. A deleted key has version 0, create revision 0, and no value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyValue {
-    /// Its name.
+    /// The key's name.
     pub key: String,
-    /// Its value.
+    /// The key's value.
     pub value: String,
     /// Revision of its creation.
     pub create_revision: i64,
     /// Revision of its last change.
     pub mod_revision: i64,
-    /// Changes since its creation, which is 1.
+    /// Number of changes since its creation, including the creation.
     pub version: i64,
-    /// The lease that it goes with; 0 for none.
+    /// The attached lease; 0 for none.
     pub lease: i64,
 }
 
-/// The keys `from <= key < end`.
+/// The keys with `from <= key < end`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyRange {
     /// First key.
@@ -113,29 +113,31 @@ impl KeyRange {
         }
     }
 
-    /// Returns whether a key is in it.
+    /// Returns whether the range contains a key.
     pub fn contains(&self, key: &str) -> bool {
         self.from.as_str() <= key && key < self.end.as_str()
     }
 }
 
-/// The modification revision that a transaction asks a key to have; 0: it does not exist.
+/// A comparison of a transaction: the mod revision that a key must have; 0 means that the key does
+/// not exist.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compare {
     /// Key.
     pub key: String,
-    /// Its revision.
+    /// The required mod revision.
     pub mod_revision: i64,
 }
 
 /// One operation of a transaction. Writes are sent with `prev_kv`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
-    /// Key, value, which no other put of the history has, and lease, or 0.
+    /// Key, value (unique in the history), and lease or 0.
     Put(String, String, i64),
     /// Deletes all keys of a range.
     Delete(KeyRange),
-    /// Revokes a lease, alone in its transaction: deletes all keys that go with it.
+    /// Revokes a lease, which deletes all attached keys. It is the only operation of its
+    /// transaction.
     Revoke(i64),
     /// Reads a range.
     Get(KeyRange),
@@ -144,16 +146,17 @@ pub enum Change {
 /// A transaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Txn {
-    /// All must hold for `success` to be done, else `failure` is.
+    /// The comparisons. `success` runs if all of them hold, otherwise `failure`.
     pub compares: Vec<Compare>,
-    /// Changes no key twice.
+    /// The operations if the comparisons hold. No key is changed twice.
     pub success: Vec<Change>,
-    /// Only reads: what the log has of a transaction is then what `success` did.
+    /// The operations if a comparison fails. They only read, so all changes of a transaction in the
+    /// log are those of `success`.
     pub failure: Vec<Change>,
 }
 
 impl Txn {
-    /// Returns the values that it puts.
+    /// Returns the values of the puts.
     pub fn values(&self) -> impl Iterator<Item = &str> {
         self.success.iter().filter_map(|change| match change {
             Change::Put(_, value, _) => Some(value.as_str()),
@@ -169,35 +172,35 @@ pub struct TxnResponse {
     pub revision: i64,
     /// Whether the compares held.
     pub succeeded: bool,
-    /// One for each operation of the branch.
+    /// The response of each operation of the branch.
     pub responses: Vec<OpResponse>,
 }
 
-/// What came back for one operation of a transaction.
+/// The response of one operation of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OpResponse {
-    /// The key before.
+    /// The previous key.
     Put(Option<KeyValue>),
-    /// The keys that were deleted.
+    /// The deleted keys.
     Delete(Vec<KeyValue>),
-    /// That the lease is gone; not which keys went with it.
+    /// An acknowledgement that the lease is revoked, without the deleted keys.
     Revoke,
     /// The keys found.
     Get(Vec<KeyValue>),
 }
 
-/// A Range or RangeStream, in key order.
+/// A request for Range or RangeStream, in key order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RangeRequest {
-    /// Keys.
+    /// The keys.
     pub range: KeyRange,
-    /// Revision to read at; 0: the newest.
+    /// Revision to read at; 0 for the latest.
     pub revision: i64,
-    /// Most keys to return; 0: all.
+    /// Maximum number of keys to return; 0 for all.
     pub limit: usize,
-    /// No keys, only their number.
+    /// Whether to return only the number of keys.
     pub count_only: bool,
-    /// Sent as RangeStream.
+    /// Whether the request is sent as RangeStream.
     pub stream: bool,
 }
 
@@ -208,9 +211,9 @@ pub struct RangeResponse {
     pub revision: i64,
     /// Keys found.
     pub kvs: Vec<KeyValue>,
-    /// Keys in the range, whatever the limit.
+    /// Number of keys in the range, regardless of the limit.
     pub count: i64,
-    /// Whether the limit left some out.
+    /// Whether the limit cut the result.
     pub more: bool,
 }
 
@@ -219,11 +222,11 @@ pub struct RangeResponse {
 pub struct Watch {
     /// Number of the client.
     pub client: u32,
-    /// Keys.
+    /// The keys.
     pub range: KeyRange,
-    /// First revision asked for, at least 1.
+    /// The requested first revision, at least 1.
     pub start: i64,
-    /// Responses in the order received, the one that says "created" left out.
+    /// Responses in the order received, except the one that confirms the creation.
     pub responses: Vec<WatchResponse>,
 }
 
@@ -238,7 +241,7 @@ impl Watch {
             })
     }
 
-    /// Returns the revision up to which it has been told everything.
+    /// Returns the revision up to which the watch has received all events.
     pub fn complete_until(&self) -> i64 {
         let told = self
             .responses
@@ -252,25 +255,25 @@ impl Watch {
 /// One response on a watch stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WatchResponse {
-    /// When it was received.
+    /// The time at which it was received.
     pub at: Nanoseconds,
-    /// What it says.
+    /// The response's content.
     pub message: Message,
 }
 
-/// What a watch response says.
+/// The content of a watch response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Message {
     /// Events.
     Events(Vec<Event>),
-    /// Everything up to a revision has been told.
+    /// Progress: all events up to this revision were sent.
     Progress(i64),
-    /// The watch is cancelled: its start lies before this compacted revision.
+    /// The watch is cancelled, because its start is before this compacted revision.
     Compacted(i64),
 }
 
 impl Message {
-    /// Returns the revision up to which it completes a watch; 0 if it does not.
+    /// Returns the revision up to which the message completes a watch; 0 if it does not.
     pub fn complete_until(&self) -> i64 {
         match self {
             Self::Events(events) => events.last().map_or(0, |event| event.kv.mod_revision),
@@ -283,8 +286,8 @@ impl Message {
 /// One change of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// The key after it.
+    /// The key after the change.
     pub kv: KeyValue,
-    /// The key before it, where the watch asked and compaction left it.
+    /// The key before the change, if the watch requested it and it was not compacted.
     pub previous: Option<KeyValue>,
 }

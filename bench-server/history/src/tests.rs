@@ -1,4 +1,4 @@
-//! Each rule against a history that breaks it.
+//! Checks each rule with a history that breaks it.
 
 mod expiries;
 mod good;
@@ -15,7 +15,7 @@ use good::{
     deleted, done, events, good, kv, operation, put, range,
 };
 
-/// Returns the rules that a history breaks once `spoil` is done with it, each once.
+/// Returns the rules that the good history breaks once `spoil` has changed it, each rule once.
 fn broken(spoil: impl FnOnce(&mut History)) -> Vec<Rule> {
     let mut history = good();
     spoil(&mut history);
@@ -81,7 +81,7 @@ fn an_acknowledged_write_that_the_log_lacks() {
         history.log.responses.pop();
     });
     assert_eq!(rules, [Rule::LostWrite]);
-    // Another write has its revision.
+    // Another write has the revision of this one.
     let rules = broken(|history| {
         let lost = Call::Txn(put("e", "7"), done(7, vec![OpResponse::Put(None)]));
         history.operations.push(operation(195, lost));
@@ -132,13 +132,13 @@ fn one_write_done_twice() {
 
 #[test]
 fn writes_against_real_time() {
-    // Revision 3 is acknowledged to a client that called after 4 was.
+    // Revision 3 is acknowledged to a client that called after revision 4 was seen.
     let rules = broken(|history| set_times(&mut history.operations[PUT_B], 66));
     assert_eq!(rules, [Rule::WriteOrder]);
     // A write of unknown outcome took effect before its call.
     let rules = broken(|history| set_times(&mut history.operations[UNKNOWN_PUT], 150));
     assert_eq!(rules, [Rule::WriteOrder]);
-    // A deletion can explain only what is after its call.
+    // A deletion can explain only changes after its call.
     let rules = broken(|history| set_times(&mut history.operations[UNKNOWN_DELETE], 230));
     assert_eq!(rules, [Rule::WriteFromNowhere]);
 }
@@ -161,7 +161,7 @@ fn a_write_that_changes_something_else() {
 
 #[test]
 fn a_response_that_is_wrong() {
-    // A create that finds the key and succeeds would be the lost update of a controller.
+    // A create that succeeds although the key exists would be a controller's lost update.
     let rules = broken(|history| txn_response(history, CREATE_AGAIN).succeeded = true);
     assert_eq!(rules, [Rule::WrongResponse]);
     let rules = broken(|history| {
@@ -190,7 +190,7 @@ fn a_change_that_nobody_asked_for() {
     }
 }
 
-/// Two deletions of b are in the log, and either request explains the first only by its range.
+/// Two deletions of b are in the log. For the first, either request fits only through its range.
 #[test]
 fn unknown_deletions_are_matched() {
     let explained = |ranges: &[KeyRange]| {
@@ -215,7 +215,7 @@ fn unknown_deletions_are_matched() {
         explained(&[both, range("c", "d")]),
         [Rule::WriteFromNowhere]
     );
-    // c is there, and is not deleted.
+    // The key c exists and is not deleted.
     assert_eq!(explained(&[one, range("a", "d")]), [Rule::WriteFromNowhere]);
 }
 
@@ -252,7 +252,7 @@ fn a_stale_read() {
 fn a_read_from_the_future() {
     let rules = broken(|history| range_response(history, LIMITED).revision = 8);
     assert!(rules.contains(&Rule::FutureRead), "{rules:?}");
-    // The write that it saw was called after it had returned.
+    // The write that the read saw was called after the read had returned.
     let rules = broken(|history| {
         let response = range_response(history, LIMITED);
         response.revision = 7;
@@ -283,7 +283,7 @@ fn a_read_with_a_wrong_count() {
 
 #[test]
 fn compaction_ignored_or_made_up() {
-    // Revision 2 is read after the compaction to 3.
+    // Reads revision 2 after the compaction to 3.
     let rules = broken(|history| {
         let Call::Range(request, Outcome::Done(response)) = &mut history.operations[PAST].call
         else {
@@ -309,11 +309,11 @@ fn compaction_ignored_or_made_up() {
     }
 }
 
-/// A revision that a stream was pinned to is known when its first part comes.
+/// The revision to which a stream is pinned is known when its first part arrives.
 #[test]
 fn a_stream_settles_its_revision_early() {
     let rules = broken(|history| {
-        // The stream begins before the last write is called, and ends after it.
+        // The stream starts before the last write is called, and ends after it.
         let state = RangeResponse {
             revision: 7,
             kvs: vec![kv("c", "3", 4, 4, 1), kv("d", "5", 7, 7, 1)],

@@ -1,14 +1,15 @@
-//! etcd's promises about watches: ordered, unique, atomic, bookmarkable, resumable, reliable.
+//! Checks etcd's guarantees for watches: ordered, unique, atomic, bookmarkable, resumable,
+//! reliable.
 
 use crate::compactions::Compactions;
 use crate::model::Model;
 use crate::record::{Event, Message, Watch};
 use crate::violation::{Rule, Violation};
 
-/// What a watch has told so far.
+/// The events and progress that a watch has received so far.
 #[derive(Default)]
 struct Told<'a> {
-    /// The last event, and those of the same revision before it.
+    /// The last event, and the earlier ones of the same revision.
     last: Vec<&'a Event>,
     progress: i64,
 }
@@ -25,8 +26,8 @@ fn violation(found: &mut Vec<Violation>, rule: Rule, watch: &Watch, detail: &str
     found.push(Violation::new(rule, detail));
 }
 
-/// Checks what one stream says without the log: ordered, unique, atomic, bookmarkable, and only
-/// what was asked for.
+/// Checks one stream without the log: events are ordered, unique, atomic and bookmarkable, and only
+/// of the requested keys and revisions.
 pub(crate) fn check_order(watch: &Watch, found: &mut Vec<Violation>) {
     let mut told = Told::default();
     for response in &watch.responses {
@@ -83,7 +84,7 @@ fn check_event<'a>(
 }
 
 /// Checks that a stream has exactly the log's events of its range, from its start to the last
-/// revision that it has been told of, and their previous values where it has any.
+/// revision that it has confirmed, and their previous values if it has any.
 pub(crate) fn check_complete(watch: &Watch, model: &Model, found: &mut Vec<Violation>) {
     let changes = model.between(watch.start, watch.complete_until());
     let mut owed = changes
@@ -111,7 +112,8 @@ pub(crate) fn check_complete(watch: &Watch, model: &Model, found: &mut Vec<Viola
     }
 }
 
-/// Checks that a watch that was cancelled had begun before a compaction that was asked for.
+/// Checks that a cancelled watch was behind the compacted revision of its response, and that a
+/// compaction to this revision was requested.
 pub(crate) fn check_compacted(
     watch: &Watch,
     compactions: &Compactions<'_>,

@@ -1,4 +1,4 @@
-//! Every write against the log: those acknowledged, those refused, those of unknown outcome.
+//! Checks writes against the log: acknowledged, refused, and of unknown outcome.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,13 +11,13 @@ use crate::record::{
 };
 use crate::violation::{Rule, Violation};
 
-/// The log's revisions, and which requests made them.
+/// The log's revisions, and the requests that made them.
 struct Writes<'a> {
     model: &'a Model,
     observed: &'a Observed,
-    /// Where the log has each value.
+    /// The revisions at which the log has each value.
     revisions_of: HashMap<&'a str, Vec<i64>>,
-    /// Revision and the client that made it.
+    /// The client that made each revision.
     claimed: BTreeMap<i64, u32>,
     found: &'a mut Vec<Violation>,
 }
@@ -100,15 +100,15 @@ pub(crate) fn check(
     }
 }
 
-/// Which revision a deletion of unknown outcome made.
+/// The revision that a deletion of unknown outcome is matched with.
 #[derive(Clone, Copy)]
 struct Explains {
     revision: i64,
-    /// Whether nothing else can have made it.
+    /// Whether no other deletion can have made it.
     is_sure: bool,
 }
 
-/// Returns whether a response says that something was changed.
+/// Returns whether a response reports a change.
 fn changes(response: &TxnResponse) -> bool {
     response.responses.iter().any(|response| match response {
         OpResponse::Put(_) => true,
@@ -123,7 +123,7 @@ impl Writes<'_> {
         self.found.push(Violation::new(rule, detail));
     }
 
-    /// Returns where the log has what a transaction puts; the first place, if there is any.
+    /// Returns the first revision at which the log has a value that the transaction puts, if any.
     fn place(&self, txn: &Txn) -> Option<i64> {
         let places = txn
             .values()
@@ -131,7 +131,7 @@ impl Writes<'_> {
         places.flatten().copied().min()
     }
 
-    /// Checks that the log has no value of a transaction twice.
+    /// Checks that the log does not have a value of the transaction twice.
     fn once(&mut self, operation: &Operation, txn: &Txn) {
         for value in txn.values() {
             if let Some([first, second, ..]) = self.revisions_of.get(value).map(Vec::as_slice) {
@@ -148,7 +148,7 @@ impl Writes<'_> {
         }
     }
 
-    /// Checks that a write is after everything that was seen before its call.
+    /// Checks that a write's revision is greater than every revision seen before its call.
     fn ordered(&mut self, operation: &Operation, revision: i64) {
         let seen = self.observed.before(operation.called);
         if revision <= seen {
@@ -189,9 +189,9 @@ impl Writes<'_> {
         self.responded(operation, response, &effect);
     }
 
-    /// Checks the revocation of a lease, whose response does not say whether any key went with it;
-    /// returns whether one did. Comes after all others that were acknowledged: what they have not
-    /// claimed is left.
+    /// Checks the revocation of a lease, whose response does not report deleted keys. Returns
+    /// whether it deleted any. Must run after all other acknowledged requests, because it takes one
+    /// of the revisions that they have not claimed.
     fn revoked(&mut self, operation: &Operation, txn: &Txn, response: &TxnResponse) -> bool {
         let revision = response.revision;
         let events = self.model.commit(revision).unwrap_or_default();
@@ -226,7 +226,7 @@ impl Writes<'_> {
         }
     }
 
-    /// Checks a put whose outcome is not known; returns whether the log has it.
+    /// Checks a put of unknown outcome; returns whether the log has it.
     fn unknown(&mut self, operation: &Operation, txn: &Txn) -> bool {
         let Some(revision) = self.place(txn) else {
             return false;
@@ -242,9 +242,9 @@ impl Writes<'_> {
         true
     }
 
-    /// Finds a deletion of unknown outcome for each revision that no other request made; returns
-    /// what each deletion made. One deletion may explain several revisions, so this is a matching.
-    /// Those from `expiries` on are leases that expire.
+    /// Matches each revision that no other request made with a deletion of unknown outcome. Returns
+    /// the revision of each deletion. One deletion may explain several revisions, so this is a
+    /// bipartite matching. The deletions from index `expiries` on are expired leases.
     fn unknown_deletes(
         &mut self,
         deletes: &[(&Operation, &Txn)],
@@ -290,8 +290,8 @@ impl Writes<'_> {
     }
 }
 
-/// Assigns a deletion to a revision, moving earlier assignments where that makes room (Kuhn's
-/// augmenting path).
+/// Assigns a deletion to a revision, and moves earlier assignments if necessary (Kuhn's augmenting
+/// path).
 fn assign(
     revision: usize,
     candidates: &[Vec<usize>],
@@ -314,7 +314,8 @@ fn assign(
     false
 }
 
-/// Compares changes of one revision, whose order in a log is the server's own.
+/// Compares the changes of one revision in any order: their order in the log is the server's
+/// choice.
 fn same_changes(expected: &[KeyValue], found: &[KeyValue]) -> bool {
     expected.len() == found.len() && expected.iter().all(|kv| found.contains(kv))
 }

@@ -1,4 +1,4 @@
-//! Builds a tree from sorted items: fills one leaf after the other, without searches and splits.
+//! Builds a tree from sorted items: fills one leaf after the other, without searches or splits.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use super::leaf::Leaf;
 use super::node::{Child, Node, separator, totals_of};
 use super::{Item, Totals, Tree};
 
-/// Entries of a finished node; the rest is room for later inserts, as in a tree that grew at its
-/// end.
+/// Number of entries in a finished node. The rest is room for later inserts, as in a tree that grew
+/// at its end.
 const BUILD_FILL: usize = FANOUT - FANOUT / 8;
 
 /// Builds a [`Tree`] from items in ascending order. O(1) per item, amortised.
@@ -37,10 +37,10 @@ impl<T: Item> Builder<T> {
     /// Appends an item.
     ///
     /// # Errors
-    /// The item itself, when its key is not above all before; nothing has changed then.
+    /// The item itself, if its key is not above all earlier keys. The builder is then unchanged.
     pub fn push(&mut self, item: T) -> Result<(), T> {
-        // A full leaf is closed when the next item arrives, so only the first item finds no last
-        // one.
+        // A full leaf is closed only when the next item arrives, so the leaf is empty only for the
+        // first item.
         if let Some(last) = self.leaf.last() {
             if last.key() >= item.key() {
                 return Err(item);
@@ -97,7 +97,7 @@ impl<T: Item> Builder<T> {
         }
     }
 
-    /// Moves the leaf below its branch; `next` is the separator to the next leaf.
+    /// Moves the leaf into the branch above it; `next` is the separator to the next leaf.
     fn close_leaf(&mut self, next: Arc<[u8]>) {
         let node = Node::Leaf(Leaf::new(std::mem::take(&mut self.leaf)));
         let low = std::mem::replace(&mut self.low, next);

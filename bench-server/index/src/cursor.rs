@@ -5,15 +5,17 @@ use std::sync::Arc;
 use super::Item;
 use super::node::{Node, child_of};
 
-/// Leaves that are prefetched together. Leaves are scattered in memory, and processing an item
-/// takes less time than loading the next leaf. A processor loads several leaves in the time of one,
-/// but looks ahead only some hundred instructions, so it needs the loads together.
+/// Number of leaves that are prefetched together. Leaves are scattered in memory, and processing an
+/// item takes less time than loading the next leaf. A processor loads several leaves in the time of
+/// one, but its out-of-order window is only some hundred instructions, so the loads must be issued
+/// together.
 const PREFETCHED_LEAVES: usize = 8;
 
 /// The items of an interval of one snapshot, in key order.
 ///
-/// Owns the nodes on its path, so it outlives its tree and can be sent to other threads; cloning
-/// costs one reference count per level. It counts the remaining items and so compares no keys.
+/// Owns the nodes on its path, so it outlives its tree and can be sent to other threads. Cloning
+/// costs one reference count per level. It counts the remaining items and therefore compares no
+/// keys.
 #[derive(Debug, Clone)]
 pub struct Cursor<T: Item> {
     /// Branches from the root down, each with the index of the child on the path.
@@ -125,7 +127,7 @@ impl<T: Item> Cursor<T> {
         }
     }
 
-    /// Prefetches the next leaves once those before have been read.
+    /// Prefetches the next leaves, once the leaves prefetched before have been read.
     fn prefetch_next(&self, fetch: impl Fn(&Node<T>)) {
         if let Some((branch, at)) = self.branches.last()
             && let Node::Branch(children) = &**branch
@@ -139,8 +141,9 @@ impl<T: Item> Cursor<T> {
     /// Moves to the next leaf: up to the nearest branch with a child to the right, then down its
     /// left edge.
     ///
-    /// Runs once a leaf. Out of line, so that what runs once an item is small enough to be inlined
-    /// into its callers: in line it costs a stream of small objects 39 % more instructions.
+    /// Runs once per leaf. Not inlined, so that the code that runs per item is small enough to be
+    /// inlined into its callers. Inlined, it costs a stream of small objects 39 % more
+    /// instructions.
     #[inline(never)]
     fn next_leaf(&mut self, fetch: impl Fn(&Node<T>)) {
         while let Some((branch, at)) = self.branches.pop() {

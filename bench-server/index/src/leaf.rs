@@ -1,8 +1,8 @@
 //! A leaf: items in key order, with arrays of their key heads and tags.
 //!
 //! Items are pointers, so comparing keys loads a cache line per step of a search. The key heads,
-//! eight bytes after the common prefix of all keys of the leaf, decide nearly every step within the
-//! leaf itself. The meaning of tags is up to the items ([`Item::Tag`]).
+//! which are the eight bytes after a common prefix of all keys of the leaf, decide nearly every
+//! step within the leaf itself. The meaning of tags is up to the items ([`Item::Tag`]).
 
 use std::cmp::Ordering;
 
@@ -32,8 +32,8 @@ impl<T: Item> Default for Leaf<T> {
     }
 }
 
-/// Returns eight bytes of a key as a number with the same order. A short key is padded with zeros,
-/// so unequal heads order the keys, and equal ones decide nothing.
+/// Returns eight bytes of a key as a number with the same order. A short key is padded with zeros.
+/// Different heads order their keys; equal heads do not.
 fn key_head(key: &[u8], common: usize) -> u64 {
     let tail = key.get(common..).unwrap_or(&[]);
     match tail.first_chunk::<8>() {

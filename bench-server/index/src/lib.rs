@@ -1,10 +1,10 @@
 //! The index: a persistent B+tree with counts.
 //!
-//! Nodes are reference-counted and copied on write, or changed in place when not shared, so a
+//! Nodes are reference-counted and copied on write, or changed in place if not shared, so a
 //! snapshot is one more reference to the root. Every branch has the number of items and the sum of
 //! their weights below each child, so counting an interval, or summing its bytes, costs two
-//! descents and no iteration. Items are in the leaves; separators own short keys, so the tree never
-//! keeps a removed item alive.
+//! descents and no iteration. Items are in the leaves. Separators own short copies of keys, so the
+//! tree never keeps a removed item alive.
 
 mod build;
 mod cursor;
@@ -28,7 +28,7 @@ use node::Node;
 /// An item of the tree. Cloning must be cheap: copying a leaf clones its items.
 pub trait Item: Clone {
     /// A value by which a scan can skip items. A leaf has the tags of its items in one array, so
-    /// reading all of them loads a few cache lines and no item. `()` takes no memory.
+    /// reading all of them loads a few cache lines and no item. `()` needs no memory.
     type Tag: Copy + fmt::Debug;
 
     /// Returns the sort key; unique in the tree and constant.

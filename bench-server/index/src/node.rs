@@ -9,8 +9,8 @@ use super::{Item, Totals};
 
 /// A node with fewer entries after a removal is merged with a neighbour.
 const MIN_ENTRIES: usize = FANOUT / 4;
-/// One item of this number is prefetched before a leaf is read: its cache line and the processor's
-/// own prefetcher load those between.
+/// Every n-th item is prefetched before a leaf is read. Its cache line and the processor's own
+/// prefetcher load the items in between.
 const PREFETCH_STEP: usize = 8;
 /// Size of a cache line, bytes.
 const LINE_BYTES: usize = 64;
@@ -44,7 +44,7 @@ impl<T: Item> Node<T> {
     pub(super) fn prefetch(&self) {
         if let Self::Leaf(leaf) = self {
             let some = leaf.items().iter().step_by(PREFETCH_STEP);
-            // One sum is fewer instructions than a black box for each item.
+            // One sum takes fewer instructions than a `black_box` for each item.
             black_box(some.fold(0, |sum, item| sum ^ item.weight()));
         }
     }
@@ -109,8 +109,8 @@ fn insert_below<T: Item>(node: &mut Arc<Node<T>>, item: T) -> (Option<T>, Option
     }
 }
 
-/// Returns where to split an overfull node. Keys in ascending order are inserted at the end of a
-/// node; a split near the end then leaves the left half full.
+/// Returns the position at which to split an overfull node. Keys in ascending order are inserted at
+/// the end of a node, and a split near the end then leaves the left half full.
 fn split_point(len: usize, inserted_at: usize) -> usize {
     if inserted_at + 1 == len {
         len - FANOUT / 8
@@ -199,7 +199,7 @@ fn remove_below<T: Item>(node: &mut Arc<Node<T>>, key: &[u8]) -> Option<T> {
     }
 }
 
-/// Merges the children at `at` and `at + 1`, into two even ones when they do not fit into one.
+/// Merges the children at `at` and `at + 1`, or balances them if they do not fit into one node.
 fn merge_children<T: Item>(children: &mut Vec<Child<T>>, at: usize) {
     let right = children.remove(at + 1);
     let left = &mut children[at];
@@ -213,7 +213,7 @@ fn merge_children<T: Item>(children: &mut Vec<Child<T>>, at: usize) {
             split_leaf(leaf, 0)
         }
         (Node::Branch(items), Node::Branch(mut more)) => {
-            // The first child's own bound is undefined; its parent has it.
+            // The bound of the first child is undefined in the child; its parent has it.
             more[0].low = right.low;
             items.extend(more);
             split_branch(items, 0)

@@ -1,4 +1,4 @@
-//! The tree against `BTreeMap`, with snapshots held across updates.
+//! Compares the tree with `BTreeMap`, with snapshots held across updates.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::*;
 struct Pair(Vec<u8>, u64);
 
 impl Item for Pair {
-    /// The weight, so that a replaced item gets another tag.
+    /// The weight, so that a replacing item has another tag.
     type Tag = u64;
 
     fn key(&self) -> &[u8] {
@@ -28,7 +28,7 @@ impl Item for Pair {
 
 type Model = BTreeMap<Vec<u8>, u64>;
 
-/// Every promise of the structure: equal depth, sizes, order, bounds, tags, totals.
+/// Checks every invariant of the structure: equal depth, sizes, order, bounds, tags, totals.
 fn check(tree: &Tree<Pair>) {
     fn walk(node: &Node<Pair>, low: &[u8], high: Option<&[u8]>, top: bool) -> (usize, Totals) {
         match node {
@@ -97,12 +97,12 @@ fn key() -> impl Strategy<Value = Vec<u8>> {
 #[derive(Debug, Clone)]
 enum Step {
     Insert(Vec<u8>, u64),
-    /// A run of keys in ascending order, as seeding writes them.
+    /// Inserts keys in ascending order, as seeding does.
     Run(Vec<u8>, u16),
     Remove(Vec<u8>),
-    /// Removes every n-th of what there is.
+    /// Removes every n-th item.
     Thin(usize),
-    /// Builds a new tree of what there is.
+    /// Builds a new tree of the same items.
     Build,
     Snapshot,
 }
@@ -144,7 +144,8 @@ fn apply(tree: &mut Tree<Pair>, model: &mut Model, step: Step) {
     }
 }
 
-/// Returns what a cursor shows beside its tags, of which half is passed at a time.
+/// Returns the items of a cursor that are read with their tags, half of the upcoming ones at a
+/// time.
 fn by_tags(mut cursor: Cursor<Pair>) -> Vec<Pair> {
     let mut passed = Vec::new();
     loop {

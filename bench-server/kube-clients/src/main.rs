@@ -1,5 +1,6 @@
-//! bench-server once more. A crate of its own because the `kube` crate's graph is as large as the
-//! rest of the workspace's, and a test can only start programs of its own package.
+//! A second binary of bench-server, for the tests of this package. The tests are in a separate
+//! package because the dependency graph of the `kube` crate is as large as that of the rest of the
+//! workspace, and a test can only start binaries of its own package.
 
 use std::process::ExitCode;
 

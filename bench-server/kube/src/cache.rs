@@ -1,14 +1,14 @@
-//! The watch cache of one resource: filled by a list, kept current by a watch, and read without
-//! waiting for writers.
+//! The watch cache of one resource. A list fills it, a watch keeps it current, and readers do not
+//! wait for writers.
 //!
-//! - [`reflector`]: the tasks that keep it current: a list ([`initial_list`]), then a watch
-//! - [`past_snapshots`]: what it held at earlier revisions, for pages and exact lists
-//! - [`index`]: which objects have a node, a label, or a place in a shard
-//! - [`freshness`]: waiting for a revision
+//! - [`reflector`]: the tasks that keep the cache current: a list ([`initial_list`]), then a watch
+//! - [`past_snapshots`]: snapshots of the cache at earlier revisions, for pages and exact lists
+//! - [`index`]: indexes of the objects by node, by label, and by the hash of the uid
+//! - [`freshness`]: waits until the cache has reached a revision
 //! - [`event`], [`event_history`]: the latest changes, from which watches are resumed
-//! - [`dispatcher`], [`broadcaster`], [`watcher_queue`], [`time_budget`]: delivering changes to
-//!   watchers, slow ones included
-//! - [`consistency_checker`]: comparing it with storage
+//! - [`dispatcher`], [`broadcaster`], [`watcher_queue`], [`time_budget`]: deliver changes to
+//!   watchers, including slow ones
+//! - [`consistency_checker`]: compares the cache with storage
 //! - [`open_lists`]: metrics of the snapshots that open lists keep in memory
 
 pub mod broadcaster;
@@ -51,25 +51,26 @@ use crate::resource::object::Object;
 use crate::shard::object_set::ObjectSet;
 use crate::storage::decoder::Decoder;
 
-/// One resource's cache.
+/// The watch cache of one resource.
 #[derive(Debug)]
 pub struct WatchCache {
     resource: &'static Resource,
     prefix: Vec<u8>,
-    /// Names a gRPC stream for its watch alone, because progress is reported per stream.
+    /// The name of a gRPC stream that only this cache's watch uses, because storage reports
+    /// progress per stream.
     stream_key: String,
     gates: FeatureGates,
     /// Locked to clone or replace the roots of trees, never while filtering or encoding.
     state: Mutex<State>,
-    /// The state's size and revision as metrics. Set while the state is locked, so that a slower
-    /// thread cannot overwrite them with those of an earlier state.
+    /// The size and revision of the state, as metrics. Set while the state is locked, so that a
+    /// slower thread cannot overwrite them with the values of an earlier state.
     gauges: CacheGauges,
     freshness: Freshness,
     broadcaster: Arc<Broadcaster>,
     /// Indexes that a list would have used if they existed.
     requested_indexes: Mutex<RequestedIndexes>,
     index_requested: Notify,
-    /// Notified when storage is not known to report progress.
+    /// Notified when a check has not confirmed that storage reports progress.
     progress_unknown: Notify,
     /// Lists that are being sent.
     open_lists: Arc<OpenLists>,
@@ -80,17 +81,17 @@ pub struct WatchCache {
 #[derive(Debug, Default)]
 struct State {
     ready: bool,
-    /// When the cache stopped being ready; `None` before its initial list.
+    /// The time at which the cache last stopped being ready; `None` if it never has.
     not_ready_since: Option<Instant>,
     revision: i64,
-    /// Counts the initial lists. What was read under one generation does not continue under
-    /// another.
+    /// The number of initial lists so far. A watch, or the building of an index, that began in one
+    /// generation does not continue in another.
     generation: u64,
     /// The highest revision of a history that storage has abandoned, because it was restored or
     /// restarted empty.
     abandoned_revision: i64,
     tree: Tree<Object>,
-    /// Bytes of all objects that were ever replaced or deleted.
+    /// The total bytes of all objects that were ever replaced or deleted.
     replaced_bytes: u64,
     indexes: Arc<Indexes>,
     past_snapshots: PastSnapshots,
@@ -98,7 +99,7 @@ struct State {
     /// not served.
     inconsistent: bool,
     history: EventHistory,
-    /// Whether storage reports progress; `None` until it has said so.
+    /// Whether storage reports progress; `None` while that is unknown.
     progress: Option<bool>,
 }
 
@@ -113,16 +114,16 @@ impl State {
     }
 }
 
-/// Indexes that are to be built.
+/// The indexes that are to be built.
 #[derive(Debug, Default)]
 struct RequestedIndexes {
-    /// On the label that was requested last.
+    /// The label to index: the one that was requested last.
     label: Option<String>,
-    /// On the hash of uids.
+    /// Whether to index the hash of uids.
     uids: bool,
 }
 
-/// What the cache holds at one revision. Cloned in constant time.
+/// The content of the cache at one revision. Cloning takes constant time.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// The revision.
@@ -134,32 +135,34 @@ pub struct Snapshot {
     pub(crate) generation: u64,
 }
 
-/// Why the cache cannot return what it held at a revision.
+/// The reason why the cache has no snapshot at a revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoSnapshot {
-    /// It does not keep that revision, or has not reached it.
+    /// The snapshot is not kept, or the cache has not reached the revision.
     NotKept,
     /// The last consistency check found that the cache differs from storage.
     Inconsistent,
 }
 
-/// How a watcher continues from the revision that it has reached.
+/// The continuation of a watcher from the revision that it has reached.
 #[derive(Debug)]
 pub(crate) enum CatchUp {
-    /// With these events; more may follow.
+    /// These events come next, and more may follow.
     Events(Vec<Arc<Event>>),
-    /// It has every event up to `revision`; later ones come through the subscription.
+    /// The watcher has received every event up to `revision`. Later ones come through the
+    /// subscription.
     Subscribed {
         subscription: Subscription,
         revision: i64,
     },
-    /// Not at all: the next events are no longer kept.
+    /// The watcher cannot continue: the next events are not kept, or the cache is not ready or has
+    /// been filled again.
     Lost,
 }
 
 impl WatchCache {
-    /// Returns an empty cache that keeps `most_events` for watches to go on from, at most;
-    /// [`Self::run`] fills it and keeps it current.
+    /// Returns an empty cache that keeps at most `most_events` events, from which watches resume.
+    /// [`Self::run`] fills the cache and keeps it current.
     pub fn new(
         resource: &'static Resource,
         prefix: Vec<u8>,
@@ -198,7 +201,7 @@ impl WatchCache {
         }
     }
 
-    /// Returns whether it has been filled and is kept current.
+    /// Returns whether the cache has been filled and is kept current.
     pub fn is_ready(&self) -> bool {
         self.freshness.position().ready
     }
@@ -214,12 +217,12 @@ impl WatchCache {
         self.freshness.position().progress == Some(false)
     }
 
-    /// Returns the revision up to which it has everything.
+    /// Returns the revision up to which the cache has every change.
     pub fn revision(&self) -> i64 {
         self.freshness.position().revision
     }
 
-    /// Returns for how long it has not been ready.
+    /// Returns how long the cache has not been ready.
     fn not_ready_for(&self) -> Duration {
         self.state
             .lock()
@@ -228,8 +231,8 @@ impl WatchCache {
             .elapsed()
     }
 
-    /// Returns the Status for a request that needs the cache to be ready. Clients retry later the
-    /// longer it has not been, as with an apiserver.
+    /// Returns the Status for a request that needs the cache to be ready. The longer the cache has
+    /// not been ready, the later clients are told to retry (after 1 to 30 s), as in kube-apiserver.
     pub(crate) fn not_ready(&self) -> Status {
         let seconds = (0.06 * self.not_ready_for().as_secs_f64())
             .exp()
@@ -237,7 +240,7 @@ impl WatchCache {
         Status::too_many_requests("storage is (re)initializing", seconds as u32)
     }
 
-    /// Returns what it holds now. Constant time.
+    /// Returns a snapshot of the current content. Takes constant time.
     pub fn snapshot(&self) -> Snapshot {
         let state = self.state.lock();
         Snapshot {
@@ -249,7 +252,7 @@ impl WatchCache {
         }
     }
 
-    /// Returns the resource that it holds.
+    /// Returns the resource whose objects the cache holds.
     pub(crate) fn resource(&self) -> &'static Resource {
         self.resource
     }
@@ -259,7 +262,7 @@ impl WatchCache {
         self.open_lists.open(snapshot.replaced_bytes)
     }
 
-    /// Returns what open lists keep in memory beyond what past snapshots keep anyway.
+    /// Returns what open lists keep in memory, without what past snapshots keep in any case.
     pub(crate) fn pinned(&self) -> Pinned {
         let freed = {
             let state = self.state.lock();
@@ -269,10 +272,10 @@ impl WatchCache {
         self.open_lists.pinned(freed)
     }
 
-    /// Waits until it has reached `revision`, 3 s at most, and returns what it holds then.
+    /// Waits until the cache has reached `revision`, for at most 3 s, and returns a snapshot.
     ///
     /// # Errors
-    /// The revision that it has reached by the end of that time.
+    /// The revision that the cache has reached by the end of that time.
     pub async fn wait_until_fresh(&self, revision: i64) -> Result<Snapshot, i64> {
         let _timed = self.metrics.wait(self.resource);
         match self.freshness.wait_until_fresh(revision).await {
@@ -281,10 +284,10 @@ impl WatchCache {
         }
     }
 
-    /// Returns what it held at `revision`.
+    /// Returns the snapshot at `revision`.
     ///
     /// # Errors
-    /// The reason why it cannot.
+    /// The reason why there is no such snapshot.
     pub(crate) fn snapshot_at(&self, revision: i64) -> Result<Snapshot, NoSnapshot> {
         let state = self.state.lock();
         if state.inconsistent {
@@ -306,9 +309,9 @@ impl WatchCache {
         })
     }
 
-    /// Returns objects of a snapshot, in key order, that include all which the filter selects. A
-    /// label that a filter demands is indexed from its first use on, and so is the hash of uids;
-    /// the first use itself reads every object.
+    /// Returns a set of objects of `snapshot`, in key order, that contains every object which the
+    /// filter selects. A label that a filter requires is indexed from its first use on, and so is
+    /// the hash of uids. The first use itself reads every object.
     pub(crate) fn candidates(&self, snapshot: &Snapshot, filter: &Filter) -> Candidates {
         let mut by_value = None;
         if self.gates.cache_index && !filter.selects_whole_shard() {
@@ -332,7 +335,8 @@ impl WatchCache {
         }
     }
 
-    /// Returns the objects of the shard that the filter demands, or all.
+    /// Returns the objects of the shard that the filter requires. Returns all objects if there is
+    /// no shard or no index for it.
     pub(crate) fn shard(&self, snapshot: &Snapshot, filter: &Filter) -> Candidates {
         let found = snapshot.indexes.shard(filter, &snapshot.tree);
         found.unwrap_or_else(|| {
@@ -348,9 +352,10 @@ impl WatchCache {
         self.broadcaster.revision()
     }
 
-    /// Checks that a watch can begin after `revision`; returns the generation that it begins in. A
-    /// later revision than the cache's is waited for, unless storage was there once and went back:
-    /// then it belongs to another history.
+    /// Checks that a watch can begin after `revision`, and returns the generation in which it
+    /// begins. A revision that the cache has not reached is accepted, and the watch waits for it.
+    /// It is rejected if storage had reached it before being restored or restarted empty, because
+    /// it then belongs to the abandoned history.
     ///
     /// # Errors
     /// The oldest revision that a watch can begin after.
@@ -364,8 +369,8 @@ impl WatchCache {
         }
     }
 
-    /// Returns about `most` events after `revision` as it was in `generation`, or, if there are
-    /// none, a subscription to all that follow.
+    /// Returns about `most` events after `revision` of `generation`. If there are none, subscribes
+    /// to those that follow.
     pub(crate) fn catch_up(
         &self,
         generation: u64,
@@ -390,8 +395,8 @@ impl WatchCache {
         }
     }
 
-    /// Returns how many events a watcher may be behind: as many as come in a second if the history
-    /// is just large enough, within an apiserver's bounds.
+    /// Returns how many events may wait in a watcher's queue: the events of one second, assuming
+    /// that the history holds exactly 75 s, within the bounds of kube-apiserver.
     fn queue_capacity(&self, state: &State, interest: &Interest) -> usize {
         let most = match index::has_indexed_field(self.resource) {
             true if interest.uses_index() => 10,
@@ -407,7 +412,7 @@ impl WatchCache {
         self.broadcaster.queues().len()
     }
 
-    /// Changes the state, then wakes those who wait for it.
+    /// Changes the state, then wakes the readers that wait for a revision.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let (position, result) = {
             let mut state = self.state.lock();

@@ -1,33 +1,33 @@
-//! Feature gates: mechanisms that can be switched off, so that a measurement can compare with and
-//! without.
+//! Feature gates: mechanisms that can be switched off, so that a benchmark can compare the server
+//! with and without them.
 
 use std::str::FromStr;
 
-/// Which mechanisms are on. All are by default.
+/// The mechanisms that are on. All are by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FeatureGates {
-    /// Whole lists are read from etcd by RangeStream where etcd has it (KEP-5966).
+    /// Whole lists are read from etcd by RangeStream if etcd supports it (KEP-5966).
     pub etcd_range_stream: bool,
     /// Lists without `resourceVersion` are served from the cache (KEP-2340).
     pub consistent_list_from_cache: bool,
     /// Lists at an exact revision, and further pages, are served from the cache's past snapshots
     /// (KEP-4988).
     pub list_from_cache_snapshot: bool,
-    /// Watches may begin with the objects that exist: `sendInitialEvents` (KEP-3157).
+    /// Watches may begin with the existing objects: `sendInitialEvents` (KEP-3157).
     pub watch_list: bool,
-    /// Those watches are compressed for clients that accept gzip.
+    /// Watches that begin with the existing objects are compressed for clients that accept gzip.
     pub watch_list_compression: bool,
     /// The cache is compared with etcd every five to seven and a half minutes.
     pub detect_cache_inconsistency: bool,
-    /// Selectors use an index where one helps. No gate of k8s.io/apiserver: its index on
-    /// `spec.nodeName` cannot be switched off, and it has none on labels.
+    /// Selectors use an index if there is a suitable one. This is not a gate of k8s.io/apiserver,
+    /// whose index on `spec.nodeName` cannot be switched off, and which has no index on labels.
     pub cache_index: bool,
-    /// Lists and watches may ask for a shard: `shardSelector` (KEP-5866). Off by default in
+    /// Lists and watches may request a shard: `shardSelector` (KEP-5866). Off by default in
     /// k8s.io/apiserver.
     pub sharded_list_and_watch: bool,
-    /// Shards are read from an index, and an event's watches are found by the hash of its object.
-    /// No gate of k8s.io/apiserver, which hashes every object for every list, and for every watch
-    /// at every event.
+    /// Shards are read from an index, and the watches of an event are found by the hash of its
+    /// object. This is not a gate of k8s.io/apiserver, which hashes every object for every list,
+    /// and the object of every event for every watch.
     pub shard_index: bool,
 }
 
@@ -48,7 +48,7 @@ impl Default for FeatureGates {
 }
 
 impl FeatureGates {
-    /// Returns every gate with its name on the command line.
+    /// Returns all gates with their names on the command line.
     fn by_name(&mut self) -> [(&'static str, &mut bool); 9] {
         [
             ("EtcdRangeStream", &mut self.etcd_range_stream),

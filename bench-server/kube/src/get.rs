@@ -1,4 +1,4 @@
-//! GET of one object: from etcd, or from the cache when the client names a `resourceVersion`.
+//! GET of one object: from etcd, or from the cache if the client sends a `resourceVersion`.
 
 use etcd_api::kubernetes::GetOptions;
 use kube_api::{ListOptions, Status};
@@ -12,7 +12,7 @@ impl ResourceHandler {
     /// Reads one object.
     ///
     /// # Errors
-    /// 404 when it does not exist, 504 when the revision asked for is not reached.
+    /// 404 if the object does not exist, 504 if the requested revision is not reached.
     pub async fn get(
         &self,
         namespace: &str,

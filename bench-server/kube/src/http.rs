@@ -1,11 +1,11 @@
-//! HTTP: from a request to the method that handles it, and from its result to the response.
+//! HTTP: dispatches requests to the methods that handle them, and encodes the results as responses.
 //!
-//! - [`service`]: every request; [`route`]: what its path names; [`resource_request`]: one for a
-//!   resource
-//! - [`negotiation`]: the media type of the response, by `Accept`
+//! - [`service`]: handles every request; [`route`]: parses its path; [`resource_request`]: handles
+//!   a request for a resource
+//! - [`negotiation`]: chooses the media type of the response by `Accept`
 //! - [`response`]: status code, headers and body of every response
 //! - [`body`]: the body type; [`content_encoding`]: gzip, and indentation ([`pretty_json`])
-//! - [`tracked_body`]: counts a request and limits its time until its response is sent
+//! - [`tracked_body`]: counts a request, and limits its time, until its response is sent
 //! - [`health`]: `/healthz`, `/livez`, `/readyz`
 
 pub mod body;

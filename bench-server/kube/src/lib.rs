@@ -2,16 +2,16 @@
 //!
 //! In the order in which a request passes them:
 //!
-//! - [`server`]: flags, start and stop
-//! - [`http`]: from the request's bytes to its handler, and from the result to the response's bytes
+//! - [`server`]: flags, starting and stopping
+//! - [`http`]: routes requests to their handlers, and encodes the results as responses
 //! - [`resource_handler`]: the handler of one resource, to which [`list`], [`get`], [`watch`] and
 //!   [`mod@write`] each add their methods
 //! - [`cache`]: one watch cache per resource
 //! - [`shard`]: the objects of one shard of a resource (KEP-5866)
-//! - [`storage`]: reading, decoding and compacting what etcd holds
+//! - [`storage`]: reads, decodes and compacts the objects in etcd
 //! - [`resource`]: the resources that are served, and the encodings of their objects
-//! - [`metrics`]: under the names that k8s.io/apiserver gives them
-//! - [`feature_gates`]: mechanisms that can be switched off
+//! - [`metrics`]: the tier's metrics, under the names that k8s.io/apiserver gives them
+//! - [`feature_gates`]: the mechanisms that can be switched off
 
 pub mod cache;
 pub mod feature_gates;

@@ -1,10 +1,10 @@
-//! LIST: served from the watch cache where it can be, otherwise read from storage.
+//! LIST, served from the watch cache if possible, otherwise read from storage.
 //!
-//! - [`plan`]: what the options ask for
-//! - [`from_cache`]: the cache's list, or why storage is read ([`NotFromCache`]); [`from_etcd`]:
-//!   storage's
-//! - [`page`]: the page that is cut out of either
-//! - [`mod@body`]: the response's body; [`encode_ahead`]: its frames, made on another thread
+//! - [`plan`]: parses the options
+//! - [`from_cache`]: lists from the cache, and the reasons to read storage instead
+//!   ([`NotFromCache`]); [`from_etcd`]: lists from storage
+//! - [`page`]: selects the page of objects from either source
+//! - [`mod@body`]: the response's body; [`encode_ahead`]: encodes its frames on another thread
 
 pub mod body;
 pub(crate) mod encode_ahead;
@@ -21,11 +21,11 @@ use self::plan::ListPlan;
 use crate::resource_handler::ResourceHandler;
 
 impl ResourceHandler {
-    /// Lists the objects of all namespaces (`namespace` empty) or of one.
+    /// Lists the objects of one namespace, or of all if `namespace` is empty.
     ///
     /// # Errors
-    /// The Status to be sent: for bad options, for a revision that is compacted or not reached, and
-    /// for failures of storage.
+    /// The Status to be sent: for invalid options, for a revision that is compacted or not reached,
+    /// and for failures of storage.
     pub async fn list(&self, namespace: &str, options: &ListOptions) -> Result<ObjectList, Status> {
         options.validate_list()?;
         let plan = ListPlan::new(self.resource, namespace, options, self.gates)?;

@@ -1,7 +1,8 @@
-//! The tier's metrics, under the names that k8s.io/apiserver gives them where it has such a metric.
+//! The metrics of the tier, under the names of k8s.io/apiserver where it has the same metric.
 //!
-//! Names of our own begin with `bench_`. They show what a list cost and why
-//! (`bench_lists_from_storage`, revision reads, progress requests), which the others do not.
+//! The names of additional metrics begin with `bench_`. They show the cost of lists and the reason
+//! for it (`bench_lists_from_storage`, revision reads, progress requests), which the metrics of
+//! k8s.io/apiserver do not.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -26,11 +27,11 @@ mod timer;
 mod undecodable;
 pub(crate) mod watch;
 
-/// Buckets of apiserver's read_wait histogram, seconds.
+/// The buckets of apiserver's read_wait histogram, in seconds.
 const WAIT_BUCKETS: [f64; 13] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0,
 ];
-/// Buckets of apiserver's histogram of cache initializations, seconds.
+/// The buckets of apiserver's histogram of cache initializations, in seconds.
 const FILL_BUCKETS: [f64; 12] = [
     0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0,
 ];
@@ -60,22 +61,22 @@ struct ByOperation {
     resource: &'static str,
 }
 
-/// Calls to etcd, by apiserver's names.
+/// The operations on etcd, under apiserver's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// A single key.
+    /// A read of a single key.
     Get,
-    /// A page.
+    /// A read of a page.
     List,
-    /// A RangeStream.
+    /// A read by RangeStream.
     ListStream,
     /// The current revision, by a linearizable read.
     GetCurrentResourceVersion,
-    /// A new object.
+    /// The creation of an object.
     Create,
     /// An update of an object.
     Update,
-    /// A deletion.
+    /// The deletion of an object.
     Delete,
 }
 
@@ -114,7 +115,8 @@ pub struct Metrics {
 impl Metrics {
     /// Registers every metric.
     pub fn new(registry: &mut Registry) -> Self {
-        // A field, its family, and the name and the help that it is registered with.
+        // Each line has a field, its metric family, and the name and help text with which it is
+        // registered.
         macro_rules! registered {
             ($($field:ident: $family:expr, $name:literal, $help:literal;)*) => {{
                 let metrics = Self {

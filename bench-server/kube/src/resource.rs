@@ -1,10 +1,9 @@
-//! The resources that are served: their names, their place in storage, and the encodings of their
-//! objects.
+//! The served resources: their names, their keys in storage, and the encodings of their objects.
 //!
-//! - [`object`]: an object as the cache holds it; [`mod@filter`]: selectors
-//! - [`media_type`], [`representation`], [`table`]: what responses make of objects
-//! - [`strategy`], [`name_rule`], [`merge_keys`]: what differs between kinds when they are written
-//! - [`discovery`]: what is served, for kubectl and client libraries
+//! - [`object`]: an object in the cache's encoding; [`mod@filter`]: selectors
+//! - [`media_type`], [`representation`], [`table`]: the forms in which responses contain objects
+//! - [`strategy`], [`name_rule`], [`merge_keys`]: the differences between kinds in writes
+//! - [`discovery`]: describes the served resources to kubectl and client libraries
 
 pub(crate) mod discovery;
 pub(crate) mod filter;
@@ -22,51 +21,52 @@ use kube_api::{ToJsonError, to_json};
 
 use self::Field::{Flag, Never, Text, TextOr};
 
-/// One served resource type.
+/// A served resource.
 #[derive(Debug)]
 pub struct Resource {
-    /// Name in URLs.
+    /// The name in URLs.
     pub name: &'static str,
-    /// API group; empty for the core group.
+    /// The API group; empty for the core group.
     pub group: &'static str,
-    /// API version of objects and lists: `v1`, or `GROUP/VERSION`.
+    /// The API version of objects and lists: `v1`, or `GROUP/VERSION`.
     pub api_version: &'static str,
-    /// Whether its objects are in namespaces.
+    /// Whether the objects are in namespaces.
     pub namespaced: bool,
-    /// Kind of one object.
+    /// The kind of one object.
     pub kind: &'static str,
-    /// Kind of a list of them.
+    /// The kind of a list of objects.
     pub list_kind: &'static str,
-    /// Lower-case singular, for discovery.
+    /// The lower-case singular, for discovery.
     pub singular: &'static str,
-    /// Abbreviations that kubectl knows.
+    /// The abbreviations for kubectl, for discovery.
     pub short_names: &'static [&'static str],
-    /// Groups of kinds that it belongs to, for discovery: `kubectl get all` asks for those of
-    /// `all`.
+    /// The categories of the resource, for discovery: `kubectl get all` requests the resources of
+    /// the category `all`.
     pub categories: &'static [&'static str],
-    /// The part of its storage keys between the registry's prefix and the namespace or name.
+    /// The part of the storage keys between the registry's prefix and the namespace or name.
     pub directory: &'static str,
-    /// Its fields; `None` for a custom resource, which is stored as JSON.
+    /// The schema of the objects; `None` for a custom resource, which is stored as JSON.
     pub message: Option<&'static Message>,
-    /// Fields that lists can be selected by, besides `metadata.name` and `metadata.namespace`.
-    /// `None` for kinds that have just these two, whose errors are worded differently.
+    /// The fields by which lists can be selected, in addition to `metadata.name` and
+    /// `metadata.namespace`. `None` for kinds that have only those two, whose errors are worded
+    /// differently.
     pub selectable: Option<&'static [(&'static str, Field)]>,
 }
 
-/// How to find a selectable field: the field numbers that lead to it.
+/// The path to a selectable field, as field numbers, and its type.
 #[derive(Debug, Clone, Copy)]
 pub enum Field {
-    /// Text.
+    /// A text.
     Text(&'static [u32]),
-    /// Text, or another one if it is empty.
+    /// A text, or another one if the first is empty.
     TextOr(&'static [u32], &'static [u32]),
     /// A boolean: `true` or `false`.
     Flag(&'static [u32]),
-    /// Accepted in selectors, and empty in every object.
+    /// A field that is accepted in selectors, but empty in every object.
     Never,
 }
 
-/// Everything that is served.
+/// All served resources.
 pub static RESOURCES: [Resource; 8] = [
     Resource {
         name: "pods",
@@ -130,7 +130,7 @@ pub static RESOURCES: [Resource; 8] = [
         singular: "node",
         short_names: &["no"],
         categories: &[],
-        // The name that nodes had before the first release.
+        // Kubernetes stores nodes under their name from before its first release.
         directory: "minions",
         message: Some(&schema::NODE),
         selectable: Some(&[("spec.unschedulable", Flag(&[2, 4]))]),
@@ -220,7 +220,7 @@ impl Resource {
         }
     }
 
-    /// Returns its fields; `None` for a custom resource, which is stored as JSON.
+    /// Returns the schema of the objects; `None` for a custom resource, which is stored as JSON.
     pub fn schema(&self) -> Option<&'static Message> {
         self.message
     }
@@ -233,7 +233,7 @@ impl Resource {
         )
     }
 
-    /// Returns the part of an object's storage key below the resource's prefix.
+    /// Returns an object's storage key without the resource's prefix.
     pub fn key(&self, namespace: &str, name: &str) -> String {
         match self.namespaced {
             true => format!("{namespace}/{name}"),
@@ -241,11 +241,12 @@ impl Resource {
         }
     }
 
-    /// Appends an encoded object (as a cache holds it) as JSON. `head` is [`Self::json_head`] for a
-    /// single object and empty for an item of a list; custom objects have theirs in either case.
+    /// Appends an object, given in the cache's encoding, as JSON. `head` is [`Self::json_head`] for
+    /// a single object and empty for an item of a list. Custom objects contain their kind and API
+    /// version in either case.
     ///
     /// # Errors
-    /// The object is damaged; `out` then ends with a part of it.
+    /// The encoded object is malformed. `out` then ends with a part of it.
     pub fn put_json(
         &self,
         encoded: &[u8],

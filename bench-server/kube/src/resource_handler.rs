@@ -12,25 +12,25 @@ use crate::resource::Resource;
 use crate::storage::decoder::Decoder;
 use crate::storage::list_reader::StreamSupport;
 
-/// Handles the requests for one resource. [`crate::list`], [`crate::get`], [`crate::watch`] and
-/// [`mod@crate::write`] each add the methods for theirs.
+/// The handler of the requests for one resource. [`crate::list`], [`crate::get`], [`crate::watch`]
+/// and [`mod@crate::write`] each add the methods for their requests.
 #[derive(Clone)]
 pub struct ResourceHandler {
     /// The resource.
     pub resource: &'static Resource,
-    /// Its prefix in storage.
+    /// The prefix of the resource's keys in storage.
     pub prefix: Vec<u8>,
-    /// Its cache; `None` with `--watch-cache=false`.
+    /// The watch cache; `None` with `--watch-cache=false`.
     pub cache: Option<Arc<WatchCache>>,
-    /// Which mechanisms are on.
+    /// The mechanisms that are on.
     pub gates: FeatureGates,
-    /// Storage.
+    /// The storage of the objects.
     pub backend: Arc<dyn KubernetesEtcd>,
-    /// Whether RangeStream is worth trying.
+    /// Whether storage is expected to support RangeStream.
     pub streams: Arc<StreamSupport>,
-    /// Metrics.
+    /// The metrics of the tier.
     pub metrics: Metrics,
-    /// Admits whole lists that are read from storage into memory.
+    /// Limits the memory for lists that are read from storage.
     pub admission: Admission,
 }
 

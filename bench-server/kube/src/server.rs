@@ -26,31 +26,31 @@ use crate::resource_handler::ResourceHandler;
 use crate::storage::compaction;
 use crate::storage::list_reader::StreamSupport;
 
-/// Time between pings to etcd while a call is open, which a watch always is: an apiserver's. A
-/// stopped etcd sends nothing, not even an error, and without pings caches would go stale
-/// unnoticed.
+/// The interval between keep-alive pings to etcd while a call is open, as in kube-apiserver. A
+/// watch is always open. A stopped etcd sends nothing, not even an error, so without pings the
+/// caches would go stale unnoticed.
 const ETCD_PINGS: Duration = Duration::from_secs(30);
 
 /// Flags of the Kubernetes tier.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Kubernetes tier")]
 pub struct KubeFlags {
-    /// Where the Kubernetes API is served: http:// or https:// URLs, comma separated; port 0 picks
-    /// one.
+    /// URLs (http:// or https://) on which the Kubernetes API is served, comma separated. Port 0
+    /// picks a free port.
     #[arg(long, value_delimiter = ',', value_name = "URL")]
     pub listen_kube_urls: Vec<String>,
 
-    /// Streams that a client may have open on one connection; more are refused. An apiserver's
-    /// default is 100.
+    /// Streams that a client may have open on one connection; more are refused. The default of
+    /// kube-apiserver is 100.
     #[arg(long, default_value_t = MAX_STREAMS, value_name = "NUMBER")]
     pub http2_max_streams_per_connection: u32,
 
-    /// What holds the objects: the cluster of --etcd-servers, or the store of the etcd tier in this
-    /// same process (a target of its own, not to be ranked against two processes).
+    /// The storage of the objects: the cluster of --etcd-servers, or the store of the etcd tier in
+    /// this same process (a target of its own, not to be ranked against two processes).
     #[arg(long, value_enum, default_value_t = Backend::Etcd)]
     pub backend: Backend,
 
-    /// The etcd cluster that holds the objects.
+    /// URLs of the etcd cluster that holds the objects, comma separated.
     #[arg(
         long,
         value_delimiter = ',',
@@ -59,21 +59,22 @@ pub struct KubeFlags {
     )]
     pub etcd_servers: Vec<String>,
 
-    /// Server certificate (PEM) for https:// listen URLs. This file and the next two are read again
-    /// for each connection, and used once they have changed and fit together.
+    /// Server certificate (PEM) for https:// listen URLs. This file and those of
+    /// --tls-private-key-file and --client-ca-file are read again for each connection. Changed
+    /// files are used once they match each other.
     #[arg(long, value_name = "FILE")]
     pub tls_cert_file: Option<std::path::PathBuf>,
 
-    /// Its private key (PEM).
+    /// Private key (PEM) of the server certificate.
     #[arg(long, value_name = "FILE")]
     pub tls_private_key_file: Option<std::path::PathBuf>,
 
-    /// CA of client certificates (PEM). Clients are asked for a certificate and may have none; one
-    /// of another CA is refused in the handshake.
+    /// CA of client certificates (PEM). Clients are asked for a certificate but need none; a
+    /// certificate of another CA is refused in the handshake.
     #[arg(long, value_name = "FILE")]
     pub client_ca_file: Option<std::path::PathBuf>,
 
-    /// What all storage keys begin with.
+    /// Prefix of all keys in storage.
     #[arg(long, default_value = "/registry", value_name = "PREFIX")]
     pub etcd_prefix: String,
 
@@ -81,27 +82,27 @@ pub struct KubeFlags {
     #[arg(long, value_name = "FILE")]
     pub etcd_cafile: Option<std::path::PathBuf>,
 
-    /// Certificate shown to the etcd servers (PEM).
+    /// Client certificate (PEM) that is presented to the etcd servers.
     #[arg(long, value_name = "FILE", requires = "etcd_keyfile")]
     pub etcd_certfile: Option<std::path::PathBuf>,
 
-    /// Its private key (PEM).
+    /// Private key (PEM) of the client certificate.
     #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
     pub etcd_keyfile: Option<std::path::PathBuf>,
 
-    /// How often storage is compacted to what it held one interval ago, taking turns with other
-    /// servers that share this storage; 0 means never (default: 5m with --backend embedded; never
-    /// in front of --etcd-servers, whose history belongs to others).
+    /// Interval at which storage is compacted to its revision of one interval ago. Of the servers
+    /// that share a storage, one compacts at each interval. 0 means never (default: 5m with
+    /// --backend embedded; never in front of --etcd-servers, whose history belongs to others).
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     pub etcd_compaction_interval: Option<Duration>,
 
-    /// Serve lists from a watch cache; without, every list goes to etcd.
+    /// Serve lists from a watch cache. If false, every list is read from etcd.
     #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
     pub watch_cache: bool,
 
-    /// Events of a resource that the watch cache keeps at most, for watches to go on from. It keeps
-    /// those of the last 75 seconds where they are fewer; a watch from before gets 410. No flag of
-    /// kube-apiserver.
+    /// Maximum number of events that the watch cache keeps of a resource, from which watches
+    /// resume. It keeps the events of the last 75 seconds if they are fewer. A watch from an
+    /// earlier revision gets 410. kube-apiserver has no such flag.
     #[arg(
         long,
         default_value_t = MOST_EVENTS as u32,
@@ -113,8 +114,9 @@ pub struct KubeFlags {
     /// Mechanisms to switch off: EtcdRangeStream (whole lists from etcd by RangeStream),
     /// ConsistentListFromCache, ListFromCacheSnapshot (exact and continued lists), WatchList
     /// (sendInitialEvents), WatchListCompression, DetectCacheInconsistency, ShardedListAndWatch
-    /// (shardSelector), and two that are no gates of upstream's: CacheIndex (selectors by index)
-    /// and ShardIndex (shards by index; without, every object is hashed). All are on.
+    /// (shardSelector), and two that are not gates of kube-apiserver: CacheIndex (selectors by
+    /// index) and ShardIndex (shards by index; if off, every object is hashed). All are on by
+    /// default.
     #[arg(long, default_value = "", value_name = "GATE=BOOL,…")]
     pub feature_gates: FeatureGates,
 }
@@ -138,7 +140,7 @@ impl KubeFlags {
         }
     }
 
-    /// Returns how often storage is compacted; `None` is never.
+    /// Returns the interval at which storage is compacted; `None` means never.
     fn compaction_interval(&self) -> Option<Duration> {
         let interval = match (self.etcd_compaction_interval, self.backend) {
             (Some(interval), _) => interval,
@@ -149,7 +151,7 @@ impl KubeFlags {
     }
 }
 
-/// What holds the objects.
+/// The storage of the objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Backend {
     /// An etcd cluster, over gRPC.
@@ -158,13 +160,13 @@ pub enum Backend {
     Embedded,
 }
 
-/// Why the tier did not start.
+/// The reason why the tier did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// An address or a URL cannot be listened on.
+    /// The tier cannot listen on an address or URL.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// There is no connection to etcd.
+    /// The connection to etcd cannot be established.
     #[error("--etcd-servers: {0}")]
     Etcd(#[from] etcd_api::error::Error),
     /// The system refused to start a thread.
@@ -177,17 +179,17 @@ pub enum StartError {
 pub struct KubeTier {
     /// URLs with their real ports.
     pub urls: Vec<String>,
-    /// The service behind them.
+    /// The service that handles the requests to these URLs.
     pub service: KubeService,
-    /// Accept loops, caches, compaction.
+    /// The tasks that accept connections, keep the caches current, and compact storage.
     tasks: Tasks,
 }
 
 impl KubeTier {
-    /// Binds every URL, connects to etcd, then serves; the caches fill meanwhile.
+    /// Connects to etcd, binds every URL, and serves. The caches are filled in the background.
     ///
     /// # Errors
-    /// [`StartError`]; nothing is left running.
+    /// [`StartError`]. Nothing is left running.
     pub async fn start(flags: &KubeFlags, common: &CommonFlags) -> Result<Self, StartError> {
         let mut config = ClientConfig::new(&flags.etcd_servers.join(","))?;
         config.tls.ca.clone_from(&flags.etcd_cafile);
@@ -198,10 +200,10 @@ impl KubeTier {
         Self::start_over(backend, flags, common).await
     }
 
-    /// Serves as [`Self::start`] does, over a backend that is connected already.
+    /// Serves as [`Self::start`] does, from a backend that is already connected.
     ///
     /// # Errors
-    /// [`StartError`]; nothing is left running.
+    /// [`StartError`]. Nothing is left running.
     pub async fn start_over(
         backend: Arc<dyn KubernetesEtcd>,
         flags: &KubeFlags,
@@ -272,8 +274,8 @@ impl KubeTier {
         })
     }
 
-    /// Waits until a task has ended that the tier cannot do without, and returns which. Pending as
-    /// long as the tier is well.
+    /// Waits until a task that the tier depends on has ended, and returns which. Pending while all
+    /// of them run.
     pub async fn ended(&mut self) -> TaskEnded {
         self.tasks.ended().await
     }

@@ -1,11 +1,11 @@
-//! Storage: any etcd, or the store of this process, behind the trait
+//! Access to storage, which is any etcd or the store of this process, through the trait
 //! [`etcd_api::kubernetes::KubernetesEtcd`].
 //!
-//! - [`list_reader`]: reads everything, by RangeStream or in pages; [`bulk_load`]: makes a tree of
-//!   it
-//! - [`decoder`]: stored keys and values as objects
-//! - [`compaction`]: compacts storage, in turn with other servers
-//! - [`error`]: failures of storage as a Status
+//! - [`list_reader`]: reads whole lists, by RangeStream or in pages; [`bulk_load`]: builds a tree
+//!   of their objects
+//! - [`decoder`]: decodes stored keys and values as objects
+//! - [`compaction`]: compacts storage, in coordination with other servers
+//! - [`error`]: converts failures of storage to a Status
 
 pub(crate) mod bulk_load;
 pub(crate) mod compaction;

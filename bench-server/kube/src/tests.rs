@@ -1,7 +1,8 @@
-//! The tier over a storage with faults: in memory with paused time, and once over a real socket.
+//! Tests of the tier with a storage that can fail: in memory with paused time, and one over a real
+//! socket.
 //!
-//! A new test of a LIST's response goes into the file of its subject below, or here; one of a
-//! single mechanism (tokens, selectors, framing) goes beside that mechanism.
+//! New tests of the responses to LIST belong into the file of their subject below, or here. Tests
+//! of a single mechanism (tokens, selectors, framing) belong into the module of that mechanism.
 
 pub(super) mod fake;
 
@@ -170,7 +171,7 @@ pub(super) async fn get(service: &KubeService, path: &str) -> TestResponse {
     request(service, Method::GET, path, "").await
 }
 
-/// Returns the value of a metric, found by the beginning of its line.
+/// Returns the value of the metric whose line begins with `line`; 0 if there is none.
 pub(super) async fn metric(service: &KubeService, line: &str) -> f64 {
     let body = get(service, "/metrics").await.body;
     let text = String::from_utf8(body).expect("text");
@@ -184,7 +185,7 @@ pub(super) async fn metric(service: &KubeService, line: &str) -> f64 {
     })
 }
 
-/// How often lists of pods have asked storage for its revision.
+/// Returns how often requests for pods have read the current revision from storage.
 async fn revision_reads(service: &KubeService) -> f64 {
     let line = "bench_revision_reads_total{group=\"\",resource=\"pods\"}";
     metric(service, line).await
@@ -304,7 +305,7 @@ async fn names_in_urls_are_percent_encoded() {
         (two.code, &two.json()["details"]),
         (StatusCode::NOT_FOUND, &json!({}))
     );
-    // A watch ignores `timeout`, whatever it is.
+    // A watch ignores `timeout`, even if it is invalid.
     let path = "/api/v1/pods?timeout=x";
     let refused = get(&tier.service, path).await;
     assert_eq!(refused.code, StatusCode::BAD_REQUEST);
@@ -353,7 +354,7 @@ async fn json_and_protobuf_lists_are_whole_objects() {
             json.body == expected,
             "streamed JSON is the whole-object encoder's"
         );
-        // And back: the JSON says what the protobuf holds.
+        // In the other direction, the JSON is converted to the same protobuf.
         let mut again = Vec::new();
         let list = json.json();
         from_json(
@@ -402,7 +403,7 @@ async fn selectors_select_whoever_serves() {
         ] {
             let whole = get(&tier.service, &format!("/api/v1/pods?{query}")).await;
             assert_eq!(whole.names().len(), expected, "{arguments:?} {query}");
-            // In pages: the same objects, and no remainingItemCount.
+            // In pages, the objects are the same, and there is no remainingItemCount.
             let (mut names, mut token, mut requests) = (Vec::new(), String::new(), 0);
             loop {
                 let page = get(

@@ -1,11 +1,10 @@
-//! WATCH: the objects of a resource, then their changes, as one long response.
+//! WATCH: sends the objects of a resource, then their changes, in one long response.
 //!
-//! - [`plan`]: what the options ask for; [`start`]: the objects and the source of events that they
-//!   lead to
+//! - [`plan`]: parses the options; [`start`]: the initial objects, and the source of events
 //! - [`mod@body`]: the response's body: initial events, then the cache's history, then live events
-//! - [`event_encoder`]: one event on the wire; [`event_buffer`]: several in one piece; [`gzip`]:
-//!   compressed
-//! - [`uncached`]: without a cache, a watch of storage for each client
+//! - [`event_encoder`]: encodes events; [`event_buffer`]: collects events into one chunk of the
+//!   body; [`gzip`]: compresses chunks
+//! - [`uncached`]: watches without a cache, by a watch of storage for each client
 
 pub mod body;
 pub mod event_encoder;
@@ -39,12 +38,12 @@ use crate::storage::error::storage_error;
 use crate::storage::list_reader::ListReader;
 
 impl ResourceHandler {
-    /// Watches the objects of all namespaces (`namespace` empty) or of one. `gzip` if the client
-    /// accepts it.
+    /// Watches the objects of one namespace, or of all if `namespace` is empty. `gzip` says whether
+    /// the client accepts that encoding.
     ///
     /// # Errors
-    /// The Status of what is refused before the response begins: bad options, a cache that is not
-    /// ready. Later failures are an ERROR event in a response with code 200.
+    /// The Status to be sent if the options are invalid or the cache is not ready. Later failures
+    /// are sent as an ERROR event in a response with code 200.
     pub async fn watch(
         &self,
         namespace: &str,

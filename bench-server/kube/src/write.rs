@@ -1,19 +1,21 @@
-//! Writes: POST, PUT, PATCH and DELETE, each of which compares and writes one key of storage.
+//! Writes: POST, PUT, PATCH and DELETE. Each write of an object compares and changes one key of
+//! storage.
 //!
-//! - [`handler`]: methods and paths in, objects and Statuses out
-//! - [`body`]: the request's body; [`options`] and [`delete_options`]: its options
-//! - [`prepare`]: what the server sets, keeps and refuses in an object; [`generate_name`]: names
-//!   for `generateName`
+//! - [`handler`]: dispatches a write by method and path, and builds the content of the response
+//! - [`body`]: the body of the request; [`options`] and [`delete_options`]: the options of the
+//!   request
+//! - [`prepare`]: sets, keeps and validates the fields that the server controls; [`generate_name`]:
+//!   generates names for `generateName`
 //! - [`patch`]: the three kinds of patches
-//! - [`codec`]: an object as storage holds it; [`field_validation`]: fields that its kind does not
-//!   have
-//! - [`guaranteed_update`]: reads, changes and writes an object, and again after a conflict
-//! - [`delete`]: one object, or all that a list selects; [`namespace`]: what is in a namespace
-//! - [`ttl_lease`]: events expire
+//! - [`codec`]: decodes and encodes stored objects; [`field_validation`]: finds unknown fields
+//! - [`guaranteed_update`]: reads, changes and writes an object, and retries after a conflict
+//! - [`delete`]: deletes one object, or all that a list selects; [`namespace`]: deletes the objects
+//!   in a namespace
+//! - [`ttl_lease`]: the lease with which events expire
 //!
-//! Not done here, unlike in an apiserver: admission (a namespace need not exist, and a new pod
-//! keeps its status), defaults of fields that no client here relies on, immutable fields,
-//! `managedFields`, server-side apply. docs/apiserver-differences.md lists the differences.
+//! Unlike kube-apiserver, the tier does not implement admission (a namespace need not exist, and a
+//! new pod keeps its status), defaults of fields on which no client here relies, immutable fields,
+//! `managedFields`, or server-side apply. docs/apiserver-differences.md lists the differences.
 
 pub(crate) mod body;
 mod codec;

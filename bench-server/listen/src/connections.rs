@@ -1,12 +1,12 @@
-//! Limits the number of connections, and of those that have not sent their first bytes.
+//! Limits the number of connections, and of connections that have not sent their first bytes.
 //!
-//! A connection costs a file descriptor. Clients may have all descriptors of the process except
-//! [`RESERVED_DESCRIPTORS`], as in etcd. Further connections are closed at once: this tells a peer
-//! more than a queue does, and `accept` never runs out of descriptors.
+//! A connection costs a file descriptor. Clients may use all descriptors of the process except
+//! [`RESERVED_DESCRIPTORS`], as in etcd. Further connections are closed at once: a peer learns more
+//! from this than from waiting in a queue, and `accept` never runs out of descriptors.
 //!
 //! A pending connection has not sent its first bytes or is in its TLS handshake. At most
-//! [`MAX_PENDING`] may be pending; one more evicts the oldest, so that silent peers never keep out
-//! others.
+//! [`MAX_PENDING`] may be pending. One more evicts the oldest, so silent peers never keep others
+//! out.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -23,13 +23,13 @@ use super::counts::COUNTS;
 /// File descriptors that are reserved for the process itself.
 const RESERVED_DESCRIPTORS: usize = 150;
 
-/// Connections to `--listen-metrics-urls`, which use reserved descriptors.
+/// Maximum number of connections to `--listen-metrics-urls`, which use reserved descriptors.
 const METRICS_CONNECTIONS: usize = 64;
 
-/// Most pending connections.
+/// Maximum number of pending connections.
 const MAX_PENDING: usize = 1024;
 
-/// Most connections of clients, over all listeners of the process.
+/// Maximum number of connections of clients, over all listeners of the process.
 static LIMIT: LazyLock<usize> = LazyLock::new(|| {
     usize::try_from(descriptors().unwrap_or(u64::MAX)).map_or(usize::MAX, |most| {
         // At least a few, so that the server stays usable.
@@ -50,7 +50,7 @@ struct Queue {
     waiting: VecDeque<QueueEntry>,
 }
 
-/// Returns the most connections that clients may have.
+/// Returns the maximum number of connections of clients.
 pub(super) fn limit() -> usize {
     *LIMIT
 }
@@ -80,7 +80,7 @@ pub fn raise_descriptor_limit() {
 pub enum ConnectionClass {
     /// Clients, limited by file descriptors.
     Clients,
-    /// Readers of health and metrics, outside the limit of clients.
+    /// Clients of health and metrics, outside the limit of other clients.
     Metrics,
 }
 
@@ -99,7 +99,8 @@ impl ConnectionClass {
         }
     }
 
-    /// Returns a permit for one more connection, or counts a refused one.
+    /// Returns a permit for one more connection. At the limit, counts a refused connection and
+    /// returns `None`.
     pub(super) fn try_acquire(self) -> Option<ConnectionPermit> {
         let open = self.open();
         // Listeners accept concurrently.
@@ -191,7 +192,7 @@ mod tests {
     #[test]
     fn the_oldest_pending_connection_is_evicted() {
         let mut all: Vec<_> = (0..MAX_PENDING).map(|_| PendingConnection::new()).collect();
-        // Other tests may have newcomers of their own; theirs are older.
+        // Other tests may add pending connections; those are older.
         let one_more = PendingConnection::new();
         assert!(all[MAX_PENDING - 1].evicted().now_or_never().is_none());
         drop(all.pop());

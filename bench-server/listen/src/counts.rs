@@ -1,4 +1,4 @@
-//! Counts of open connections and of rejections by limits, for the process, as are file
+//! Counts of open connections and of rejections by limits. They are per process, like file
 //! descriptors.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -17,7 +17,7 @@ pub(super) struct Counts {
     pub(super) pending_evicted: AtomicU64,
     /// Requests rejected because of too many open streams.
     pub(super) requests_refused: AtomicU64,
-    /// Responses aborted because their clients took nothing.
+    /// Responses aborted because their clients took no data.
     pub(super) stalled: AtomicU64,
 }
 
@@ -32,7 +32,8 @@ pub(super) static COUNTS: Counts = Counts {
 /// The runtimes of the worker threads of this process.
 pub(super) static RUNTIMES: Mutex<Vec<Handle>> = Mutex::new(Vec::new());
 
-/// Returns the number of tasks of all worker threads: connections, and what they have started.
+/// Returns the number of tasks of all worker threads: connections, and the tasks that they have
+/// started.
 pub(super) fn tasks() -> usize {
     let runtimes = RUNTIMES.lock();
     let each = runtimes.iter().map(|of| of.metrics().num_alive_tasks());

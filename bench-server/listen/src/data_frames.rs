@@ -14,7 +14,8 @@ pub(super) enum Output {
     Unknown,
     /// HTTP/2, with the position between two frames or within one.
     Http2(Position),
-    /// HTTP/1.1. Its responses begin with a letter, HTTP/2's first frame, SETTINGS, with a zero.
+    /// HTTP/1.1, recognized by the first byte: its responses begin with a letter, whereas HTTP/2's
+    /// first frame, SETTINGS, begins with a zero.
     Http1,
 }
 
@@ -24,12 +25,12 @@ pub(super) struct Position {
     header: [u8; HEADER_BYTES],
     /// Bytes of the header that were read.
     seen: usize,
-    /// Bytes left of the frame, once the header was read.
+    /// Remaining bytes of the frame, once its header was read.
     left: usize,
 }
 
 impl Output {
-    /// Advances by `bytes`. O(frames that begin in them).
+    /// Advances by `bytes`. O(number of frames that begin in them).
     pub(super) fn advance(&mut self, bytes: &[u8]) {
         if let Self::Unknown = self
             && let Some(first) = bytes.first()
@@ -44,7 +45,8 @@ impl Output {
         }
     }
 
-    /// Returns the bytes left of the current DATA frame; 0 at the end of a frame and within others.
+    /// Returns the remaining bytes of the current DATA frame; 0 at the end of a frame and within
+    /// other frames.
     pub(super) fn left_of_data(&self) -> usize {
         match self {
             Self::Http2(position) if position.header[3] == DATA => position.left,

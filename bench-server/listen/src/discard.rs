@@ -1,8 +1,8 @@
 //! Reads the rest of a request that a handler does not use.
 //!
 //! If a response is sent before the request has ended, hyper resets the HTTP/2 stream and ignores
-//! the rest of the request: a body longer than its `content-length`, for example, would be an error
-//! or not depending on timing.
+//! the rest of the request. A body longer than its `content-length`, for example, would then be an
+//! error or not depending on timing.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use http_body::Body;
 use http_body_util::{BodyExt, Limited};
 use tokio::time::timeout;
 
-/// Most bytes that are read; the response cuts off longer requests.
+/// Maximum number of bytes that are read. Longer requests are cut off by the response.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// Time allowed for the rest.
+/// Time allowed for reading the rest.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reads a request's body to its end, within limits, and discards it. Costs nothing for an empty
-/// one.
+/// body.
 pub async fn discard<B>(body: B)
 where
     B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,

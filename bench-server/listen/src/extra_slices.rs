@@ -1,10 +1,10 @@
 //! Writes a DATA frame of many slices in one system call.
 //!
 //! h2 passes a DATA frame to the socket through [`bytes::buf::Take`], which exposes 16 slices at a
-//! time. A frame of 256 KiB with references to 26 records has 52 slices, which is four system
-//! calls, and those take 1.36 times as long as one (`docs/performance.md`, "One write for a
-//! frame"). So a frame publishes the slices that it could not expose, and the socket writes them,
-//! too, as far as they belong to the same DATA frame ([`super::data_frames`]).
+//! time. A frame of 256 KiB with references to 26 records has 52 slices. This is four system calls,
+//! which take 1.36 times as long as one (`docs/performance.md`, "One write for a frame"). A frame
+//! therefore publishes the slices that it could not expose, and the socket writes those that belong
+//! to the same DATA frame ([`super::data_frames`]), too.
 
 use std::cell::Cell;
 use std::io::IoSlice;
@@ -23,7 +23,7 @@ thread_local! {
 
 /// The slices that a call of `chunks_vectored` could not expose.
 pub struct ExtraSlices {
-    /// Address range of the last exposed slice; compared, never dereferenced.
+    /// Address range of the last exposed slice. It is compared but never dereferenced.
     last_slice: Range<*const u8>,
     slices: Arc<dyn Slices>,
     next: usize,
@@ -59,7 +59,7 @@ impl ExtraSlices {
         (last.as_ptr_range() == latest.last_slice).then_some(latest)
     }
 
-    /// Returns the size of all of them, bytes.
+    /// Returns the total size of the slices, bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }

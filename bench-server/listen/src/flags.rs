@@ -11,8 +11,8 @@ pub struct CommonFlags {
     #[arg(long, default_value_t = 0)]
     pub worker_threads: usize,
 
-    /// Coalesce small writes to a socket that are ready together. Turn off only to measure the
-    /// effect.
+    /// Coalesce small writes to a socket that are ready at the same time. Turn off only to measure
+    /// the effect.
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, hide = true)]
     pub gather_writes: bool,
 
@@ -21,7 +21,7 @@ pub struct CommonFlags {
     #[arg(long)]
     pub enable_debug_endpoints: bool,
 
-    /// Memory of responses over all connections of a tier, bytes: responses that are buffered whole
+    /// Memory of responses over all connections of a tier, bytes. Responses that are buffered whole
     /// wait for memory and are refused after 15 s; others get small frames while more than a
     /// quarter of it is in flight. 0 means a quarter of the memory of the machine or of the control
     /// group.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Least time between two lines.
+/// Minimum time between two lines.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The failed handshakes of one server.
@@ -20,7 +20,7 @@ pub(super) struct HandshakeLog {
 struct State {
     /// Time of the last line.
     logged: Option<Instant>,
-    /// Handshakes since then that were not logged.
+    /// Failed handshakes since then that were not logged.
     unlogged: u64,
 }
 
@@ -37,7 +37,7 @@ impl HandshakeLog {
     }
 
     /// Counts a failed handshake. If it may be logged, returns the number of earlier ones that were
-    /// not.
+    /// not logged.
     fn count(&self) -> Option<u64> {
         let mut state = self.state.lock();
         if state

@@ -1,17 +1,17 @@
-//! Accepting connections, for both tiers: listen URLs, TLS, and worker threads.
+//! Accepts connections, for both tiers: listen URLs, TLS, and worker threads.
 //!
-//! Each worker is a current-thread runtime, and connections are assigned round-robin: work stealing
+//! Each worker is a current-thread runtime, and connections are assigned round-robin. Work stealing
 //! between threads costs several microseconds per request, and a connection never needs to move.
 //! HTTP/1.1 and HTTP/2 (prior knowledge or ALPN) share a port and are distinguished by their first
 //! bytes.
 //!
-//! - [`workers`]: worker threads; [`connections`]: the limit of connections; [`limits`]: those of
-//!   streams
+//! - [`workers`]: worker threads; [`connections`]: the limit of connections; [`limits`]: the limits
+//!   of streams
 //! - [`tls`], [`tls_reload`], [`handshake_log`]: TLS, with files that may change
-//! - [`write_coalescing`], [`extra_slices`], [`data_frames`]: few system calls for many or large
-//!   writes
-//! - [`protocol_timeout`], [`stalled`], [`time_limit`], [`mod@discard`]: silent, slow and failing
-//!   clients
+//! - [`write_coalescing`], [`extra_slices`], [`data_frames`]: save system calls for many small or
+//!   for large writes
+//! - [`protocol_timeout`], [`stalled`], [`time_limit`], [`mod@discard`]: handle silent, slow and
+//!   failing clients
 //! - [`tasks`]: background tasks of a tier; [`flags`] and [`url`]; [`counts`] and [`collector`]:
 //!   metrics
 
@@ -64,28 +64,29 @@ pub trait Handler: Clone + Send + 'static {
         + Send
         + 'static;
 
-    /// Whether HTTP/2 responses have `date`.
+    /// Whether HTTP/2 responses have a `date` header.
     const DATE_HEADER: bool = true;
 
-    /// Limit of a request's HTTP/2 header fields by RFC 9113's count, bytes. Go's servers accept a
-    /// mebibyte, grpc-go more.
+    /// Limit of a request's HTTP/2 header fields, counted as in RFC 9113, bytes. Go's servers
+    /// accept a mebibyte, grpc-go more.
     const HEADER_LIST_BYTES: u32 = 1024 * 1024;
 
     /// Whether responses may have a time limit, which is checked at every poll of a connection.
     const TIME_LIMITS: bool = false;
 
-    /// Returns the response to a request over the limit; `None` for one that is served
-    /// nevertheless, such as health and metrics.
+    /// Returns the response to a request that exceeds the limit of streams; `None` to serve it
+    /// nevertheless, as for health and metrics.
     fn refuse(&self, request: &Request<Incoming>) -> Option<Response<Self::Body>>;
 
-    /// Serves one request with a clone of the handler; dropped when the client disconnects.
+    /// Serves one request with a clone of the handler. The future is dropped when the client
+    /// disconnects.
     fn handle(
         self,
         request: Request<Incoming>,
     ) -> impl Future<Output = Response<Self::Body>> + Send + 'static;
 }
 
-/// Why a listener could not be set up.
+/// The error of setting up a listener.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The URL is not valid for listening.
@@ -99,7 +100,7 @@ pub enum ListenError {
     Bind {
         /// The requested address.
         address: String,
-        /// The system's reason.
+        /// The operating system's error.
         source: std::io::Error,
     },
 }
@@ -154,9 +155,9 @@ impl BoundListener {
         })
     }
 
-    /// Accepts connections of this class without end and assigns them to `workers`, each with a
-    /// clone of `handler`. Dropping the future stops accepting; connections continue until the
-    /// workers are dropped.
+    /// Accepts connections of this class forever and assigns them to `workers`, each with a clone
+    /// of `handler`. Dropping the future stops accepting; connections continue until the workers
+    /// are dropped.
     pub async fn accept<H: Handler>(
         self,
         workers: Arc<Workers<H>>,
@@ -170,13 +171,14 @@ impl BoundListener {
                     let Some(permit) = class.try_acquire() else {
                         continue;
                     };
-                    // Here and not in a worker, where reading files would delay other connections.
+                    // Not in a worker, where reading the files would delay other connections.
                     let acceptor = self.tls.as_ref().and_then(|tls| tls.acceptor());
                     let tls = acceptor.map(|acceptor| (acceptor, peer));
                     workers.dispatch(stream, tls, permit, handler.clone());
                 }
                 Err(e) => {
-                    // Most likely out of file descriptors: wait for some to be closed.
+                    // Most likely the process is out of file descriptors: wait until some are
+                    // closed.
                     tracing::warn!("accept on {} failed: {e}", self.url);
                     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
                 }

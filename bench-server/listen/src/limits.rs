@@ -13,33 +13,33 @@ use super::time_limit::TimeLimited;
 
 /// Default limit of open streams per connection, as recommended for aggregated API servers, and
 /// twenty times what our clients open. A stalled stream holds a small frame, so a connection of
-/// them holds 8 MiB.
+/// stalled streams holds 8 MiB.
 pub const MAX_STREAMS: u32 = 1_000;
 
-/// Most streams that a client may reset before they are accepted. Cancelling a response that has
-/// begun does not count; only a burst of requests and resets in one read does.
+/// Maximum number of streams that a client may reset before they are accepted. Cancelling a
+/// response that has begun does not count; only a burst of requests and resets in one read does.
 pub(super) const PENDING_ACCEPT_RESETS: usize = 100;
 
-/// Streams that the server resets for a client's errors before it closes the connection: h2's
-/// default, set explicitly because some versions of hyper dropped it.
+/// Maximum number of streams that the server resets for a client's errors before it closes the
+/// connection. It is h2's default, set explicitly because some versions of hyper do not set it.
 pub(super) const LOCAL_ERROR_RESETS: usize = 1_024;
 
 /// The limits of one tier's connections.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Most open streams of a connection.
+    /// Maximum number of open streams of a connection.
     pub max_streams: u32,
-    /// Time that a client may take nothing of what waits for it; zero is no limit.
+    /// Time that a client may take no data although some is waiting for it; zero is no limit.
     pub stalled_reader: Duration,
     /// Time that a peer may acknowledge nothing, or keep its TCP window closed; zero leaves it to
     /// the kernel.
     pub tcp_user_timeout: Duration,
-    /// Most open streams of all connections, a small frame each.
+    /// Maximum number of open streams of all connections, each of which may hold a small frame.
     pub all_streams: usize,
 }
 
 impl Limits {
-    /// Returns limits for a trusted client: no timeout of stalled readers, no limit of memory.
+    /// Returns limits for a trusted client: no timeout for stalled readers, no limit of memory.
     pub const fn trusting() -> Self {
         Self {
             max_streams: MAX_STREAMS,

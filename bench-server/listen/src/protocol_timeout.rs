@@ -1,7 +1,8 @@
 //! Closes connections whose client sends nothing.
 //!
-//! hyper has a timeout for the headers of an HTTP/1.1 request. Before that it waits without a limit
-//! for the bytes that determine the protocol version, and holds the connection and its buffers.
+//! hyper has a timeout for the headers of an HTTP/1.1 request. But it waits without a limit for the
+//! first bytes, which determine the protocol version, and holds the connection and its buffers
+//! meanwhile.
 
 use std::io;
 use std::pin::Pin;
@@ -13,11 +14,11 @@ use tokio::time::{Sleep, sleep};
 
 use super::connections::PendingConnection;
 
-/// Bytes that determine the version: the length of HTTP/2's preface. No valid request is much
-/// shorter.
+/// Number of bytes that determine the version: the length of HTTP/2's preface. No valid request is
+/// much shorter.
 const PREFACE_BYTES: usize = 24;
 
-/// A connection whose first bytes must arrive in time; afterwards it only forwards.
+/// A connection whose first bytes must arrive in time. After them it only forwards.
 #[derive(Debug)]
 pub(super) struct ProtocolTimeout<S> {
     stream: S,
@@ -32,7 +33,8 @@ struct QueueEntry {
 }
 
 impl<S> ProtocolTimeout<S> {
-    /// Wraps `stream`, whose peer has the time `limit`, unless `pending` is evicted earlier.
+    /// Wraps `stream`. Its peer has the time `limit` for its first bytes, unless `pending` is
+    /// evicted earlier.
     pub(super) fn within(limit: Duration, pending: PendingConnection, stream: S) -> Self {
         let until = Box::pin(sleep(limit));
         Self {

@@ -1,9 +1,9 @@
-//! Aborts streams whose client takes nothing.
+//! Aborts streams whose client takes no data.
 //!
 //! Time alone is no criterion: a list may be read slowly, and a watch may have nothing to send for
-//! days. A stream is stalled when data waits for its client and the client takes none of it. Its
-//! task is dropped then, with everything that it holds, which resets the stream; the connection
-//! continues. The kernel closes the connection of a client that does not read it at all
+//! days. A stream is stalled if data waits for its client and the client takes none of it. Its task
+//! is then dropped with everything that it holds, which resets the stream; the connection
+//! continues. If a client does not read its connection at all, the kernel closes it
 //! (`TCP_USER_TIMEOUT`).
 
 use std::cell::Cell;
@@ -48,14 +48,14 @@ impl Drop for StreamCount {
 }
 
 pin_project! {
-    /// A sending task that is aborted when its client has taken nothing for the time limit. Must be
-    /// polled in [`in_flight::scope`].
+    /// A sending task that is aborted when data has waited for its client for the time limit and
+    /// the client has taken none. Must be polled in [`in_flight::scope`].
     #[derive(Debug)]
     pub(super) struct StallGuard<F> {
         #[pin]
         sending: F,
         limit: Duration,
-        // Set when something waited at the last poll; most tasks never need it.
+        // Set while data waits for the client; most tasks never need it.
         wait: Option<Wait>,
         counted: Option<StreamCount>,
     }
@@ -69,8 +69,8 @@ struct Wait {
 }
 
 impl<F> StallGuard<F> {
-    /// Aborts `sending`, an HTTP/2 stream, when its client takes nothing for `limit`; never for
-    /// zero.
+    /// Wraps `sending`, an HTTP/2 stream, which is aborted when its client takes nothing for
+    /// `limit`. Zero is no limit.
     pub(super) fn stream(limit: Duration, sending: F) -> Self {
         Self {
             sending,
@@ -80,7 +80,7 @@ impl<F> StallGuard<F> {
         }
     }
 
-    /// Aborts `sending`, a connection, which is the sending task of HTTP/1.1.
+    /// Wraps `sending`, a connection, which is the sending task of HTTP/1.1.
     pub(super) fn connection(limit: Duration, sending: F) -> Self {
         Self {
             sending,
@@ -92,7 +92,7 @@ impl<F> StallGuard<F> {
 }
 
 impl<F: Future> Future for StallGuard<F> {
-    /// `None` when it was aborted.
+    /// `None` if the task was aborted.
     type Output = Option<F::Output>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -103,7 +103,7 @@ impl<F: Future> Future for StallGuard<F> {
         if this.limit.is_zero() {
             return Poll::Pending;
         }
-        // The timer is not reset while frames are sent; progress is compared when it has elapsed.
+        // The timer is not reset while frames are sent; progress is compared when it elapses.
         if this.wait.is_none()
             && let Some(seen) = in_flight::client_progress()
         {

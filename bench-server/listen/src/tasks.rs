@@ -1,14 +1,15 @@
 //! The background tasks of a tier: accepting, caches, leases, compaction.
 //!
 //! None of these tasks ends by itself. If one panicked unnoticed, the server would continue with
-//! ever staler responses; so the tier reports it and the program ends.
+//! increasingly stale responses. The tier therefore reports the end of a task, and the program
+//! ends.
 
 use std::any::Any;
 use std::collections::HashMap;
 
 use tokio::task::{Id, JoinSet};
 
-/// Tasks that run until this is dropped.
+/// A set of tasks that run until it is dropped.
 #[derive(Debug, Default)]
 pub struct Tasks {
     running: JoinSet<()>,
@@ -24,7 +25,7 @@ pub struct TaskEnded {
 }
 
 impl TaskEnded {
-    /// Returns a task that failed for a reason; `task` is the beginning of a sentence.
+    /// Returns the end of a task that failed for a reason; `task` is the subject of a sentence.
     pub fn failed(task: &str, reason: &str) -> Self {
         Self {
             task: task.to_owned(),
@@ -34,7 +35,7 @@ impl TaskEnded {
 }
 
 impl Tasks {
-    /// Starts a task; `name` says what it does, as the subject of a sentence.
+    /// Starts a task; `name` describes it, as the subject of a sentence.
     ///
     /// # Panics
     /// Outside of a tokio runtime.

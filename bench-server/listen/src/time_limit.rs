@@ -1,11 +1,11 @@
 //! Aborts responses that are not sent in time.
 //!
 //! hyper polls a body for its next frame only when there is room for it, so a body does not notice
-//! a client that has stopped reading: the task that polls the connection must keep the limit. Each
-//! HTTP/1.1 connection and each HTTP/2 stream is a task. The body sets a limit for the task that
-//! sends it and removes it when dropped; a task over its limit is dropped with everything that it
-//! holds. That closes the connection, or resets the stream, so the client sees that the response is
-//! incomplete.
+//! a client that has stopped reading. The task that polls the connection must therefore enforce the
+//! limit. Each HTTP/1.1 connection and each HTTP/2 stream is a task. The body sets a limit for the
+//! task that sends it, and removes the limit when dropped. A task over its limit is dropped with
+//! everything that it holds. That closes the connection, or resets the stream, so the client sees
+//! that the response is incomplete.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ tokio::task_local! {
     static TASK: Arc<Task>;
 }
 
-/// Shared by a sending task and its response. Both run on one thread, so the lock is never
-/// contended.
+/// The limits shared by a sending task and its response. Both run on one thread, so the lock is
+/// never contended.
 #[derive(Debug, Default)]
 struct Task(Mutex<Limits>);
 
@@ -31,7 +31,8 @@ struct Limits {
     exceeded: bool,
 }
 
-/// The time by which a response must have been passed to the connection; removed when dropped.
+/// The time by which a response must be passed to the connection. The limit is removed when this is
+/// dropped.
 #[derive(Debug)]
 pub struct TimeLimit(Arc<Task>);
 
@@ -65,7 +66,7 @@ pin_project! {
         #[pin]
         sending: TaskLocalFuture<Arc<Task>, F>,
         task: Arc<Task>,
-        // Created for the first limit and reused for later ones.
+        // Created for the first limit, and reused for later ones.
         timer: Option<Pin<Box<Sleep>>>,
     }
 }
@@ -82,7 +83,7 @@ impl<F: Future> TimeLimited<F> {
 }
 
 impl<F: Future> Future for TimeLimited<F> {
-    /// `None` when it was aborted.
+    /// `None` if the task was aborted.
     type Output = Option<F::Output>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

@@ -1,5 +1,5 @@
-//! TLS of accepted connections: a tier's files, the server configuration from them, and the
-//! handshake.
+//! TLS of accepted connections: the files of a tier, the server configuration made from them, and
+//! the handshake.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use tokio_rustls::rustls::server::{NoServerSessionStorage, WebPkiClientVerifier}
 use tokio_rustls::rustls::{RootCertStore, ServerConfig, ServerConnection};
 use tokio_rustls::server::TlsStream;
 
-/// Buffer of a session, bytes: room for a whole frame of ours, so that it leaves in one write.
+/// Buffer of a session, bytes: large enough for a whole frame of ours, so that the frame leaves in
+/// one write.
 const SESSION_BYTES: usize = 512 * 1024;
 
 /// Read buffer of a socket, bytes. The session itself reads 4 KiB at a time.
@@ -23,7 +24,7 @@ const READ_BYTES: usize = 16 * 1024;
 pub struct TlsFiles {
     /// Server certificate chain.
     pub cert: Option<PathBuf>,
-    /// Its private key.
+    /// Private key of the server certificate.
     pub key: Option<PathBuf>,
     /// CA of client certificates.
     pub client_ca: Option<PathBuf>,
@@ -34,7 +35,7 @@ pub struct TlsFiles {
 }
 
 /// A listener's policy for client certificates. A certificate of another CA is always refused,
-/// unless they are ignored.
+/// unless client certificates are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientCertificates {
     /// Certificates are not requested.
@@ -56,7 +57,7 @@ pub struct TlsFlags {
     pub client_ca: &'static str,
 }
 
-/// Why TLS could not be set up.
+/// The error of setting up TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A flag is missing.
@@ -73,10 +74,10 @@ pub enum TlsError {
     Settings(String),
 }
 
-/// Makes the handshake on an accepted socket.
+/// Performs the handshake on an accepted socket.
 ///
 /// # Errors
-/// Those of the socket and of the handshake.
+/// Errors of the socket and of the handshake.
 pub(super) async fn accept(
     acceptor: &TlsAcceptor,
     socket: TcpStream,
@@ -156,7 +157,8 @@ impl TlsFiles {
             .map_err(|e| settings(&e))?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         if verified {
-            // A resumed session has the first one's certificate, which may have expired since.
+            // A resumed session keeps the certificate of the first one, which may have expired
+            // since.
             config.session_storage = Arc::new(NoServerSessionStorage {});
         }
         Ok(config)

@@ -1,9 +1,9 @@
 //! Reloads certificates, keys and CAs that change while the server runs.
 //!
 //! The files are read for each accepted connection, as etcd does with certificate and key, and
-//! compared by content: a mounted Secret changes by a symlink, which does not change the times of
-//! its files. A change makes a new configuration, without the old one's sessions: a resumed session
-//! would skip a new verifier of client certificates.
+//! compared by content, because a mounted Secret changes by a symlink, which does not change the
+//! times of its files. A change makes a new configuration, without the sessions of the old one: a
+//! resumed session would skip a new verifier of client certificates.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use super::tls::{Contents, TlsError, TlsFiles};
 #[derive(Debug)]
 pub struct ServerTls {
     files: TlsFiles,
-    /// `None` before the first https:// URL.
+    /// The loaded configuration; `None` before the first https:// URL.
     loaded: Mutex<Option<Loaded>>,
     reloads: Family<Outcome, Counter>,
 }
@@ -29,12 +29,12 @@ pub struct ServerTls {
 struct Loaded {
     /// The current configuration.
     config: Arc<ServerConfig>,
-    /// The contents read last, usable or not, or why they could not be read.
+    /// The contents that were read last, usable or not, or the error of reading them.
     seen: Result<Contents, String>,
 }
 
 impl std::fmt::Debug for Loaded {
-    /// Without what was read: a private key is in it.
+    /// Omits the contents, because they include a private key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Loaded")
     }
@@ -61,7 +61,7 @@ impl ServerTls {
     /// Registers the counter of reloads.
     pub fn register(&self, registry: &mut Registry) {
         for outcome in [SUCCESS, FAILURE] {
-            // Creates the series, so that it is 0 instead of absent.
+            // Creates the series, so that it is exported as 0 instead of being absent.
             drop(self.reloads.get_or_create(&outcome));
         }
         registry.register(
@@ -71,7 +71,7 @@ impl ServerTls {
         );
     }
 
-    /// Reads the files, unless they were read before.
+    /// Reads the files, unless they were loaded before.
     ///
     /// # Errors
     /// [`TlsError`] with the flag or the file.

@@ -33,7 +33,7 @@ use super::time_limit::TimeLimited;
 use super::tls;
 use super::write_coalescing::coalescing;
 
-/// Limit of HTTP/2's send buffer per stream, bytes: two frames of ours, so that one is ready while
+/// Limit of HTTP/2's send buffer per stream, bytes: two of our frames, so that one is ready while
 /// the other is written.
 const SEND_BUFFER_BYTES: usize = 512 * 1024;
 
@@ -61,7 +61,7 @@ type Connection<H> = (
     H,
 );
 
-/// The threads that serve connections. Dropping it ends them and their connections.
+/// The threads that serve connections. Dropping it ends the threads and their connections.
 #[derive(Debug)]
 pub struct Workers<H> {
     queues: Vec<mpsc::UnboundedSender<Connection<H>>>,
@@ -74,7 +74,7 @@ impl<H: Handler> Workers<H> {
     /// coalesced.
     ///
     /// # Errors
-    /// The system's, when a thread or a runtime cannot be created.
+    /// The operating system's error, if a thread or a runtime cannot be created.
     pub fn start(threads: usize, coalesce: bool, limits: Limits) -> std::io::Result<Self> {
         let threads = match threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -110,8 +110,8 @@ impl<H: Handler> Workers<H> {
         })
     }
 
-    /// Assigns a connection to the next worker, to be served by `handler` after the handshake of
-    /// `tls`. It counts until `permit` is dropped.
+    /// Assigns a connection to the next worker. `handler` serves it, after the handshake if there
+    /// is a `tls` acceptor. The connection counts until `permit` is dropped.
     pub(super) fn dispatch(
         &self,
         stream: TcpStream,
@@ -154,12 +154,12 @@ fn set_tcp_user_timeout(stream: &TcpStream, timeout: Duration) {
     let (_, _) = (stream, timeout);
 }
 
-/// How a worker serves its connections.
+/// The configuration of a worker's connections.
 #[derive(Debug, Clone, Copy)]
 struct WorkerConfig {
     coalesce: bool,
     limits: Limits,
-    /// Most open streams of one worker.
+    /// Maximum number of open streams of one worker.
     streams_of_thread: usize,
 }
 
@@ -189,7 +189,7 @@ async fn serve_queue<H: Handler>(
                         () = pending.evicted() => return,
                     };
                     match handshake {
-                        // Coalesces above the session, so that small writes become one record.
+                        // Coalesces above the TLS session, so that small writes become one record.
                         Ok(Ok(stream)) => {
                             let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
                             serve_connection(stream, config, pending, http2, handler).await;
@@ -203,8 +203,8 @@ async fn serve_queue<H: Handler>(
     }
 }
 
-/// Serves one connection. `http2` is whether the client has chosen HTTP/2 in the TLS handshake,
-/// after which HTTP/1.1 is an error.
+/// Serves one connection. `http2` is whether the client has chosen HTTP/2 in the TLS handshake;
+/// HTTP/1.1 is then an error.
 async fn serve_connection<H, S>(
     stream: S,
     config: WorkerConfig,
@@ -217,8 +217,8 @@ async fn serve_connection<H, S>(
 {
     let limits = config.limits;
     let service = service_fn(move |request: Request<Incoming>| {
-        // hyper leaves out the body of a response to HEAD over HTTP/1.1 alone, and HTTP/2 clients
-        // reset a stream that has one.
+        // hyper omits the body of a response to HEAD only over HTTP/1.1, and HTTP/2 clients reset a
+        // stream that has one.
         let http2 = request.version() == Version::HTTP_2;
         let without_body = http2 && request.method() == Method::HEAD;
         let refusal = match streams_of_thread() > config.streams_of_thread {
@@ -235,7 +235,8 @@ async fn serve_connection<H, S>(
         async move {
             let response = response.await;
             Ok::<_, Infallible>(match without_body {
-                // Of unknown length, or hyper would say that a GET has none.
+                // A body of unknown length; otherwise hyper would declare that the response to a
+                // GET is empty.
                 true => response.map(|_| {
                     let nothing = stream::empty::<Result<Frame<H::Data>, Infallible>>();
                     EitherBody::Right(StreamBody::new(nothing))
@@ -270,8 +271,8 @@ async fn serve_connection<H, S>(
     }
 }
 
-/// Returns the protocol of a connection, HTTP/2 alone or the one that the client chooses, with its
-/// limits.
+/// Returns a builder for a connection with its limits. `http2` selects HTTP/2 only; otherwise the
+/// client chooses the protocol.
 fn http_builder<H: Handler>(
     limits: Limits,
     bytes: Arc<ConnectionBytes>,
@@ -361,7 +362,7 @@ mod tests {
         }
     }
 
-    /// The timeout is only for the first bytes: between requests a client may be silent.
+    /// The timeout applies only to the first bytes: between requests a client may be silent.
     #[tokio::test(start_paused = true)]
     async fn a_peer_may_be_silent_after_its_first_bytes() {
         let (mut near, far) = tokio::io::duplex(64 * 1024);
@@ -373,8 +374,8 @@ mod tests {
         assert!(served.is_err(), "it is still served");
     }
 
-    /// h2 replies to one PING or SETTINGS at a time and does not read on before the reply is
-    /// written; the coalescing buffer is bounded.
+    /// h2 responds to one PING or SETTINGS at a time and does not continue reading before that
+    /// response is written; the coalescing buffer is bounded.
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_floods_and_does_not_read_is_limited() {
         let ping: &[u8] = &[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
@@ -393,8 +394,8 @@ mod tests {
                     taken += count;
                 }
             };
-            // Paused time advances only when all tasks wait: the server reads no more, or has
-            // closed.
+            // Paused time advances only when all tasks wait: the server has stopped reading, or has
+            // closed the connection.
             let _held_back = tokio::time::timeout(IDLE_TIMEOUT, flooding).await;
             assert!(taken < 1 << 20, "{taken} bytes were taken");
             server.abort();

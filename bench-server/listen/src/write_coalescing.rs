@@ -1,13 +1,14 @@
 //! Coalesces small writes to a socket.
 //!
-//! h2 flushes after every frame, so a list sent in frames of 16 KiB, or a hundred small responses
-//! that are ready together, cost a system call, a TCP push and perhaps a wake-up each. Here small
-//! writes go to a buffer, which is written at the end of each poll of the connection's task, before
-//! any other task runs. So a response waits only for others of the same poll, and never for another
-//! connection. Writes of [`DIRECT_WRITE_BYTES`] and more go directly to the socket, after the
-//! buffer, together with the extra slices of their DATA frame ([`super::extra_slices`]).
+//! h2 flushes after every frame, so each frame of a list sent in frames of 16 KiB, or each of a
+//! hundred small responses that are ready at the same time, costs a system call, a TCP push and
+//! perhaps a wake-up. Here small writes go to a buffer, which is written at the end of each poll of
+//! the connection's task, before any other task runs. A response therefore waits only for others of
+//! the same poll, and never for another connection. Writes of [`DIRECT_WRITE_BYTES`] and more go
+//! directly to the socket, after the buffer, together with the extra slices of their DATA frame
+//! ([`super::extra_slices`]).
 //!
-//! The socket may be a TLS session: coalesced writes become full records, and the session is
+//! The socket may be a TLS session: coalesced writes then become full records, and the session is
 //! flushed at the end of the poll, too.
 
 #[cfg(test)]
@@ -31,21 +32,23 @@ use tokio::time::{Sleep, sleep};
 use super::data_frames::Output;
 use super::extra_slices::ExtraSlices;
 
-/// Most bytes that may wait; above, the writer waits for the socket as without coalescing.
+/// Maximum size of the buffer, bytes. Above it, the writer waits for the socket, as without
+/// coalescing.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Writes of this size and more are not worth a copy into the buffer, bytes.
+/// Minimum size of a direct write, bytes. Larger writes are not worth a copy into the buffer.
 const DIRECT_WRITE_BYTES: usize = 32 * 1024;
 
 thread_local! {
-    /// The spare buffer, which serves the connection being polled: one buffer that has grown serves
-    /// all connections of a thread, and an idle connection holds none. A poll that ends at a full
-    /// socket keeps the buffer until it is written, and the next connection allocates another.
+    /// The spare buffer, which is used by the connection being polled. One buffer that has grown
+    /// serves all connections of a thread, and an idle connection holds none. If the socket is full
+    /// at the end of a poll, the connection keeps the buffer until it is written, and the next
+    /// connection allocates another one.
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Most slices of one write: enough for a frame of 256 KiB with records of 4 KiB and the bytes
-/// between them. Further slices take another write.
+/// Maximum number of slices in one write: enough for a frame of 256 KiB with records of 4 KiB and
+/// the bytes between them. Further slices need another write.
 const MAX_SLICES: usize = 132;
 
 /// Time that the last bytes of an ended connection wait for a peer that does not read.
@@ -63,27 +66,28 @@ pub(super) struct CoalescedWriter<S> {
     shared: Arc<Mutex<State<S>>>,
 }
 
-/// Shared by both; the lock is never contended, because one task has both.
+/// The state shared by socket and writer. The lock is never contended, because one task has both.
 #[derive(Debug)]
 struct State<S> {
     socket: S,
     waiting: Vec<u8>,
-    /// Bytes of `waiting` that are written.
+    /// Number of bytes of `waiting` that are written.
     written: usize,
     /// Position of the protocol's output in its frames.
     output: Output,
-    /// Bytes that were written before the protocol has passed them. They belong to a DATA frame
-    /// that h2 has begun to write; h2 neither writes anything else nor flushes before the end of
-    /// that frame (its `Encoder::has_capacity`).
+    /// Number of bytes that were written before the protocol has passed them. They belong to a DATA
+    /// frame that h2 has begun to write; h2 neither writes anything else nor flushes before the end
+    /// of that frame (its `Encoder::has_capacity`).
     written_ahead: usize,
     /// Whether small writes are coalesced.
     coalesce: bool,
-    /// An error at the end of a poll, which the next write returns.
+    /// The error of a write at the end of a poll, which the next write returns.
     failed: Option<io::Error>,
 }
 
-/// Coalesces small writes to `socket`; without `coalesce` every write is direct. The task that uses
-/// the first must run in [`CoalescedWriter::run`] of the second, or small writes are never sent.
+/// Coalesces small writes to `socket`; without `coalesce`, every write is direct. The task that
+/// uses the returned socket must run in [`CoalescedWriter::run`] of the returned writer; otherwise
+/// small writes are never sent.
 pub(super) fn coalescing<S>(
     socket: S,
     coalesce: bool,
@@ -119,7 +123,8 @@ impl<S: AsyncWrite + Unpin> CoalescedWriter<S> {
 pin_project! {
     /// A connection whose coalesced writes are sent at the end of each poll.
     pub(super) struct CoalescingTask<S, C: Future> {
-        // Dropped as soon as it has ended, so that it holds nothing while lingering.
+        // Dropped as soon as it has ended, so that it holds nothing while the last bytes are
+        // written.
         #[pin]
         connection: Option<C>,
         ended: Option<C::Output>,
@@ -139,7 +144,7 @@ impl<S: AsyncWrite + Unpin, C: Future> Future for CoalescingTask<S, C> {
             *this.ended = Some(output);
             this.connection.set(None);
         }
-        // Writes even when the poll has used up tokio's cooperative budget.
+        // Writes even if the poll has used up tokio's cooperative budget.
         let drain = poll_fn(|cx| this.shared.lock().poll_drain_or_fail(cx));
         let drained = pin!(unconstrained(drain)).poll(cx);
         if this.ended.is_none() {
@@ -158,7 +163,7 @@ impl<S: AsyncWrite + Unpin, C: Future> Future for CoalescingTask<S, C> {
 }
 
 impl<S: AsyncWrite + Unpin> State<S> {
-    /// Writes out the buffer; keeps an error for the next write.
+    /// Writes out the buffer. An error is kept for the next write.
     fn poll_drain_or_fail(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.poll_drain(cx).map(|drained| {
             if let Err(e) = drained {
@@ -189,8 +194,8 @@ impl<S: AsyncWrite + Unpin> State<S> {
 }
 
 impl<S: AsyncWrite + Unpin> State<S> {
-    /// Accepts `bufs`: buffers them, or writes them with the part of `rest` in the same DATA frame,
-    /// or waits for room. `bytes` is the length of `bufs`.
+    /// Accepts `bufs`, which have `bytes` bytes: buffers them, or writes them together with the
+    /// part of `rest` in the same DATA frame, or waits for room.
     fn poll_accept(
         &mut self,
         cx: &mut Context<'_>,
@@ -248,8 +253,7 @@ impl<S: AsyncWrite + Unpin> State<S> {
     }
 }
 
-/// Writes `bufs` and at most `most` bytes of `rest` after them. Returns the number of bytes
-/// written.
+/// Writes `bufs` and then at most `most` bytes of `rest`. Returns the number of bytes written.
 fn poll_write_whole<S: AsyncWrite>(
     socket: Pin<&mut S>,
     cx: &mut Context<'_>,

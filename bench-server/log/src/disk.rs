@@ -1,4 +1,4 @@
-//! The file calls that a log is made of, so that a test can make each of them fail.
+//! The file operations that a log needs, as a trait, so that a test can make each of them fail.
 
 mod directory;
 #[cfg(any(test, feature = "simulated"))]
@@ -8,46 +8,46 @@ use std::io;
 
 pub use directory::Directory;
 
-/// One directory. Names are those of files in it, without a path.
+/// One directory. Names are those of its files, without a path.
 pub trait Disk: Send + Sync {
-    /// Returns how messages name a file: the path, where there is one.
+    /// Returns the name of a file for messages: its path, if it has one.
     fn path(&self, name: &str) -> String;
 
     /// Returns the names of all files.
     ///
     /// # Errors
-    /// The system's.
+    /// The operating system's error.
     fn names(&self) -> io::Result<Vec<String>>;
 
-    /// Creates an empty file, or empties the one of that name, and reserves `bytes` that read as
-    /// zeros.
+    /// Creates an empty file, or truncates an existing one of that name, and reserves `bytes` that
+    /// read as zeros.
     ///
     /// # Errors
-    /// The system's; `StorageFull` where the bytes are not to be had.
+    /// The operating system's error; `StorageFull` if the bytes cannot be reserved.
     fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Opens a file that is there.
+    /// Opens an existing file.
     ///
     /// # Errors
-    /// The system's.
+    /// The operating system's error.
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Renames a file, over another one if need be. Durable after [`Disk::sync_names`].
+    /// Renames a file, replacing an existing one. Durable after [`Disk::sync_names`].
     ///
     /// # Errors
-    /// The system's.
+    /// The operating system's error.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
     /// Removes a file.
     ///
     /// # Errors
-    /// The system's.
+    /// The operating system's error.
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Makes durable which names there are (`fsync` of the directory).
+    /// Makes the names of files durable (`fsync` of the directory).
     ///
     /// # Errors
-    /// The system's.
+    /// The operating system's error.
     fn sync_names(&self) -> io::Result<()>;
 }
 
@@ -56,32 +56,32 @@ pub trait DiskFile: Send {
     /// Returns its length in bytes.
     ///
     /// # Errors
-    /// The system's.
+    /// The operating system's error.
     fn size(&self) -> io::Result<u64>;
 
-    /// Reads at most `out.len()` bytes at an offset; 0 is the end of the file.
+    /// Reads at most `out.len()` bytes at an offset. Returns 0 at the end of the file.
     ///
     /// # Errors
-    /// The system's.
+    /// The operating system's error.
     fn read_at(&self, out: &mut [u8], at: u64) -> io::Result<usize>;
 
-    /// Writes some of `bytes` at an offset and returns how many.
+    /// Writes some of `bytes` at an offset; returns how many.
     ///
     /// # Errors
-    /// The system's; how much was written then is unknown.
+    /// The operating system's error. How much was written is then unknown.
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<usize>;
 
-    /// Cuts the file, or extends it with zeros.
+    /// Truncates the file, or extends it with zeros.
     ///
     /// # Errors
-    /// The system's.
+    /// The operating system's error.
     fn set_len(&self, bytes: u64) -> io::Result<()>;
 
-    /// Returns once everything written is durable, the length included (`fdatasync`). After an
-    /// error nothing is known about what was written since the last sync: it must not be called
-    /// again.
+    /// Returns once everything written is durable, including the length (`fdatasync`). After an
+    /// error nothing is known about the bytes written since the last sync, and it must not be
+    /// called again.
     ///
     /// # Errors
-    /// The system's.
+    /// The operating system's error.
     fn sync(&self) -> io::Result<()>;
 }

@@ -1,20 +1,20 @@
-//! What can go wrong with a log.
+//! The errors of a log.
 
 use std::io;
 
 use super::MAX_PAYLOAD_BYTES;
 
-/// Why a log cannot be opened, or cannot go on. After the first error nothing more is written.
+/// The error that prevents opening a log or ends it. After the first error nothing more is written.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// A call to the operating system failed.
     #[error("cannot {action} {file}: {source}")]
     Io {
-        /// What was tried, as a verb.
+        /// The attempted action, as a verb.
         action: &'static str,
         /// The file or directory.
         file: String,
-        /// The system's reason.
+        /// The operating system's error.
         source: io::Error,
     },
     /// Another process keeps its log there.
@@ -23,7 +23,7 @@ pub enum LogError {
         /// The directory.
         directory: String,
     },
-    /// Bytes that were once synced are no longer what was written.
+    /// Synced bytes have changed since.
     #[error(
         "{file} is corrupt at offset {offset}: {reason}; nothing was changed. Restore the file from a copy, or move the \
          directory away to start empty"
@@ -31,18 +31,18 @@ pub enum LogError {
     Corrupt {
         /// The file.
         file: String,
-        /// Where the first bad byte may be.
+        /// The offset at which the first bad byte may be.
         offset: u64,
         /// What was expected.
         reason: String,
     },
-    /// A record that cannot be written, since its length would not be believed.
+    /// A record is too large to be written: a reader would reject its length.
     #[error("a record of {bytes} bytes exceeds the log's limit of {MAX_PAYLOAD_BYTES}")]
     TooLarge {
-        /// Its size.
+        /// The record's size.
         bytes: usize,
     },
-    /// An earlier call failed: whether its bytes are on the disk is not known.
+    /// An earlier call failed, so it is unknown whether its bytes are on the disk.
     #[error("the log has failed before")]
     Failed,
 }

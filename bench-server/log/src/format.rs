@@ -1,21 +1,21 @@
-//! File headers and records as bytes. `docs/durability.md` has the layout as tables.
+//! The bytes of file headers and records. `docs/durability.md` has the layout as tables.
 
 use crc32c::{crc32c, crc32c_append};
 
-/// Most bytes of a record's payload: a length above it is not believed.
+/// Maximum bytes of a record's payload. A larger length is rejected as invalid.
 pub const MAX_PAYLOAD_BYTES: usize = 1 << 30;
 
-/// First bytes of every file; the last of them is the version of the format.
+/// First bytes of every file; the last byte is the version of the format.
 const MAGIC: [u8; 8] = *b"benchlg1";
 pub(crate) const FILE_HEADER_BYTES: usize = 64;
 pub(crate) const RECORD_HEADER_BYTES: usize = 20;
-/// Records begin at multiples of this, so that no length is ever cut by a sector's end.
+/// Records begin at multiples of this, so that the end of a sector never splits a length field.
 const ALIGNMENT: usize = 8;
 
 const SNAPSHOT: u32 = 1;
 const PREVIOUS_SYNCED: u32 = 2;
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Segment,
@@ -26,13 +26,14 @@ pub(crate) enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileHeader {
     pub(crate) kind: Kind,
-    /// Of a segment its place; of a snapshot that of the first segment that it does not stand for.
+    /// The number of a segment, or for a snapshot the number of the first segment that it does not
+    /// replace.
     pub(crate) number: u64,
-    /// Different in every file: what stood in its blocks before never verifies.
+    /// Random and different in every file, so that earlier contents of its blocks never verify.
     pub(crate) salt: u64,
-    /// Where the chain of checksums stood at the end of the segment before.
+    /// The chain of checksums at the end of the previous segment.
     pub(crate) previous: u32,
-    /// Whether everything before this file was durable when it was made.
+    /// Whether everything before this file was durable when the file was created.
     pub(crate) previous_synced: bool,
 }
 
@@ -59,7 +60,7 @@ impl FileHeader {
         bytes
     }
 
-    /// Reads a header; the reason why the bytes are none.
+    /// Parses a header. Returns the reason if the bytes are not a header.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, &'static str> {
         if bytes.len() < FILE_HEADER_BYTES {
             return Err("the file is shorter than its header of 64 bytes");
@@ -83,7 +84,7 @@ impl FileHeader {
         })
     }
 
-    /// Returns where the chain of checksums begins: the header's own checksum.
+    /// Returns the start of the chain of checksums: the header's own checksum.
     pub(crate) fn chain(self) -> u32 {
         u32_at(&self.to_bytes(), 60)
     }
@@ -93,22 +94,22 @@ impl FileHeader {
     }
 }
 
-/// Checksums of one file: all begin with its salt.
+/// Computes the checksums of one file, all of which begin with its salt.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Salted(u32);
 
-/// The 20 bytes before a payload.
+/// The header of a record: the 20 bytes before the payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RecordHeader {
-    /// Bytes of the payload.
+    /// Length of the payload, bytes.
     pub(crate) length: u32,
-    /// Where the chain stood before this record: the checksum of the header before.
+    /// The chain before this record: the checksum of the previous header.
     pub(crate) previous: u32,
-    /// Offset in this file below which everything was durable when this record was written.
+    /// The offset in this file below which everything was durable when this record was written.
     pub(crate) synced: u32,
     /// Checksum of the payload.
     pub(crate) payload: u32,
-    /// Checksum of the fields above, and so of the record: where the chain stands after it.
+    /// Checksum of the fields above, and thereby of the record: the chain after it.
     pub(crate) chain: u32,
 }
 
@@ -124,7 +125,7 @@ impl RecordHeader {
         bytes
     }
 
-    /// Reads a header whose checksum is right, at the beginning of `bytes`.
+    /// Parses a header at the start of `bytes`; `None` if its checksum is wrong.
     pub(crate) fn parse(bytes: &[u8], salted: Salted) -> Option<Self> {
         let bytes = bytes.first_chunk::<RECORD_HEADER_BYTES>()?;
         let header = Self {
@@ -134,35 +135,34 @@ impl RecordHeader {
             payload: u32_at(bytes, 12),
             chain: u32_at(bytes, 16),
         };
-        // The cheapest question first: a search for headers asks it everywhere.
+        // The cheapest check comes first, because a search for headers checks every offset.
         let believed = header.length as usize <= MAX_PAYLOAD_BYTES;
         (believed && crc32c_append(salted.0, &bytes[..16]) == header.chain).then_some(header)
     }
 
-    /// Returns whether these bytes are the payload that was written.
+    /// Returns whether `payload` has the checksum of the written payload.
     pub(crate) fn verifies(&self, payload: &[u8], salted: Salted) -> bool {
         crc32c_append(salted.0, payload) == self.payload
     }
 
-    /// Returns the bytes from the record's begin to the next one's.
+    /// Returns the bytes from the start of the record to the start of the next one.
     pub(crate) fn record_bytes(&self) -> u64 {
         record_bytes(self.length as usize)
     }
 }
 
-/// Returns the bytes that a record takes in a file: header, payload, and zeros up to a multiple of
-/// eight.
+/// Returns the bytes of a record in a file: header, payload, and zeros up to a multiple of eight.
 pub(crate) fn record_bytes(payload: usize) -> u64 {
-    // The file header is a multiple of eight, too.
+    // The length of the file header is a multiple of eight, too.
     (RECORD_HEADER_BYTES + payload).next_multiple_of(ALIGNMENT) as u64
 }
 
-/// Returns the offset at which a record may begin, at or after `at`.
+/// Returns the first offset at or after `at` at which a record may begin.
 pub(crate) fn aligned(at: u64) -> u64 {
     at.next_multiple_of(ALIGNMENT as u64)
 }
 
-/// Appends a record and returns where the chain stands then.
+/// Appends a record; returns the chain after it.
 pub(crate) fn put_record(
     out: &mut Vec<u8>,
     salted: Salted,
@@ -173,7 +173,7 @@ pub(crate) fn put_record(
     let mut header = RecordHeader {
         length: u32::try_from(payload.len()).expect("payloads are limited"),
         previous,
-        // Only snapshots are longer, and nothing in them is synced before the whole.
+        // Only snapshots can exceed 4 GiB, and a snapshot is synced only when it is complete.
         synced: u32::try_from(synced).unwrap_or(0),
         payload: crc32c_append(salted.0, payload),
         chain: 0,

@@ -1,17 +1,16 @@
-//! A log on disk: segments of records, appended, synced, replayed, truncated. It knows nothing of
-//! what a record means.
+//! A log on disk, in segments of records: append, sync, replay, truncate. Records are opaque to it.
 //!
-//! - [`disk`]: the file calls that everything else is made of, and a directory that makes them
-//! - `format`: file headers and records as bytes
-//! - `writer`: records at the end of one file
-//! - [`log`]: segments one after the other
-//! - `reader`: the records of one file, verified
-//! - [`recovery`]: what a start finds, and what it makes of an end that does not verify
-//! - [`snapshot`]: a file that stands for all segments before one
+//! - [`disk`]: the file operations that a log needs, and their implementation for a directory
+//! - `format`: the bytes of file headers and records
+//! - `writer`: appends records to one file
+//! - [`log`]: appends records to a sequence of segments
+//! - `reader`: reads and verifies the records of one file
+//! - [`recovery`]: opens a log: replays its files, and cuts an end that does not verify
+//! - [`snapshot`]: a file that replaces all segments before a given one
 //!
-//! A record that was synced is never given up in silence: where one does not verify and something
-//! written after its sync is there, opening fails and names file and offset. An end that no sync
-//! has covered may be torn; it is copied aside and cut.
+//! A synced record is never dropped silently. If one does not verify although something was written
+//! after its sync, opening the log fails with file and offset. An end that no sync has covered may
+//! be torn; it is copied to another file and cut.
 
 pub mod disk;
 mod error;

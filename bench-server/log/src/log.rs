@@ -1,4 +1,4 @@
-//! Segments one after the other.
+//! Appends records to a sequence of segments.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -7,14 +7,15 @@ use super::format::{FILE_HEADER_BYTES, FileHeader, Kind, record_bytes};
 use super::writer::FileWriter;
 use super::{Disk, LogError};
 
-/// How a log is kept.
+/// The configuration of a log.
 #[derive(Debug, Clone, Copy)]
 pub struct Config {
-    /// Size of a segment. One that is begun for a larger record is as large as that needs.
+    /// Size of a segment. A segment that is started for a larger record has the size that the
+    /// record needs.
     pub segment_bytes: u64,
-    /// Whether a segment is synced before the next one is begun, and what was replayed before
-    /// anything is appended. Without, records that come after a torn one are cut off, too, at the
-    /// next start.
+    /// Whether to sync a segment before the next one is started, and everything replayed before
+    /// anything is appended. Without these syncs, the next start also cuts the records after a torn
+    /// one.
     pub sync: bool,
 }
 
@@ -33,13 +34,13 @@ pub struct Log {
     config: Config,
     number: u64,
     segment: FileWriter,
-    /// Of the segments before.
+    /// Bytes of the snapshot and of the earlier segments.
     earlier_bytes: u64,
     failed: bool,
 }
 
 impl Log {
-    /// Begins segment `number` behind what stands at `previous`.
+    /// Starts segment `number`, which continues the chain `previous`.
     pub(crate) fn begin(
         disk: Arc<dyn Disk>,
         config: Config,
@@ -58,7 +59,7 @@ impl Log {
         })
     }
 
-    /// Returns the bytes of all segments that a start would read.
+    /// Returns the bytes that a start would read: the snapshot and all segments.
     pub fn bytes(&self) -> u64 {
         self.earlier_bytes + self.segment.end()
     }
@@ -68,8 +69,8 @@ impl Log {
         self.number
     }
 
-    /// Appends a record, in a new segment where this one has no room. It is handed to the operating
-    /// system by [`Log::write`], or before when much waits.
+    /// Appends a record, in a new segment if the current one has no room. [`Log::write`] passes it
+    /// to the operating system, or an earlier call when the buffer is large.
     ///
     /// # Errors
     /// [`LogError::TooLarge`], [`LogError::Io`].
@@ -87,27 +88,27 @@ impl Log {
         })
     }
 
-    /// Hands everything that was appended to the operating system: it survives the end of this
+    /// Passes everything appended to the operating system, so that it survives the end of this
     /// process.
     ///
     /// # Errors
-    /// [`LogError::Io`]; the half of a record is cut off again.
+    /// [`LogError::Io`]. The part of the buffer that was written is then cut off again.
     pub fn write(&mut self) -> Result<(), LogError> {
         self.attempt(|log| log.segment.write())
     }
 
-    /// Makes durable everything that was written: it survives a power cut. Without [`Config::sync`]
-    /// that is the last segment only.
+    /// Makes everything written durable, so that it survives a power cut. Without [`Config::sync`]
+    /// this covers only the last segment.
     ///
     /// # Errors
-    /// [`LogError::Io`]. What was written since the last sync may be lost, whatever a later sync
-    /// would say.
+    /// [`LogError::Io`]. Everything written since the last sync may be lost, even if a later sync
+    /// would succeed.
     pub fn sync(&mut self) -> Result<(), LogError> {
         self.attempt(|log| log.segment.sync())
     }
 
-    /// Ends the segment, so that a snapshot can stand for it and those before; returns the next
-    /// one's number.
+    /// Ends the current segment, so that a snapshot can replace it and the earlier ones. Returns
+    /// the number of the next segment.
     ///
     /// # Errors
     /// [`LogError::Io`].
@@ -116,7 +117,7 @@ impl Log {
         Ok(self.number)
     }
 
-    /// Notes that a snapshot of `bytes` stands for what were the first `before` bytes.
+    /// Records that a snapshot of `bytes` replaces the first `before` bytes.
     pub fn snapshot_taken(&mut self, before: u64, bytes: u64) {
         self.earlier_bytes = self.earlier_bytes.saturating_sub(before) + bytes;
     }
@@ -148,8 +149,8 @@ impl Log {
     }
 }
 
-/// Creates a segment: under another name until its header is durable, so that one that is there can
-/// be read.
+/// Creates a segment, under a temporary name until its header is durable, so that a segment with
+/// its final name is always readable.
 fn create(
     disk: &Arc<dyn Disk>,
     config: Config,
@@ -171,7 +172,7 @@ fn create(
     Ok(segment)
 }
 
-/// Returns a number that no other file has, as good as surely: the standard library's hash keys are
+/// Returns a number that almost certainly no other file has: the standard library's hash keys are
 /// random.
 pub(crate) fn fresh_salt() -> u64 {
     RandomState::new().hash_one(())

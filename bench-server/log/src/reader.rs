@@ -1,4 +1,4 @@
-//! The records of one file, verified, a block at a time.
+//! Reads and verifies the records of one file, a block at a time.
 
 use bytes::Bytes;
 
@@ -7,7 +7,7 @@ use super::format::{
 };
 use super::{Disk, DiskFile, LogError};
 
-/// Bytes that are read at a time.
+/// Bytes that are read at once.
 const BLOCK_BYTES: usize = 4 * 1024 * 1024;
 
 /// Reads one file from its first record on.
@@ -17,38 +17,39 @@ pub(crate) struct FileReader<'a> {
     name: String,
     pub(crate) header: FileHeader,
     salted: Salted,
-    /// Where the chain stands after the last record.
+    /// The chain of checksums after the last record.
     chain: u32,
     /// Length of the file.
     size: u64,
-    /// Where the next record begins.
+    /// The offset of the next record.
     at: u64,
-    /// How far the file was durable when the last record was written.
+    /// The offset below which the file was durable when the last record was written.
     synced: u64,
 }
 
-/// How the records of a file end.
+/// The end of a file's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct End {
-    /// Where the last record ends.
+    /// The offset of the end of the last record.
     pub(crate) at: u64,
-    /// Where the chain stands there.
+    /// The chain of checksums at that offset.
     pub(crate) chain: u32,
-    /// How far the file was durable when the last record was written.
+    /// The offset below which the file was durable when the last record was written.
     pub(crate) synced: u64,
-    /// What follows.
+    /// The content after that offset.
     pub(crate) rest: Rest,
 }
 
-/// What stands behind the last record that verifies.
+/// The content after the last record that verifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rest {
-    /// Nothing but zeros, as it was reserved, or nothing at all.
+    /// Only zeros, as reserved, or nothing.
     Zeros,
-    /// Something that does not verify, up to this offset.
+    /// Bytes that do not verify.
     Bad {
         to: u64,
-        /// A later record, written when a sync had covered the end already.
+        /// The offset of a later record that was written after a sync had covered the start of
+        /// these bytes.
         synced_before: Option<u64>,
     },
 }
@@ -85,7 +86,7 @@ impl<'a> FileReader<'a> {
         &self.name
     }
 
-    /// Returns where the next record begins.
+    /// Returns the offset of the next record.
     pub(crate) fn at(&self) -> u64 {
         self.at
     }
@@ -94,7 +95,7 @@ impl<'a> FileReader<'a> {
         &*self.file
     }
 
-    /// Returns the error that names an offset of this file.
+    /// Returns the error for corruption at an offset of this file.
     pub(crate) fn corrupt(&self, offset: u64, reason: impl Into<String>) -> LogError {
         LogError::Corrupt {
             file: self.disk.path(&self.name),
@@ -103,12 +104,13 @@ impl<'a> FileReader<'a> {
         }
     }
 
-    /// Reads up to `bytes` from an offset on; fewer at the end of the file.
+    /// Reads up to `bytes` from an offset on; fewer if the file ends before.
     pub(crate) fn read(&self, at: u64, bytes: usize) -> Result<Vec<u8>, LogError> {
         read(self.disk, &*self.file, &self.name, at, bytes)
     }
 
-    /// Returns the payloads of the next block, each with the offset of its record; none at the end.
+    /// Returns the payloads of the next block, each with the offset of its record. Empty at the end
+    /// of the records.
     pub(crate) fn next_block(&mut self) -> Result<Vec<(u64, Bytes)>, LogError> {
         let begin = self.at;
         let mut bytes = BLOCK_BYTES;
@@ -117,7 +119,8 @@ impl<'a> FileReader<'a> {
             let mut payloads = Vec::new();
             let longest = self.parse(&block, begin, &mut payloads);
             let left = self.size.saturating_sub(begin);
-            // A record that is longer than a block, and than what is left it cannot be.
+            // The first record is longer than a block: read all of it, unless it is longer than the
+            // rest of the file, which is impossible.
             let wants_more = payloads.is_empty() && longest > block.len() as u64;
             if wants_more && longest <= left {
                 bytes = longest as usize;
@@ -127,7 +130,8 @@ impl<'a> FileReader<'a> {
         }
     }
 
-    /// Takes all whole records of a block; returns how long the record is that is not whole.
+    /// Adds all complete records of a block to `payloads`. Returns the length of the incomplete
+    /// record at the end; 0 if there is none or it does not verify.
     fn parse(&mut self, block: &Bytes, begin: u64, payloads: &mut Vec<(u64, Bytes)>) -> u64 {
         loop {
             let at = (self.at - begin) as usize;
@@ -149,8 +153,8 @@ impl<'a> FileReader<'a> {
         }
     }
 
-    /// Returns what follows the records, once [`FileReader::next_block`] has returned none. Reads
-    /// the rest of the file.
+    /// Returns the content after the records. Call it once [`FileReader::next_block`] has returned
+    /// none. Reads the rest of the file.
     pub(crate) fn end(&self) -> Result<End, LogError> {
         let left = usize::try_from(self.size.saturating_sub(self.at)).unwrap_or(0);
         let rest = self.read(self.at, left)?;
@@ -169,8 +173,8 @@ impl<'a> FileReader<'a> {
         }))
     }
 
-    /// Looks for a record behind the first bad byte that was written after everything before it was
-    /// durable.
+    /// Searches the bytes after the first bad byte for a record that was written after everything
+    /// before this byte was durable. Returns the record's offset.
     fn synced_before(&self, rest: &[u8]) -> Option<u64> {
         let mut at = 0;
         while at + RECORD_HEADER_BYTES <= rest.len() {
@@ -190,7 +194,7 @@ impl<'a> FileReader<'a> {
     }
 }
 
-/// Reads `bytes` from an offset on, or what there is.
+/// Reads `bytes` from an offset on, or as many as the file has.
 fn read(
     disk: &dyn Disk,
     file: &dyn DiskFile,

@@ -1,11 +1,11 @@
-//! What a start finds in the directory, and what it makes of an end that does not verify.
+//! Opens a log: replays the files of a directory, and handles an end that does not verify.
 //!
-//! A power cut may leave any part of what no sync has covered: nothing of it, all, or one block and
-//! not the one before. Such an end is copied aside and cut. What a sync did cover is there after
-//! any power cut, so where it does not verify the bytes have changed since, and a server that went
-//! on would deny writes that it had acknowledged. Whether a sync had covered a place is written
-//! down: by each record, how far its segment was durable, and by each segment, whether the ones
-//! before were.
+//! A power cut may leave any part of what no sync has covered: none of it, all of it, or one block
+//! without the block before. Such an end is copied to another file and cut. What a sync did cover
+//! survives any power cut. If it does not verify, the bytes have changed since, and a server that
+//! continued would lose acknowledged writes. The files record what syncs had covered: each record
+//! has the offset below which its segment was durable, and each segment whether the earlier
+//! segments were.
 
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -20,58 +20,58 @@ use super::snapshot::remove_older;
 use super::writer::write_all;
 use super::{Config, Disk, Log, LogError};
 
-/// Blocks that are read ahead of the replay.
+/// Number of blocks that are read ahead of the replay.
 const BLOCKS_AHEAD: usize = 8;
 
-/// One payload of what was kept, in the order that they were written.
+/// One payload of the log, in the order of writing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Replayed {
-    /// Of the snapshot, which comes first.
+    /// A payload of the snapshot, which comes first.
     Snapshot(Bytes),
-    /// Of the log.
+    /// A record of a segment.
     Record(Bytes),
 }
 
-/// A log that is ready to be appended to.
+/// The result of opening a log.
 pub struct Opened {
-    /// The log.
+    /// The log, ready to append to.
     pub log: Log,
-    /// What was found.
+    /// Statistics of the replay.
     pub recovery: Recovery,
 }
 
-/// What a start found.
+/// Statistics of opening a log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Recovery {
-    /// Records of the log that were replayed.
+    /// Number of records of segments that were replayed.
     pub records: u64,
-    /// Bytes of snapshot and log that were read.
+    /// Bytes read of the snapshot and the segments.
     pub bytes: u64,
-    /// The end that was cut.
+    /// The end that was cut, if any.
     pub cut: Option<Cut>,
 }
 
 /// An end that did not verify and that no sync had covered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
-    /// The segment.
+    /// The segment's file.
     pub file: String,
-    /// Where it ends now.
+    /// The offset at which it ends now.
     pub offset: u64,
-    /// Bytes that were cut, those of later segments included.
+    /// Bytes that were cut, including those of later segments.
     pub bytes: u64,
-    /// Where the first of them are kept.
+    /// The file to which the first of these bytes were copied or moved.
     pub kept_as: String,
 }
 
 impl Log {
-    /// Reads what is kept in a directory, hands it to `replay` in order, and begins a segment
-    /// behind it. Files are read and verified on a thread of their own, ahead of `replay`. An error
-    /// of `replay` refuses the record.
+    /// Opens the log in a directory: passes its contents to `replay` in order, and starts a new
+    /// segment after them. A thread of its own reads and verifies the files, ahead of `replay`. If
+    /// `replay` returns an error, the record is treated as corrupt.
     ///
     /// # Errors
-    /// [`LogError::Corrupt`] for what verified once and no longer does, and for a record that
-    /// `replay` refuses; [`LogError::Io`].
+    /// [`LogError::Corrupt`] if synced bytes do not verify, or if `replay` rejects a record;
+    /// [`LogError::Io`].
     pub fn open(
         disk: Arc<dyn Disk>,
         config: Config,
@@ -97,7 +97,7 @@ impl Log {
                 }
                 Ok(())
             };
-            // A failed replay hangs up, and the reading ends with the next block.
+            // A failed replay drops the receiver, and reading stops at the next block.
             let replayed = replay_all();
             let found = reading.join().expect("reading does not panic");
             replayed.and(found)
@@ -125,7 +125,7 @@ impl Log {
     }
 }
 
-/// Payloads of one file, as they were read.
+/// Payloads of one file that were read together.
 struct Block {
     kind: Kind,
     name: String,
@@ -137,15 +137,16 @@ struct Files {
     names: Vec<String>,
     /// The number of the latest snapshot.
     snapshot: Option<u64>,
-    /// The segments from there on, without gaps.
+    /// The segments from that number on, without gaps.
     segments: Vec<(u64, FileHeader)>,
 }
 
-/// What reading them came to.
+/// The result of reading the files.
 struct Found {
     records: u64,
     bytes: u64,
-    /// The segment, by its place in the list, behind whose records nothing verifies, and its end.
+    /// The index in [`Files::segments`] of the last segment that was read, and the end of its
+    /// records.
     last: Option<(usize, End)>,
 }
 
@@ -169,7 +170,8 @@ impl Files {
             .find(|(expected, found)| expected != *found);
         let missing = match (missing, snapshot) {
             (Some((expected, _)), _) => Some(expected),
-            // It is begun before the snapshot that it follows.
+            // The segment with the snapshot's number must exist: it is started before the snapshot
+            // is written.
             (None, Some(first)) if numbers.is_empty() => Some(first),
             _ => None,
         };
@@ -200,7 +202,7 @@ impl Files {
         self.snapshot.unwrap_or(1)
     }
 
-    /// Reads everything, in order, for the replay.
+    /// Reads all files in order and sends their payloads to the replay.
     fn read(&self, disk: &dyn Disk, replay: SyncSender<Block>) -> Result<Found, LogError> {
         let mut found = Found {
             records: 0,
@@ -226,7 +228,7 @@ impl Files {
                     payloads,
                 };
                 if replay.send(block).is_err() {
-                    // The replay has failed and says why.
+                    // The replay has failed and returns its own error.
                     return Ok(found);
                 }
             }
@@ -244,8 +246,8 @@ impl Files {
         Ok(found)
     }
 
-    /// Checks that what does not verify at the end of a segment may be what a power cut left of a
-    /// write.
+    /// Checks that the unverifiable end of a segment may be the remains of a write after a power
+    /// cut.
     fn check_torn(&self, reader: &FileReader<'_>, place: usize, end: End) -> Result<(), LogError> {
         if let Rest::Bad {
             synced_before: Some(later),
@@ -267,8 +269,9 @@ impl Files {
         Ok(())
     }
 
-    /// Ends the last segment: what follows its records is copied or moved aside, durably, before it
-    /// is cut. Without anything to cut only the room that was reserved is given back.
+    /// Ends the last valid segment. The bytes after its records, and the later segments, are copied
+    /// or moved to other files, durably, before they are cut. If there are none, this only releases
+    /// the reserved space.
     fn end(&self, disk: &dyn Disk, last: usize, end: End) -> Result<Option<Cut>, LogError> {
         let name = segment_name(self.segments[last].0);
         let failed = |action, name: &str| {
@@ -280,7 +283,7 @@ impl Files {
             }
         };
         let mut cut = None;
-        // From the last one on: a start after a crash in here finds no gap.
+        // In reverse order, so that a start after a crash in this loop finds no gap.
         for (number, _) in self.segments[last + 1..].iter().rev() {
             let name = segment_name(*number);
             let kept_as = format!("{name}.torn");
@@ -320,16 +323,16 @@ impl Files {
             .file()
             .set_len(end.at)
             .map_err(failed("cut", &name))?;
-        // A sync that failed leaves pages that look written and are not: only what is written anew
-        // is sure to be there after the next sync.
+        // A failed sync leaves pages in the page cache that look written but are not on the disk.
+        // Only bytes that are written again are certainly durable after the next sync.
         let unsynced = reader.read(end.synced, (end.at - end.synced) as usize)?;
         write_all(reader.file(), &unsynced, end.synced).map_err(failed("write to", &name))?;
         reader.file().sync().map_err(failed("sync", &name))?;
         Ok(cut)
     }
 
-    /// Makes durable what was replayed: it is about to be served, and a process that was killed may
-    /// have left it in the page cache. Segments from `end` on are gone.
+    /// Syncs the replayed segments below `end`; later ones were moved away. They are about to be
+    /// served, and a process that was killed may have left them in the page cache only.
     fn sync(&self, disk: &dyn Disk, end: u64) -> Result<(), LogError> {
         for (number, _) in self.segments.iter().filter(|(number, _)| *number < end) {
             let reader = FileReader::open(disk, segment_name(*number))?;
@@ -346,8 +349,8 @@ impl Files {
         })
     }
 
-    /// Removes what an interrupted server left: files that were not finished, and those that the
-    /// snapshot stands for.
+    /// Removes the files that an interrupted server left: unfinished ones, and those that the
+    /// snapshot replaces.
     fn tidy(&self, disk: &dyn Disk) -> Result<(), LogError> {
         for name in self.names.iter().filter(|name| is_temporary(name)) {
             disk.remove(name).map_err(|source| LogError::Io {
@@ -363,7 +366,7 @@ impl Files {
     }
 }
 
-/// Reads a snapshot for the replay; returns its bytes.
+/// Reads a snapshot and sends its payloads to the replay; returns its size in bytes.
 fn read_snapshot(
     disk: &dyn Disk,
     number: u64,
@@ -395,7 +398,8 @@ fn read_snapshot(
             break;
         }
     }
-    // It was given its name when it was whole and durable.
+    // A snapshot gets its name only when it is complete and durable, so an incomplete one is
+    // corrupt.
     match ended {
         true => Ok(reader.at()),
         false => Err(reader.corrupt(reader.at(), "the record there does not verify")),

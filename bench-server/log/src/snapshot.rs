@@ -1,4 +1,4 @@
-//! A file that stands for all segments before one.
+//! A file that replaces all segments before a given one.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use super::log::{fresh_salt, segment_number, snapshot_name, snapshot_number, tem
 use super::writer::FileWriter;
 use super::{Disk, LogError};
 
-/// Writes a snapshot: a file of records that a start replays instead of the segments before one.
-/// Until it is finished a start does not see it; where it is dropped before, nothing is left of it.
+/// Writes a snapshot: a file of records that a start replays instead of the earlier segments. A
+/// start ignores it until it is finished. If it is dropped before, its file is removed.
 pub struct SnapshotWriter {
     disk: Arc<dyn Disk>,
     file: FileWriter,
@@ -17,7 +17,7 @@ pub struct SnapshotWriter {
 }
 
 impl SnapshotWriter {
-    /// Begins a snapshot that will stand for all segments below `number`
+    /// Starts a snapshot that will replace all segments below `number`
     /// ([`Log::rotate`](super::Log::rotate)).
     ///
     /// # Errors
@@ -49,8 +49,8 @@ impl SnapshotWriter {
         self.file.push(payload)
     }
 
-    /// Makes the snapshot durable, then removes the segments and snapshots that it stands for.
-    /// Returns its bytes.
+    /// Makes the snapshot durable, then removes the segments and snapshots that it replaces.
+    /// Returns its size in bytes.
     ///
     /// # Errors
     /// [`LogError::Io`].
@@ -68,13 +68,13 @@ impl SnapshotWriter {
 impl Drop for SnapshotWriter {
     fn drop(&mut self) {
         if !self.finished {
-            // The next start would remove it, too; its room may be needed before.
+            // The next start would remove it, too, but its space may be needed earlier.
             drop(self.disk.remove(&temporary(&snapshot_name(self.number))));
         }
     }
 }
 
-/// Removes segments and snapshots with a number below that of a snapshot, which must be durable.
+/// Removes segments and snapshots with a number below that of a durable snapshot.
 pub(crate) fn remove_older(disk: &dyn Disk, number: u64) -> Result<(), LogError> {
     let failed = |action, name: &str| {
         let file = disk.path(name);

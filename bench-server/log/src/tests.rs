@@ -1,4 +1,4 @@
-//! The log on a disk that loses power, fills up, fails and rots.
+//! Tests of the log on a simulated disk that loses power, fills up, fails and corrupts bytes.
 
 mod corruption;
 mod faults;
@@ -24,7 +24,7 @@ fn payload(number: usize, bytes: usize) -> Vec<u8> {
     payload
 }
 
-/// What a start finds.
+/// The result of opening a log.
 struct Found {
     log: Log,
     records: Vec<Vec<u8>>,
@@ -49,7 +49,7 @@ fn open(disk: &SimulatedDisk, config: Config) -> Result<Found, LogError> {
     })
 }
 
-/// Appends so many records of a size, each written and synced.
+/// Appends records of this size, each written and synced. Returns their payloads.
 fn fill(log: &mut Log, numbers: std::ops::Range<usize>, bytes: usize) -> Vec<Vec<u8>> {
     let payloads = numbers.map(|number| payload(number, bytes));
     let payloads: Vec<_> = payloads.collect();

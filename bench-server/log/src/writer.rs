@@ -1,4 +1,4 @@
-//! Records at the end of one file.
+//! Appends records to one file.
 
 use std::io;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::format::{FileHeader, Salted, put_record, record_bytes};
 use super::{Disk, DiskFile, LogError, MAX_PAYLOAD_BYTES};
 
-/// What waits to be written is written from this size on.
+/// Size from which on the buffer is written, bytes.
 const BUFFER_BYTES: usize = 1024 * 1024;
 
 /// A file that records are appended to. After an error it must not be used any more.
@@ -17,16 +17,16 @@ pub(crate) struct FileWriter {
     salted: Salted,
     /// Checksum of the last header.
     chain: u32,
-    /// Bytes that were written.
+    /// Bytes written to the file.
     written: u64,
-    /// Bytes of them that are durable.
+    /// The part of `written` that is durable, bytes.
     synced: u64,
-    /// Records that wait to be written.
+    /// Records that are not written yet.
     buffer: Vec<u8>,
 }
 
 impl FileWriter {
-    /// Creates a file with a header and room for `bytes`.
+    /// Creates a file with a header and reserves `bytes`.
     pub(crate) fn create(
         disk: &Arc<dyn Disk>,
         name: String,
@@ -53,7 +53,7 @@ impl FileWriter {
         Ok(writer)
     }
 
-    /// Gives the file its name, durably. What was written must be synced.
+    /// Renames the file to its final name, durably. Everything written must be synced.
     pub(crate) fn publish(&mut self, name: String) -> Result<(), LogError> {
         let renamed = self.disk.rename(&self.name, &name);
         renamed.map_err(self.failed("rename"))?;
@@ -68,7 +68,7 @@ impl FileWriter {
         self.chain
     }
 
-    /// Returns where the next record will begin.
+    /// Returns the offset of the next record.
     pub(crate) fn end(&self) -> u64 {
         self.written + self.buffer.len() as u64
     }
@@ -78,7 +78,8 @@ impl FileWriter {
         self.end() + record_bytes(payload) <= bytes
     }
 
-    /// Appends a record. It is written by [`FileWriter::write`], or before when much waits.
+    /// Appends a record to the buffer. [`FileWriter::write`] writes it, or this function when the
+    /// buffer is large.
     pub(crate) fn push(&mut self, payload: &[u8]) -> Result<(), LogError> {
         if payload.len() > MAX_PAYLOAD_BYTES {
             return Err(LogError::TooLarge {
@@ -93,11 +94,11 @@ impl FileWriter {
         }
     }
 
-    /// Hands everything that waits to the operating system. Where that fails, the half of a record
-    /// that may have been written is cut off.
+    /// Passes the buffer to the operating system. If this fails, the part that was written is cut
+    /// off again.
     pub(crate) fn write(&mut self) -> Result<(), LogError> {
         if let Err(source) = write_all(&*self.file, &self.buffer, self.written) {
-            // Whether it can be cut or not, the file is not written to again.
+            // The file is not written to again, whether it could be truncated or not.
             drop(self.file.set_len(self.written));
             return Err(self.failed("write to")(source));
         }
@@ -107,7 +108,7 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Makes durable what was written.
+    /// Makes everything written durable.
     pub(crate) fn sync(&mut self) -> Result<(), LogError> {
         self.file.sync().map_err(self.failed("sync"))?;
         self.synced = self.written;

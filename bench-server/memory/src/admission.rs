@@ -1,9 +1,9 @@
 //! Limits the memory of responses that are buffered whole before their first byte is sent.
 //!
-//! A few large ones at once could use all memory of a machine, so each must be admitted with its
-//! size, and holds that until its last byte is passed to its connection. Requests wait for memory
-//! in the order of their arrival and are rejected after a timeout. Responses that are encoded while
-//! being sent need no admission: they hold only their frames.
+//! A few large responses at once could use all memory of a machine. Each must therefore be admitted
+//! with its size, which it holds until its last byte is passed to its connection. Requests wait for
+//! memory in the order of their arrival and are rejected after a timeout. Responses that are
+//! encoded while being sent need no admission, because they hold only their frames.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,10 +20,11 @@ use crate::metrics::{counter, gauge};
 /// queues.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Concurrent scans of many keys per core; others wait, and cancelled requests leave the queue.
+/// Maximum number of concurrent scans of many keys per core. Others wait; cancelled requests leave
+/// the queue.
 const SCANS_PER_CORE: usize = 2;
 
-/// Bytes of one permit.
+/// Size of one semaphore permit, bytes.
 const UNIT_BYTES: u64 = 1024;
 
 /// The memory limit of one tier; cheap to clone.
@@ -43,7 +44,7 @@ struct Shared {
 pub struct Admitted(OwnedSemaphorePermit);
 
 impl Admitted {
-    /// Releases what is beyond `bytes`.
+    /// Releases the memory beyond `bytes`.
     pub fn shrink_to(&mut self, bytes: u64) {
         let kept = usize::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(usize::MAX);
         let surplus = self.0.num_permits().saturating_sub(kept);
@@ -51,7 +52,7 @@ impl Admitted {
     }
 }
 
-/// No memory was free in time.
+/// The error when no memory was free in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no room for the response within {} s", WAIT_TIMEOUT.as_secs())]
 pub struct Busy;
@@ -70,7 +71,8 @@ impl Admission {
         }))
     }
 
-    /// Waits for memory for a response of `bytes`. One larger than the limit takes all of it.
+    /// Waits for memory for a response of `bytes`. A response larger than the limit takes all of
+    /// it.
     ///
     /// # Errors
     /// [`Busy`] after the timeout.
@@ -78,8 +80,8 @@ impl Admission {
         self.take(self.units_of(bytes)).await
     }
 
-    /// Waits for memory as [`Self::admit`] does, for as long as it takes: for the response of a
-    /// write that is made, and so cannot be refused.
+    /// Waits for memory like [`Self::admit`], but without a timeout: for the response of a
+    /// completed write, which cannot be rejected.
     pub async fn admit_eventually(&self, bytes: u64) -> Admitted {
         let room = self.0.room.clone();
         match room.acquire_many_owned(self.units_of(bytes)).await {
@@ -88,13 +90,13 @@ impl Admission {
         }
     }
 
-    /// Returns the permits that a response takes: all of them at most.
+    /// Returns the number of permits of a response, at most all of them.
     fn units_of(&self, bytes: u64) -> u32 {
         bytes.div_ceil(UNIT_BYTES).min(self.0.units.into()) as u32
     }
 
-    /// Waits for memory for `bytes` more of a response of unknown size; never for more than the
-    /// limit. Two growing responses may wait for each other, until one is rejected.
+    /// Waits for `bytes` more memory for a response of unknown size, but never for more than the
+    /// limit. Two growing responses may wait for each other until one is rejected.
     ///
     /// # Errors
     /// [`Busy`] after the timeout.
@@ -165,8 +167,8 @@ impl Collector for AdmissionCollector {
     }
 }
 
-/// Returns a quarter of the memory that this process may use: the machine's, or its control group's
-/// if less.
+/// Returns a quarter of the memory that this process may use: that of the machine, or of its
+/// control group if that is less.
 pub fn quarter_of_memory() -> u64 {
     /// Assumed when the machine's memory is unknown.
     const UNKNOWN: u64 = 4 << 30;
@@ -182,7 +184,7 @@ pub fn quarter_of_memory() -> u64 {
     machine.unwrap_or(UNKNOWN).min(group_limit()) / 4
 }
 
-/// Returns the lowest limit of the process's control group and those above it, of cgroup v1 and v2.
+/// Returns the lowest limit of the process's control group and its ancestors, of cgroup v1 and v2.
 fn group_limit() -> u64 {
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let mut least = u64::MAX;

@@ -2,7 +2,7 @@
 //!
 //! Resident memory is a main metric, so freed pages must be returned to the system soon. jemalloc
 //! keeps them for ten seconds by default, and only allocating threads return them. Settings in
-//! cargo's configuration are lost with `cargo install`; these apply to every build.
+//! cargo's configuration are lost with `cargo install`; the settings here apply to every build.
 
 use std::fmt;
 

@@ -2,17 +2,18 @@
 //!
 //! hyper polls a body for its next frame while HTTP/2 still holds earlier ones, and a client that
 //! opens no window leaves them there. Frames are therefore counted in the [`StreamFrames`] of their
-//! stream until HTTP/2 drops them. Three rules follow:
+//! stream until HTTP/2 drops them, for three purposes:
 //!
 //! - A connection whose frames hold [`CONNECTION_BYTES`], or a process over its limit, gets frames
 //!   of [`SMALL_FRAME_BYTES`] instead of full ones, one per stream, so that n stalled streams hold
 //!   n small frames.
-//! - A stream whose client has taken nothing for a while, although frames wait, can be found and
-//!   reset.
-//! - A list does not end before its frames are gone: HTTP/2 keeps the frames of an ended stream
-//!   without its task, which could no longer be reset.
+//! - A stream whose client has taken nothing for a while, although frames are waiting, can be found
+//!   and reset.
+//! - A list does not end before its frames are sent: HTTP/2 keeps the frames of an ended stream
+//!   without its task, which could then no longer be reset.
 //!
-//! The frames of small responses are not counted: a counter for each would cost more than it saves.
+//! The frames of small responses are not counted, because a counter for each would cost more than
+//! it saves.
 
 use std::cell::{Cell, OnceCell};
 use std::future::Future;
@@ -23,14 +24,14 @@ use std::task::{Context, Poll};
 use futures::task::AtomicWaker;
 use tokio::task::futures::TaskLocalFuture;
 
-/// Frames below this are not counted.
+/// Minimum size of a counted frame, bytes.
 pub const COUNTED_FROM_BYTES: usize = 4 * 1024;
 
 /// Size of frames when the connection or the process is over its limit.
 pub const SMALL_FRAME_BYTES: usize = 8 * 1024;
 
-/// Bytes that one connection may have in flight before its frames become small: five lists with
-/// HTTP/2's buffers.
+/// Bytes that one connection may have in flight before its frames become small: enough for five
+/// lists with HTTP/2's buffers.
 pub const CONNECTION_BYTES: usize = 4 * 1024 * 1024;
 
 /// A response may end while fewer bytes than this are in flight.
@@ -156,7 +157,7 @@ pub fn count_frame(bytes: usize) -> Option<InFlight> {
 /// Records that the current task passes on an uncounted frame, with more to follow.
 #[inline]
 pub fn mark_uncounted() {
-    // Outside a connection nothing stalls.
+    // Outside a connection there is no client that can stall.
     TASK_SLOT.try_with(|slot| slot.has_uncounted.set(true)).ok();
 }
 
@@ -193,8 +194,8 @@ pub fn poll_may_end(context: &mut Context<'_>) -> Poll<()> {
     poll_until(may_end, context)
 }
 
-/// Waits, over the limit, until the current task has nothing in flight, so that each stream holds
-/// at most one frame.
+/// If the limit is exceeded, waits until the current task has nothing in flight, so that each
+/// stream holds at most one frame.
 #[inline]
 pub fn poll_ready(context: &mut Context<'_>) -> Poll<()> {
     match is_over_limit() {
@@ -212,7 +213,7 @@ fn is_empty() -> bool {
     empty.unwrap_or(true)
 }
 
-/// Waits until `holds`, which is true at the latest when the last frame is gone.
+/// Waits until `holds` returns true, which it must do at the latest when the last frame is dropped.
 fn poll_until(holds: impl Fn() -> bool, context: &mut Context<'_>) -> Poll<()> {
     if holds() {
         return Poll::Ready(());
@@ -230,8 +231,8 @@ fn poll_until(holds: impl Fn() -> bool, context: &mut Context<'_>) -> Poll<()> {
     }
 }
 
-/// Returns a counter of the progress of the current task's client; `None` while nothing waits for
-/// it.
+/// Returns a counter of the progress of the current task's client; `None` while no frame waits for
+/// the client.
 pub fn client_progress() -> Option<u64> {
     let waits = TASK_SLOT.try_with(|slot| match slot.stream.get() {
         Some(stream) if stream.frames.load(Ordering::Acquire) > 0 => {

@@ -1,4 +1,5 @@
-//! `/metrics` for both tiers: the registry, and metrics of the process and its allocator.
+//! The content of `/metrics` for both tiers: the registry, and metrics of the process and its
+//! allocator.
 
 use std::time::Duration;
 
@@ -87,10 +88,10 @@ impl AllocatorStats {
     }
 }
 
-/// Waits until the allocator has returned freed memory: its resident bytes have not shrunk for more
-/// than its decay time, or five seconds have passed. Idle memory is read after this.
+/// Waits until the allocator has returned freed memory: until its resident bytes have not shrunk
+/// for longer than its decay time, or five seconds have passed. Idle memory is sampled after this.
 pub async fn settle() {
-    /// Less is noise. Not relative: a thousandth of 1.5 GB is more than a list takes.
+    /// Smaller changes are noise. Not relative: a thousandth of 1.5 GB is more than a list uses.
     const NOISE_BYTES: usize = 64 * 1024;
     const STEP: Duration = Duration::from_millis(100);
     const STEADY_STEPS: u32 = 12;

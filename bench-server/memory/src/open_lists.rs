@@ -1,6 +1,6 @@
-//! Counts lists being sent, and the memory that they keep. A list reads one snapshot; data that
-//! later writes replace is freed only after its last reader. `/metrics` shows it, so that slow
-//! readers are visible.
+//! Counts lists being sent, and the memory that they keep. A list reads one snapshot, and data that
+//! later writes replace is freed only after its last reader. `/metrics` shows these counts, so that
+//! slow readers are visible.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use tokio::time::Instant;
 /// The open lists. Opening and closing one costs a lock and O(log n).
 #[derive(Debug, Default)]
 pub struct OpenLists {
-    /// In the order of opening.
+    /// Open lists in the order of opening.
     open: Mutex<BTreeMap<u64, Opened>>,
 }
 
 #[derive(Debug)]
 struct Opened {
     at: Instant,
-    /// Bytes that had been replaced before its snapshot.
+    /// Bytes that had been replaced before the list's snapshot.
     replaced: u64,
 }
 
@@ -36,11 +36,11 @@ pub struct OpenList {
 /// The open lists at one time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Pinned {
-    /// Number of lists whose last frame was not polled.
+    /// Number of lists whose last frame was not polled yet.
     pub lists: usize,
     /// Age of the oldest one.
     pub oldest: Duration,
-    /// Upper bound of the bytes that only they keep.
+    /// Upper bound of the bytes that only these lists keep.
     pub bytes: u64,
 }
 
@@ -57,8 +57,8 @@ impl OpenLists {
         }
     }
 
-    /// Returns the open lists; without them, `freed` of the bytes replaced in total would be free.
-    /// O(open lists).
+    /// Returns the open lists. `freed` is the total of replaced bytes that would be free without
+    /// open lists. O(open lists).
     pub fn pinned(&self, freed: u64) -> Pinned {
         let open = self.open.lock();
         let mut lists = open.values();
@@ -79,7 +79,7 @@ impl Drop for OpenList {
     }
 }
 
-/// Encodes the metrics of open lists from a collector, a line for each set of labels.
+/// Encodes the metrics of open lists from a collector, one line for each set of labels.
 ///
 /// # Errors
 /// The encoder's.
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(lists.pinned(70), Pinned::default());
         let first = lists.open(100);
         tokio::time::advance(Duration::from_secs(3)).await;
-        // Of an older state, opened later.
+        // A list of an older state that was opened later.
         let second = lists.open(40);
         let pinned = lists.pinned(70);
         assert_eq!(

@@ -1,41 +1,43 @@
-//! Automatic compaction as a state machine: told the time and the revision, it says what to
-//! compact.
+//! Automatic compaction as a state machine: given the time and the revision, it returns the
+//! revision to compact.
 //!
 //! Source: etcd's `v3compactor`, periodic and by revision.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// How often the revision mode looks.
+/// The time between ticks in the revision mode.
 const REVISION_INTERVAL: Duration = Duration::from_secs(5 * 60);
-/// The periodic mode compacts once per retention, but not less often than this.
+/// The maximum time between two compactions in the periodic mode, which otherwise compacts once per
+/// retention.
 const LONGEST_PERIOD: Duration = Duration::from_secs(60 * 60);
-/// It notes the revision this often between two compactions.
+/// The number of times that the periodic mode samples the revision between two compactions.
 const SAMPLES_PER_PERIOD: u32 = 10;
 
-/// What of the history is kept.
+/// The part of the history that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retention {
-    /// The revisions of the last span of time.
+    /// The revisions within this time.
     Time(Duration),
-    /// So many of the last revisions.
+    /// This number of the latest revisions.
     Revisions(i64),
 }
 
-/// Decides when to compact what. Ticked from outside, at once and then each
+/// Decides when to compact which revision. The caller ticks it at once and then every
 /// [`AutoCompaction::interval`].
 #[derive(Debug)]
 pub struct AutoCompaction {
     retention: Retention,
-    /// Revisions at the last ticks, oldest first: those of one retention and one more.
+    /// Revisions at the latest ticks, oldest first: those within one retention, and one more.
     seen: VecDeque<i64>,
-    /// When the next compaction may come; set by the first tick.
+    /// The earliest time of the next compaction; set by the first tick.
     due: Option<Instant>,
     compacted: i64,
 }
 
 impl AutoCompaction {
-    /// Starts with an empty memory: the first compaction by time comes one retention later.
+    /// Returns a state machine without samples: the first compaction by time comes one retention
+    /// later.
     pub fn new(retention: Retention) -> Self {
         Self {
             retention,
@@ -71,7 +73,7 @@ impl AutoCompaction {
         Some(target)
     }
 
-    /// Notes a revision; the oldest that was noted before, once a compaction is due.
+    /// Records a sample of the revision. Returns the oldest earlier sample, if a compaction is due.
     fn oldest(&mut self, now: Instant, revision: i64, span: Duration) -> Option<i64> {
         let oldest = self.seen.front().copied();
         self.seen.push_back(revision);
@@ -84,7 +86,7 @@ impl AutoCompaction {
     }
 }
 
-/// Time between two compactions that keep `span`.
+/// Returns the time between two compactions for a retention of `span`.
 fn period(span: Duration) -> Duration {
     span.min(LONGEST_PERIOD)
 }
@@ -93,8 +95,8 @@ fn period(span: Duration) -> Duration {
 mod tests {
     use super::*;
 
-    /// Ticks as often as asked for, with a revision that counts the ticks from 1 on; when compacted
-    /// what, in intervals.
+    /// Ticks this number of times, with a revision that counts the ticks from 1 on. Returns the
+    /// compactions: the number of the tick and the compacted revision.
     fn compactions(span: Duration, ticks: u32) -> Vec<(u32, i64)> {
         let mut auto = AutoCompaction::new(Retention::Time(span));
         let (start, interval) = (Instant::now(), auto.interval());
@@ -107,8 +109,8 @@ mod tests {
         let span = Duration::from_secs(100);
         let auto = AutoCompaction::new(Retention::Time(span));
         assert_eq!(auto.interval(), Duration::from_secs(10));
-        // What was current one retention before, and from the second time on one sample earlier, as
-        // etcd has it.
+        // The revision of one retention ago and, from the second compaction on, of one sample
+        // earlier, as in etcd.
         assert_eq!(compactions(span, 35), [(10, 1), (20, 10), (30, 20)]);
     }
 

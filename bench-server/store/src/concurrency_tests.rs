@@ -29,7 +29,7 @@ fn put(key: Vec<u8>) -> PutRequest {
     }
 }
 
-/// Moves a token to a free place, so that the number of keys never changes.
+/// Moves a token to a free key, so that the number of keys never changes.
 fn step(from: Vec<u8>, to: Vec<u8>) -> TxnRequest {
     let op = |request| RequestOp {
         request: Some(request),

@@ -1,9 +1,10 @@
-//! The log of revisions, and the index as it was at any of them.
+//! The history of revisions in memory: one commit per revision.
 //!
-//! Every write makes one commit: its events, each with the record written and the one before it.
-//! The log is dense (commit *i* has revision *first + i*), so a record's mod revision leads to the
-//! event that wrote it, and that event to the version before: a version chain without any pointer
-//! of its own. [`past_roots`](super::past_roots) makes whole past indexes out of it.
+//! Every write makes one commit: its events, each with the new record and the previous one. Commits
+//! are dense (commit *i* has revision *first + i*), so a record's mod revision locates the event
+//! that wrote it, and this event has the previous version. The versions of a key are thus a chain
+//! without any pointers of its own. [`past_roots`](super::past_roots) builds whole past indexes
+//! from the commits.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,14 +18,14 @@ use super::Record;
 /// One change of one key.
 #[derive(Debug, Clone)]
 pub struct Event {
-    /// What was written; a tombstone for a delete.
+    /// The new record; a tombstone for a delete.
     pub record: Record,
-    /// The key before, when it existed and is not compacted away.
+    /// The previous record, if the key existed and that version is not compacted.
     pub prev: Option<Record>,
 }
 
 impl Event {
-    /// Makes `tree` what it was after this event.
+    /// Changes `tree` from the state before this event to the state after it.
     pub(super) fn redo(&self, tree: &mut Tree<Record>) {
         if self.record.is_tombstone() {
             tree.remove(self.record.key());
@@ -33,7 +34,7 @@ impl Event {
         }
     }
 
-    /// Makes `tree` what it was before this event.
+    /// Changes `tree` from the state after this event to the state before it.
     pub(super) fn undo(&self, tree: &mut Tree<Record>) {
         match &self.prev {
             Some(prev) => tree.insert(prev.clone()),
@@ -41,7 +42,7 @@ impl Event {
         };
     }
 
-    /// Bytes of history that this event keeps in addition to the current keys.
+    /// Returns the bytes of history that this event holds in addition to the current keys.
     fn history_bytes(&self) -> u64 {
         let tombstone = match self.record.is_tombstone() {
             true => self.record.wire_len(),
@@ -52,18 +53,18 @@ impl Event {
     }
 }
 
-/// The events of one revision, in the order they were made; never empty.
+/// The events of one revision, in the order of the writes; never empty.
 pub type Commit = Arc<[Event]>;
 
-/// What a write transaction has written.
+/// The writes of a transaction.
 #[derive(Default)]
 pub(super) enum Edits {
-    /// Nothing.
+    /// No write.
     #[default]
     None,
     /// One event, not applied to any index yet.
     One(Event),
-    /// Several, applied to a copy of the index.
+    /// Several events, applied to a copy of the index.
     Many {
         tree: Tree<Record>,
         events: Vec<Event>,
@@ -71,8 +72,8 @@ pub(super) enum Edits {
 }
 
 impl Edits {
-    /// Returns the events, without the index that they may have been applied to; `None` when there
-    /// is none.
+    /// Returns the events without the index that they may have been applied to; `None` if there are
+    /// none.
     pub(super) fn into_commit(self) -> Option<Commit> {
         match self {
             Self::One(event) => Some(Arc::new([event])),
@@ -88,17 +89,17 @@ struct Log {
     /// Revision of the first commit.
     first: i64,
     commits: VecDeque<Logged>,
-    /// Bytes of all commits ever pushed.
+    /// Bytes of all commits ever appended.
     pushed: u64,
-    /// How many of them are gone.
+    /// The part of `pushed` that was dropped by compactions.
     dropped: u64,
 }
 
 #[derive(Debug)]
 struct Logged {
     commit: Commit,
-    /// Bytes of all commits before this one: the log's size after a trim is then known without
-    /// looking at what was trimmed.
+    /// Bytes of all commits before this one. They give the log's size after a trim without a pass
+    /// over the trimmed commits.
     before: u64,
 }
 
@@ -118,15 +119,16 @@ impl Log {
         self.commits.get(at).map(|logged| &logged.commit)
     }
 
-    /// Up to `limit` commits from `from` on.
+    /// Returns up to `limit` commits from revision `from` on.
     fn slice(&self, from: i64, limit: usize) -> Vec<Commit> {
         let at = usize::try_from(from - self.first).unwrap_or(0);
         let commits = self.commits.iter().skip(at).take(limit);
         commits.map(|logged| logged.commit.clone()).collect()
     }
 
-    /// Forgets what compaction at `revision` makes unreadable and returns it to be freed. The
-    /// commit at `revision` stays, for those who watch from there, but without previous versions.
+    /// Removes the commits that a compaction at `revision` makes unreadable, and returns them to be
+    /// freed. The commit at `revision` stays, without previous records, for watchers that start
+    /// there.
     fn trim(&mut self, revision: i64) -> Vec<Logged> {
         let below = usize::try_from(revision - self.first).unwrap_or(0);
         let below = below.min(self.commits.len());
@@ -156,7 +158,7 @@ fn history_bytes(commit: &Commit) -> u64 {
     commit.iter().map(Event::history_bytes).sum()
 }
 
-/// What readers see: the current keys and the log.
+/// The state that readers see: the current keys and the history.
 #[derive(Debug)]
 pub(super) struct State {
     tree: Tree<Record>,
@@ -181,7 +183,7 @@ impl Default for State {
     }
 }
 
-/// Dropped by the caller once the locks are released.
+/// Memory to free, which the caller drops after the locks are released.
 #[derive(Default)]
 pub(super) struct Garbage {
     _tree: Option<Tree<Record>>,
@@ -202,13 +204,13 @@ impl State {
         self.compacted
     }
 
-    /// Returns the bytes of history kept in addition to the current keys.
+    /// Returns the bytes of history held in addition to the current keys.
     pub(super) fn history_bytes(&self) -> u64 {
         self.log.bytes()
     }
 
-    /// Returns the bytes of history of all commits that were ever made up to `revision`, as far as
-    /// they are not compacted away.
+    /// Returns the bytes of history of all commits ever made up to `revision`. Exact for revisions
+    /// that are not compacted; for older ones it is [`Self::forgotten_bytes`].
     pub(super) fn history_bytes_until(&self, revision: i64) -> u64 {
         let at = usize::try_from(revision + 1 - self.log.first);
         match at.map(|at| self.log.commits.get(at)) {
@@ -218,21 +220,21 @@ impl State {
         }
     }
 
-    /// Returns the bytes of commits that compaction has forgotten.
+    /// Returns the bytes of history that compactions have dropped.
     pub(super) fn forgotten_bytes(&self) -> u64 {
         self.log.dropped
     }
 
-    /// Returns the first revision at or after `from` that is in the log, and commits from there on,
-    /// at most `limit`.
+    /// Returns the first revision at or after `from` that is in the history, and at most `limit`
+    /// commits from there on.
     pub(super) fn commits(&self, from: i64, limit: usize) -> (i64, Vec<Commit>) {
         let from = from.max(self.log.first);
         (from, self.log.slice(from, limit))
     }
 
-    /// Publishes the writes of one revision. A single one changes the index in place; many come
-    /// with an index of their own, and the old root is returned to be freed. Nothing written,
-    /// no commit.
+    /// Publishes the writes of one revision. A single event changes the index in place. Several
+    /// come with an index of their own, which replaces the current one; the old root is returned to
+    /// be freed. Without events there is no commit.
     pub(super) fn commit(&mut self, edits: Edits) -> (Option<Commit>, Garbage) {
         let mut garbage = Garbage::default();
         let commit: Commit = match edits {
@@ -252,7 +254,7 @@ impl State {
         (Some(commit), garbage)
     }
 
-    /// Publishes a commit that was prepared on another index; returns the revision after it.
+    /// Publishes a commit that was prepared on another index, and returns its revision.
     pub(super) fn apply(&mut self, commit: Commit) -> i64 {
         commit.iter().for_each(|event| event.redo(&mut self.tree));
         self.revision += 1;
@@ -260,7 +262,7 @@ impl State {
         self.revision
     }
 
-    /// Makes the next revision of what it wrote, in order.
+    /// Makes the next revision from the records that it wrote, in order.
     pub(super) fn redo(&mut self, records: Vec<Record>) {
         let events = records.into_iter().map(|record| {
             let prev = match record.is_tombstone() {
@@ -274,8 +276,8 @@ impl State {
         self.log.push(commit);
     }
 
-    /// Returns the state at a compacted revision: its keys, and the commit that made it, if it is
-    /// still watched.
+    /// Returns the state at a compacted revision, from its keys and the commit at this revision, if
+    /// watchers may still start there.
     pub(super) fn restored(
         tree: Tree<Record>,
         revision: i64,
@@ -296,16 +298,16 @@ impl State {
         state
     }
 
-    /// Returns the oldest revision that can be read (1 at least), the commit that made it, if it is
-    /// still watched, and the commits since.
+    /// Returns the oldest readable revision (at least 1), its commit if watchers may still start
+    /// there, and the later commits.
     pub(super) fn since_compaction(&self) -> (i64, Option<Commit>, Vec<Commit>) {
         let oldest = self.compacted.max(1);
         let commits = self.log.slice(oldest + 1, usize::MAX);
         (oldest, self.log.get(oldest).cloned(), commits)
     }
 
-    /// Returns the commits after revision `after` up to `upto`; `None` when one of them is
-    /// compacted away.
+    /// Returns the commits after revision `after` up to and including `upto`; `None` if one of them
+    /// is compacted.
     pub(super) fn commits_between(&self, after: i64, upto: i64) -> Option<Vec<Commit>> {
         let kept = after + 1 >= self.log.first;
         let count = usize::try_from(upto - after).unwrap_or(0);
@@ -323,7 +325,7 @@ impl State {
         }
     }
 
-    /// Forgets what is older than `revision`, by etcd's rules.
+    /// Drops history older than `revision`, by etcd's rules.
     pub(super) fn compact(&mut self, revision: i64) -> Result<Garbage, Refusal> {
         if revision <= self.compacted {
             return Err(Refusal::Compacted);
@@ -339,10 +341,10 @@ impl State {
     }
 }
 
-/// Returns one key at a revision, by its chain of versions, and the latest revision; `None` when
-/// the chain does not tell. `rev <= 0` is the latest. The lock is taken anew for each version: a
-/// chain can be as long as the history, and one writer that waits would hold up every reader behind
-/// it.
+/// Returns one key at a revision, by its chain of versions, and the latest revision; `None` if the
+/// chain does not contain the version. `rev <= 0` is the latest. The lock is taken anew for each
+/// version: a chain can be as long as the history, and a waiting writer would block every later
+/// reader.
 ///
 /// # Errors
 /// [`Refusal::FutureRevision`], [`Refusal::Compacted`].
@@ -359,7 +361,7 @@ pub(super) fn get_at(
     if rev <= 0 || rev >= head {
         return Ok(Some((current, head)));
     }
-    // A key that is not there now may have been there then.
+    // A key that does not exist now may have existed at `rev`.
     let Some(mut version) = current else {
         return Ok(None);
     };
@@ -369,7 +371,7 @@ pub(super) fn get_at(
             state.check(rev)?;
             state.log.get(version.mod_revision()).cloned()
         };
-        // The version before, in the same life of the key.
+        // The previous version in the same lifetime of the key.
         let written = commit
             .iter()
             .flat_map(|commit| commit.iter())
@@ -398,7 +400,7 @@ mod tests {
         })
     }
 
-    /// Returns a state with one key written so many times.
+    /// Returns a state with one key that was written this number of times.
     fn overwritten(times: i64) -> State {
         let mut state = State::default();
         for revision in 2..2 + times {

@@ -1,8 +1,7 @@
-//! Leases: keys that live as long as a client sends keep-alives.
+//! Leases: keys that exist as long as a client sends keep-alives.
 //!
-//! Time is a parameter (a monotonic [`Instant`]), so that the caller that ticks the store decides
-//! what time it is. A lease that is due is as good as gone at once; its keys are deleted by the
-//! next tick.
+//! Time is a parameter (a monotonic [`Instant`]), so the caller that ticks the store provides the
+//! clock. A lease that is due counts as expired at once; the next tick deletes its keys.
 
 #[cfg(test)]
 mod tests;
@@ -21,11 +20,11 @@ use super::history::Commit;
 use super::wal::Change;
 use super::{Record, Store, Writer, header};
 
-/// Least TTL: etcd's 1.5 election timeouts of 1 s, rounded up.
+/// Minimum TTL: etcd's 1.5 election timeouts of 1 s, rounded up.
 const MIN_TTL_S: i64 = 2;
-/// Largest TTL, etcd's.
+/// Maximum TTL, as in etcd.
 const MAX_TTL_S: i64 = 9_000_000_000;
-/// Most leases that one tick revokes.
+/// Maximum number of leases that one tick revokes.
 const MAX_EXPIRED_PER_TICK: usize = 500;
 
 struct Lease {
@@ -35,22 +34,22 @@ struct Lease {
     keys: BTreeSet<Box<[u8]>>,
 }
 
-/// What [`Store::lease_time_to_live`] tells of a lease.
+/// The result of [`Store::lease_time_to_live`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimeToLive {
-    /// Whole seconds left.
+    /// Whole seconds until the lease expires.
     pub remaining_s: i64,
-    /// Seconds that it was granted for.
+    /// The TTL that was granted, in seconds.
     pub granted_s: i64,
     /// Attached keys in key order.
     pub keys: Vec<Box<[u8]>>,
 }
 
-/// Every lease, by id and by when it is due. Guarded by the writer's lock.
+/// All leases, by id and by expiry time. Guarded by the writer's lock.
 pub(super) struct Leases {
     by_id: HashMap<i64, Lease>,
     by_due: BTreeSet<(Instant, i64)>,
-    /// State of the generator of ids.
+    /// State of the id generator.
     sequence: u64,
 }
 
@@ -93,8 +92,8 @@ impl Leases {
         self.by_due.insert((due, id));
     }
 
-    /// Returns the leases that were granted, by id, each for so many seconds, which begin now;
-    /// attached to what the index says.
+    /// Returns leases with these ids and TTLs in seconds, which start at `now`. The index
+    /// determines the attached keys.
     pub(super) fn restored(
         granted: impl IntoIterator<Item = (i64, i64)>,
         tree: &Tree<Record>,
@@ -116,14 +115,14 @@ impl Leases {
         leases
     }
 
-    /// Ids of all leases, each with the seconds that it was granted for.
+    /// Returns the ids of all leases, each with its granted TTL in seconds.
     pub(super) fn granted(&self) -> impl Iterator<Item = (i64, i64)> {
         self.by_id.iter().map(|(id, lease)| (*id, lease.ttl_s))
     }
 
-    /// Returns a positive id that is not taken: SplitMix64 over a counter, so that ids are
-    /// scattered. It begins with the time of the start: who keeps a lease over a restart must not
-    /// find another's under its id.
+    /// Returns an unused positive id: SplitMix64 over a counter, which scatters the ids. The
+    /// counter starts at the time of the server's start, so that a client that keeps a lease over a
+    /// restart does not find another client's lease under its id.
     fn fresh_id(&mut self) -> i64 {
         loop {
             self.sequence = self.sequence.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -151,7 +150,7 @@ impl Leases {
         Some(lease.ttl_s)
     }
 
-    /// Takes a lease away; its keys in key order.
+    /// Removes a lease; returns its keys in key order.
     fn remove(&mut self, id: i64) -> Option<BTreeSet<Box<[u8]>>> {
         let lease = self.by_id.remove(&id)?;
         self.by_due.remove(&(lease.due, id));
@@ -163,7 +162,7 @@ impl Leases {
         due.take(MAX_EXPIRED_PER_TICK).map(|(_, id)| *id).collect()
     }
 
-    /// Follows a commit: what was written belongs to its new lease and no longer to the old one.
+    /// Attaches the keys of a commit to their new leases and detaches them from the old ones.
     pub(super) fn follow(&mut self, commit: &Commit) {
         for event in commit.iter() {
             let old = event.prev.as_ref().map_or(0, |prev| prev.lease());
@@ -182,8 +181,8 @@ impl Leases {
 }
 
 impl Store {
-    /// Grants a lease. Id 0 lets the store choose; a TTL below 2 s is raised to 2 s. The answer has
-    /// id and TTL as granted.
+    /// Grants a lease. Id 0 lets the store choose; a TTL below 2 s is raised to 2 s. The response
+    /// has the granted id and TTL.
     ///
     /// # Errors
     /// [`Refusal::LeaseTtlTooLarge`] above 9·10⁹ s, [`Refusal::LeaseExists`], [`Refusal::NoSpace`].
@@ -206,7 +205,7 @@ impl Store {
     }
 
     /// Deletes a lease and, in one revision and in key order, the keys attached to it. Returns the
-    /// store's revision then.
+    /// store's revision after it.
     ///
     /// # Errors
     /// [`Refusal::LeaseNotFound`].
@@ -226,28 +225,29 @@ impl Store {
         Ok(self.commit(writer, edits, Some(Change::LeaseRevoked(id))))
     }
 
-    /// Revokes leases that are due, at most 500, each in a revision of its own; how many there
-    /// were. To be called every 500 ms or so. Costs next to nothing when none is due.
+    /// Revokes leases that are due, at most 500, each in a revision of its own. Returns their
+    /// number. Must be called about every 500 ms; costs next to nothing when no lease is due.
     pub fn lease_expire(&self, now: Instant) -> usize {
         let due = self.inner.writer.lock().leases.due(now);
         let revoked = due.into_iter().filter(|&id| self.revoke_due(id, now));
         revoked.count()
     }
 
-    /// Revokes a lease unless it was kept alive, or revoked and granted again, in the meantime.
+    /// Revokes a due lease, unless a keep-alive, or a revocation and a new grant, came in between.
+    /// Returns whether it was revoked.
     fn revoke_due(&self, id: i64, now: Instant) -> bool {
         self.writer().is_ok_and(|writer| {
             writer.leases.alive(id, now).is_none() && self.revoke(writer, id).is_ok()
         })
     }
 
-    /// Starts a lease's time anew; its TTL in seconds, `None` when there is no such lease (any
-    /// more).
+    /// Restarts a lease's time. Returns its TTL in seconds; `None` if the lease does not exist or
+    /// has expired.
     pub fn lease_keep_alive(&self, id: i64, now: Instant) -> Option<i64> {
         self.inner.writer.lock().leases.keep_alive(id, now)
     }
 
-    /// Returns what is left of a lease, `None` when there is no such lease (any more).
+    /// Returns the remaining time of a lease; `None` if it does not exist or has expired.
     pub fn lease_time_to_live(&self, id: i64, keys: bool, now: Instant) -> Option<TimeToLive> {
         let writer = self.inner.writer.lock();
         let lease = writer.leases.alive(id, now)?;
@@ -261,7 +261,7 @@ impl Store {
         })
     }
 
-    /// Ids of all leases, in the order that they are due.
+    /// Returns the ids of all leases, in the order of their expiry.
     pub fn leases(&self) -> Vec<i64> {
         let writer = self.inner.writer.lock();
         writer.leases.by_due.iter().map(|(_, id)| *id).collect()

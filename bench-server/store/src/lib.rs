@@ -1,22 +1,24 @@
-//! The store: etcd's multi-version key space in memory, and in a log on disk where that is asked
-//! for; without any transport.
+//! The store: etcd's multi-version key space, held in memory and optionally in a log on disk,
+//! without any transport.
 //!
-//! It speaks etcd's messages (`etcd_api::proto`) and refuses in etcd's words, and knows neither
-//! gRPC nor HTTP nor an async runtime. What is in it, in the order that data flows:
+//! The store takes and returns etcd's messages (`etcd_api::proto`), and its errors have etcd's
+//! texts. It does not depend on gRPC, HTTP or an async runtime. The modules, in the order that data
+//! flows:
 //!
-//! - [`record`]: one key as the exact bytes that go on the wire
-//! - [`index`](mod@index): the current keys, in a copy-on-write B+tree that counts
-//! - [`history`]: the log of revisions, and the versions of a key
-//! - `past_roots`: the index as it was
+//! - [`record`]: one key as the exact bytes that are sent on the wire
+//! - [`index`](mod@index): the current keys, in a copy-on-write B+tree with counts
+//! - [`history`]: the events of each revision, and the versions of a key
+//! - `past_roots`: the index at past revisions
 //! - [`snapshot`]: an immutable view that reads run on
-//! - [`range`]: what a Range selects from a view
-//! - `write_txn`: the writes of one request before they are committed, and `txn`: many of them
-//! - [`watch_hub`]: who is told of a commit
-//! - [`lease`], [`compaction`], `quota`, [`hash`]: what etcd has other than keys
-//! - `wal`: the log on disk, where one is kept
+//! - [`range`]: selects the keys of a Range from a snapshot
+//! - `write_txn`: the writes of one request before they are committed, and `txn`: etcd's Txn
+//! - [`watch_hub`]: delivers commits to watchers
+//! - [`lease`], [`compaction`], `quota`, [`hash`]: etcd's features other than reading and writing
+//!   keys
+//! - `wal`: the log on disk, if the store has one
 //!
-//! Writes are serialised by one lock. Reads take a lock only to copy a reference to the index;
-//! nothing is locked while they filter, encode or send.
+//! Writes are serialised by one lock. Reads take a lock only to copy a reference to the index. No
+//! lock is held while a read filters, encodes or sends.
 
 pub mod compaction;
 #[cfg(test)]
@@ -66,13 +68,13 @@ pub type Cursor = index::Cursor<Record>;
 /// Limits of a store; the defaults are etcd's.
 #[derive(Debug, Clone, Copy)]
 pub struct Config {
-    /// Bytes above which puts are refused with NOSPACE; 0 is etcd's default of 2 GiB, negative no
-    /// limit.
+    /// The quota in bytes, above which puts are refused with NOSPACE. 0 is etcd's default of 2 GiB;
+    /// a negative number is no limit.
     pub quota_backend_bytes: i64,
-    /// Most compares, and most operations per branch, of a Txn.
+    /// The maximum number of compares, and of operations per branch, in a Txn.
     pub max_txn_ops: usize,
-    /// Most bytes of keys and values in the response of a write or a Txn: the largest message that
-    /// etcd sends.
+    /// The maximum bytes of keys and values in the response to a write or a Txn. The default is the
+    /// largest message that etcd sends.
     pub max_response_bytes: u64,
 }
 
@@ -94,33 +96,36 @@ pub struct Store {
 
 struct Inner {
     config: Config,
-    /// Serialises writers; holds what only they need.
+    /// Serialises writers, and holds the data that only writers need.
     writer: Mutex<Writer>,
-    /// What readers see. Locked for writing only to publish a commit.
+    /// The state that readers see. Locked for writing only to publish a commit.
     state: RwLock<State>,
-    /// Roots of past revisions, none below the compacted one: a compaction passes under this lock.
+    /// Roots of past revisions, none below the compacted revision. A compaction runs under this
+    /// lock.
     roots: Mutex<HeldRoots>,
-    /// Who is told of commits. Locked inside the writer's lock, and before `state`.
+    /// The watchers. Locked inside the writer's lock, and before `state`.
     hub: Mutex<Hub>,
-    /// Copy of `State::compacted`, so that a running list checks it without a lock.
+    /// Copy of `State::compacted`, so that a running list can check it without a lock.
     compacted: AtomicI64,
     /// Lists that are being sent.
     open_lists: Arc<OpenLists>,
-    /// What is on disk before it is published; `None` where nothing is.
+    /// The log on disk, to which a write goes before it is published; `None` for a store in memory
+    /// only.
     wal: Option<Wal>,
 }
 
-/// What only writers need, guarded by their lock.
+/// The data that only writers need, guarded by their lock.
 #[derive(Default)]
 struct Writer {
     leases: Leases,
     alarms: Alarms,
-    /// What is in the log, or on its way there, and not published; `None` without a log.
+    /// Writes that are accepted but not published yet; `None` without a log.
     pending: Option<wal::pending::Pending>,
 }
 
 impl Store {
-    /// Returns an empty store at revision 1, in memory alone; [`Store::open`] keeps one on disk.
+    /// Returns an empty store at revision 1, in memory only. [`Store::open`] opens one that is kept
+    /// on disk.
     pub fn new(config: Config) -> Self {
         Self::of(config, State::default(), Writer::default(), None)
     }
@@ -140,17 +145,17 @@ impl Store {
         }
     }
 
-    /// Returns the limits that it was made with.
+    /// Returns the limits that the store was created with.
     pub fn config(&self) -> Config {
         self.inner.config
     }
 
-    /// Returns the latest revision. A fresh store is at 1; the first write makes 2.
+    /// Returns the latest revision. A new store is at 1; its first write makes revision 2.
     pub fn revision(&self) -> i64 {
         self.inner.state.read().revision()
     }
 
-    /// Returns the last compacted revision, −1 when none ever was.
+    /// Returns the last compacted revision; −1 if there was no compaction.
     pub fn compact_revision(&self) -> i64 {
         self.inner.compacted.load(Ordering::Acquire)
     }
@@ -162,9 +167,9 @@ impl Store {
         Snapshot::new(self.clone(), state.tree().clone(), revision, revision)
     }
 
-    /// Returns the state at a revision; `rev <= 0` is the latest. Constant time for the latest
-    /// revision and those that are held, otherwise O(changes since) in a copy of the index, which
-    /// is then held for the next call.
+    /// Returns the state at a revision; `rev <= 0` is the latest. Takes constant time for the
+    /// latest revision and for held ones. For others it takes O(changes since) to make a copy of
+    /// the index, which is then held for the next call.
     ///
     /// # Errors
     /// [`Refusal::FutureRevision`], [`Refusal::Compacted`].
@@ -176,21 +181,20 @@ impl Store {
         Ok(Snapshot::new(self.clone(), tree, rev, head))
     }
 
-    /// Keeps a snapshot's root for the reads at its revision that are likely to follow (the next
-    /// pages of a limited read), unless it was compacted since. A few are held at a time, the least
-    /// recently used goes first.
+    /// Holds a snapshot's root for later reads at its revision (the next pages of a limited read),
+    /// unless the revision was compacted. Only a few roots are held; the least recently used is
+    /// dropped first.
     pub fn hold(&self, snapshot: &Snapshot) {
         let mut held = self.inner.roots.lock();
         if snapshot.check().is_ok() {
             let gone = held.insert(snapshot.revision(), snapshot.tree().clone());
-            // What only that root held is freed after the lock.
+            // Nodes that only the dropped root referenced are freed after the lock is released.
             drop(held);
             drop(gone);
         }
     }
 
-    /// Counts a list of the state at `revision` among those that are being sent, until what this
-    /// returns is dropped.
+    /// Counts a list of the state at `revision` as being sent until the returned value is dropped.
     fn open_list(&self, revision: i64) -> OpenList {
         let replaced = self.inner.state.read().history_bytes_until(revision);
         self.inner.open_lists.open(replaced)
@@ -201,14 +205,15 @@ impl Store {
         self.inner.hub.lock().watchers()
     }
 
-    /// Returns what lists that are being sent keep in memory in addition to the revision history.
+    /// Returns the memory that lists in progress hold in addition to the revision history.
     pub fn pinned(&self) -> Pinned {
         let forgotten = self.inner.state.read().forgotten_bytes();
         self.inner.open_lists.pinned(forgotten)
     }
 
     /// Returns one key at a revision (`rev <= 0` is the latest), and the latest revision. Cheaper
-    /// than [`Store::snapshot_at`]: follows the key's own chain of versions where it can.
+    /// than [`Store::snapshot_at`], because it follows the key's own chain of versions where
+    /// possible.
     ///
     /// # Errors
     /// [`Refusal::FutureRevision`], [`Refusal::Compacted`].
@@ -240,7 +245,7 @@ impl Store {
         Ok(response)
     }
 
-    /// Deletes the keys of an interval in one revision; no key found makes no revision.
+    /// Deletes the keys of an interval in one revision. Makes no revision if no key is found.
     ///
     /// # Errors
     /// [`Refusal::EmptyKey`], [`Refusal::ResponseTooLarge`].
@@ -257,8 +262,8 @@ impl Store {
         Ok(response)
     }
 
-    /// Forgets history older than `rev` and returns the latest revision. What is freed is freed
-    /// after all locks are released.
+    /// Drops history older than `rev` and returns the latest revision. The memory is freed after
+    /// all locks are released.
     ///
     /// # Errors
     /// [`Refusal::Compacted`] when `rev` is not above the last compacted revision (−1 at first),
@@ -282,9 +287,10 @@ impl Store {
         Ok(revision)
     }
 
-    /// Forgets history, under the writer's lock; what is to be freed is returned.
+    /// Drops history, under the writer's lock. Returns the latest revision and the garbage for the
+    /// caller to free.
     fn forget(&self, rev: i64) -> Result<(i64, Garbage), Refusal> {
-        // Held until the log and the roots agree: a past index is made from both.
+        // Held until the history and the roots agree, because a past index is built from both.
         let mut roots = self.inner.roots.lock();
         let mut state = self.inner.state.write();
         let mut garbage = state.compact(rev)?;
@@ -295,7 +301,7 @@ impl Store {
         Ok((revision, garbage))
     }
 
-    /// Takes the writer's lock.
+    /// Locks the writer. Returns an error while the CORRUPT alarm is raised.
     fn writer(&self) -> Result<MutexGuard<'_, Writer>, Refusal> {
         let writer = self.inner.writer.lock();
         match writer.alarms.is_corrupt() {
@@ -304,9 +310,9 @@ impl Store {
         }
     }
 
-    /// Publishes what was written: to readers, to leases, to watchers; with a log, what it waits
-    /// for comes first, and what else the write has `changed` is kept with it. Returns the revision
-    /// that the store is at then.
+    /// Publishes the edits to readers, leases and watchers, and returns the store's revision after
+    /// them. With a log, this only queues the edits and `changed` (a change other than keys); the
+    /// log's thread publishes them later.
     fn commit(
         &self,
         mut writer: MutexGuard<'_, Writer>,
@@ -328,13 +334,13 @@ impl Store {
         }
         drop(writer);
         wakers.into_iter().for_each(Waker::wake);
-        // Freed without any lock: only the old root held it.
+        // Freed without holding a lock. Only the old root referenced these nodes.
         drop(garbage);
         revision
     }
 }
 
-/// Returns a header with nothing but the revision; the service knows the rest.
+/// Returns a header with only the revision; the service fills in the other fields.
 pub(crate) fn header(revision: i64) -> ResponseHeader {
     ResponseHeader {
         revision,

@@ -1,9 +1,9 @@
 //! Past versions of the index: holds the roots of some past revisions, and rebuilds others.
 //!
-//! A past index is rebuilt from the nearest root, a held one or the current one, by undoing or
-//! redoing the commits between. No root below the compacted revision is held, since the commits
-//! after it are gone. A compaction holds the lock of the roots, so under that lock log and roots
-//! agree.
+//! A past index is rebuilt from the nearest root (a held one or the current one) by undoing or
+//! redoing the commits in between. No root below the compacted revision is held, because the
+//! commits after it are gone. A compaction holds the lock of the roots, so under that lock the
+//! history and the roots agree.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use parking_lot::{Mutex, RwLock};
 use super::Record;
 use super::history::State;
 
-/// Most held roots. Each keeps at most the nodes that have changed since.
+/// Maximum number of held roots. Each holds at most the nodes that have changed since.
 const MAX_HELD_ROOTS: usize = 16;
 
-/// Commits that are copied from the log under one lock.
+/// Number of commits that are copied from the history under one lock.
 const REVISIONS_PER_LOCK: i64 = 1024;
 
 /// Roots of past revisions; the least recently used is dropped first.
@@ -72,9 +72,9 @@ struct RootRebuild {
     at: i64,
 }
 
-/// Returns the index at revision `rev` > 0, and the latest revision. Rebuilding is not under a
-/// lock, except for the log, for [`REVISIONS_PER_LOCK`] at a time: a waiting writer would block
-/// every reader.
+/// Returns the index at revision `rev` > 0, and the latest revision. The rebuild holds no lock,
+/// except while it copies [`REVISIONS_PER_LOCK`] commits of the history: a waiting writer would
+/// block every reader.
 ///
 /// # Errors
 /// [`Refusal::FutureRevision`]; [`Refusal::Compacted`], also when `rev` is compacted meanwhile.
@@ -103,7 +103,7 @@ pub(super) fn tree_at(
     }
     let tree = rebuild.tree;
     let mut roots = roots.lock();
-    // After a compaction meanwhile, its roots stay dropped.
+    // If the revision was compacted in the meantime, its root must stay dropped.
     let held = rev >= state.read().compacted();
     let gone = held.then(|| roots.insert(rev, tree.clone()));
     drop(roots);
@@ -112,7 +112,7 @@ pub(super) fn tree_at(
 }
 
 impl RootRebuild {
-    /// Applies one slice of the log towards `rev`.
+    /// Applies one slice of the history in the direction of `rev`.
     fn advance(&mut self, state: &RwLock<State>, rev: i64) -> Result<(), Refusal> {
         let to = rev.clamp(self.at - REVISIONS_PER_LOCK, self.at + REVISIONS_PER_LOCK);
         let commits = {
@@ -169,7 +169,7 @@ mod tests {
             Some(MAX_HELD_ROOTS as i64 - 1)
         );
     }
-    /// The state of a reader that had locked the roots during a compaction.
+    /// The situation of a reader that had locked the roots during a compaction.
     #[test]
     fn no_rebuild_starts_at_a_root_whose_commits_are_gone() {
         let (mut state, mut roots) = (State::default(), HeldRoots::default());

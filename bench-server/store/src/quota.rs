@@ -15,7 +15,7 @@ const DEFAULT_QUOTA: i64 = 2 * 1024 * 1024 * 1024;
 const PUT_OVERHEAD: u64 = 256;
 /// etcd's estimate of a lease's size, bytes.
 pub(super) const LEASE_COST: u64 = 64;
-/// Size reported for an empty store, bytes: that of an empty etcd's file. Clients take 0 for
+/// Size reported for an empty store, bytes: that of the file of an empty etcd. Clients take 0 for
 /// "unknown".
 const EMPTY_SIZE: u64 = 20 * 1024;
 
@@ -41,8 +41,8 @@ pub(super) fn txn_cost(request: &TxnRequest) -> u64 {
 }
 
 impl Store {
-    /// Returns the encoded size of stored keys and values, with history that is not compacted,
-    /// bytes. Compaction returns memory, so there is nothing to defragment.
+    /// Returns the encoded size, in bytes, of the stored keys and values and of the history that is
+    /// not compacted. Compaction frees memory, so there is nothing to defragment.
     pub fn size_bytes(&self) -> u64 {
         let state = self.inner.state.read();
         EMPTY_SIZE + state.tree().weight() + state.history_bytes()
@@ -53,8 +53,8 @@ impl Store {
         u64::try_from(self.reported_quota()).ok()
     }
 
-    /// Returns the reported quota: the default when none is set; a negative number, which is no
-    /// limit, unchanged.
+    /// Returns the reported quota: the default if none is set; a negative number (no limit) is
+    /// returned unchanged.
     pub fn reported_quota(&self) -> i64 {
         match self.inner.config.quota_backend_bytes {
             0 => DEFAULT_QUOTA,
@@ -92,8 +92,9 @@ impl Store {
         raised
     }
 
-    /// Returns an error unless `cost` more bytes fit. Then the NOSPACE alarm is raised, and until
-    /// it is cleared nothing fits; deletes cost nothing and succeed.
+    /// Returns an error unless `cost` more bytes fit. If they do not fit, this raises the NOSPACE
+    /// alarm, and until the alarm is cleared every cost above 0 is refused. Deletes cost nothing
+    /// and succeed.
     pub(super) fn reserve(&self, writer: &mut Writer, cost: u64) -> Result<(), Refusal> {
         if cost == 0 {
             return Ok(());

@@ -13,7 +13,7 @@ use super::Record;
 use super::record::Projection;
 use super::snapshot::Snapshot;
 
-/// The order and filters of a request, and how much must be read for it.
+/// The order and filters of a request, which determine how many keys must be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RangePlan {
     order: SortOrder,
@@ -53,15 +53,16 @@ impl RangePlan {
         self.filtered
     }
 
-    /// Returns whether keys are read in ascending key order: no order is requested, or this one.
-    /// With no order and a target other than the key, the limited result is sorted afterwards.
+    /// Returns whether keys are read in ascending key order: no order is requested, or ascending
+    /// order by key. With no order and a target other than the key, the limited result is sorted
+    /// afterwards.
     pub fn fetches_in_key_order(self) -> bool {
         self.order == SortOrder::None
             || (self.order == SortOrder::Ascend && self.target == SortTarget::Key)
     }
 
-    /// Returns the number of keys to read for at most `limit` (0: all) keys of an interval of
-    /// `count`.
+    /// Returns the number of keys to read to return at most `limit` (0: all) of the `count` keys of
+    /// an interval.
     pub fn keys_to_read(self, count: u64, limit: i64) -> u64 {
         match u64::try_from(limit) {
             Ok(1..) if self.filtered || !self.fetches_in_key_order() => count,
@@ -70,21 +71,21 @@ impl RangePlan {
         }
     }
 
-    /// Returns whether the result is a sequence of the index up to the limit, without filters and
-    /// sorting. It can then be sent while being read.
+    /// Returns whether the result is a contiguous range of the index, cut at the limit, without
+    /// filters and sorting. Such a result can be sent while it is read.
     pub fn is_plain(self) -> bool {
         !self.filtered && self.fetches_in_key_order() && self.target == SortTarget::Key
     }
 }
 
-/// The result of a Range, not encoded.
+/// The result of a Range, not yet encoded.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     /// The keys, in the requested order.
     pub records: Vec<Record>,
     /// Whether the limit cut the result.
     pub more: bool,
-    /// Keys in the interval, before filters and limit.
+    /// Number of keys in the interval, before filters and limit.
     pub count: i64,
 }
 
@@ -120,11 +121,11 @@ pub(super) fn select(tree: &Tree<Record>, request: &RangeRequest, plan: RangePla
         .ok()
         .filter(|limit| *limit > 0);
     let limit = limit.unwrap_or(usize::MAX);
-    // In key order, one more than the limit, which is sorted with the others before the limit
-    // applies.
+    // In key order, one key more than the limit is read, and sorted with the others before the
+    // limit applies.
     let keys_to_read = plan.keys_to_read(count as u64, request.limit) as usize;
     let keys_to_read = tree.cursor(range).take(keys_to_read);
-    // Separate, since the number of keys is known only without a filter.
+    // Two cases, since the number of keys is known in advance only without a filter.
     let mut records: Vec<Record> = match plan.filtered {
         true => keys_to_read
             .filter(|record| passes(record, request))

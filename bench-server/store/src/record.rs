@@ -39,7 +39,7 @@ pub struct Fields<'a> {
     pub create_revision: i64,
     /// Revision of the last write.
     pub mod_revision: i64,
-    /// Number of writes since the creation, which is 1; 0 for a tombstone.
+    /// Number of writes since the creation, including the creation; 0 for a tombstone.
     pub version: i64,
     /// The value.
     pub value: Value<'a>,
@@ -93,8 +93,8 @@ impl Record {
         })
     }
 
-    /// Returns tag, length and message, as in a `RangeResponse`, in the one or two stored pieces;
-    /// the second is mostly empty.
+    /// Returns tag, length and message, as in a `RangeResponse`, in the one or two stored pieces.
+    /// The second piece is usually empty.
     #[inline]
     pub fn wire(&self) -> [&[u8]; 2] {
         self.0.pieces()
@@ -106,7 +106,8 @@ impl Record {
         self.0.len()
     }
 
-    /// Returns the wire bytes: this record's allocation, or a copy when it has two pieces.
+    /// Returns the wire bytes: a reference to this record's allocation, or a copy if it has two
+    /// pieces.
     pub fn to_bytes(&self) -> Bytes {
         match &self.0 {
             Storage::Whole(bytes) => Bytes::from_owner(bytes.clone()),
@@ -199,8 +200,8 @@ impl Record {
         }
     }
 
-    /// Returns the message. Key and value share this record's allocation, or are copied when it has
-    /// two.
+    /// Returns the message. Key and value share this record's allocation, or are copied if the
+    /// record has two pieces.
     pub fn to_kv(&self) -> KeyValue {
         let fields = self.fields();
         let (key, value) = match &self.0 {

@@ -36,13 +36,13 @@ impl Snapshot {
         self.revision
     }
 
-    /// Returns the store's latest revision when it was taken, which is the response's
+    /// Returns the store's latest revision when the snapshot was taken, which is the response's
     /// `header.revision`.
     pub fn head_revision(&self) -> i64 {
         self.head
     }
 
-    /// Checks that its revision is still readable by etcd's rules. The snapshot itself stays valid.
+    /// Checks that the revision is still readable by etcd's rules. The snapshot itself stays valid.
     ///
     /// # Errors
     /// [`Refusal::Compacted`] when its revision was compacted.
@@ -53,7 +53,8 @@ impl Snapshot {
         }
     }
 
-    /// Counts a list of it as being sent ([`Store::pinned`]) until the returned value is dropped.
+    /// Counts a list of this snapshot as being sent ([`Store::pinned`]) until the returned value is
+    /// dropped.
     pub fn open_list(&self) -> OpenList {
         self.store.open_list(self.revision)
     }

@@ -1,4 +1,4 @@
-//! The store against a model with a full copy of the keys per revision.
+//! Compares the store with a model that has a full copy of the keys per revision.
 
 use std::collections::BTreeMap;
 use std::task::{Context, Poll, Waker};
@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use super::watch_hub::{Notice, WatchSpec, WatchStream};
 use super::*;
 
-/// An open list keeps the data that compaction removes from the history; only that counts as
+/// An open list holds the data that compaction removes from the history; only this data counts as
 /// pinned.
 #[test]
 fn an_open_list_keeps_data_that_was_replaced_since() {
@@ -60,7 +60,7 @@ fn an_open_list_keeps_data_that_was_replaced_since() {
 /// A key and its new value; `None` for a delete.
 type Write = (Vec<u8>, Option<Vec<u8>>);
 type Keys = BTreeMap<Vec<u8>, KeyValue>;
-/// Key, whether it was deleted, mod revision, mod revision of the state before.
+/// An event: key, whether it was deleted, mod revision, mod revision of the previous state.
 type Told = (Vec<u8>, bool, i64, Option<i64>);
 
 /// The keys and the changes of every revision.

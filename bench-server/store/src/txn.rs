@@ -19,8 +19,8 @@ use super::{Projection, Store, header};
 use compare::{Path, branch};
 
 impl Store {
-    /// Runs a transaction: all of it in one revision or, on an error, none of it. A read-only
-    /// transaction runs on a snapshot and takes no lock.
+    /// Runs a transaction: all of its writes in one revision or, on an error, none. A read-only
+    /// transaction runs on a snapshot without the writer's lock.
     ///
     /// # Errors
     /// The errors of its operations, [`Refusal::TooManyOps`], [`Refusal::DuplicateKey`],
@@ -56,8 +56,7 @@ impl Store {
     }
 
     /// Checks the operations of the chosen branches against the store before the transaction, in
-    /// order, as etcd does: nothing is applied if one of them fails, and the first failure is the
-    /// error.
+    /// order, as etcd does. The first failure is the error, and then nothing is applied.
     fn check_path(
         &self,
         ops: &[&RequestOp],
@@ -73,7 +72,7 @@ impl Store {
                 Some(Request::RequestRange(range)) if range.revision > current => {
                     return Err(Refusal::FutureRevision);
                 }
-                // Unlike in a separate Range, revisions below 0 are not exempt.
+                // In contrast to a separate Range, revisions below 0 are checked, too.
                 Some(Request::RequestRange(range))
                     if range.revision != 0 && range.revision < compacted =>
                 {
@@ -86,7 +85,7 @@ impl Store {
         Ok(())
     }
 
-    /// Applies the branch that `path` chose.
+    /// Applies the branch that `path` selected.
     fn apply(
         &self,
         request: &TxnRequest,
@@ -147,7 +146,8 @@ impl Store {
     }
 }
 
-/// Returns every operation of the chosen branches, nested ones in place.
+/// Returns the operations of the chosen branches in order, with nested transactions replaced by
+/// their operations.
 fn taken<'a>(request: &'a TxnRequest, path: &Path) -> Vec<&'a RequestOp> {
     let mut nested = path.nested.iter();
     let mut ops = Vec::new();
@@ -162,7 +162,7 @@ fn taken<'a>(request: &'a TxnRequest, path: &Path) -> Vec<&'a RequestOp> {
     ops
 }
 
-/// Checks that the lease and the key that a put needs exist.
+/// Checks that the lease of a put exists and, if the put ignores its value or lease, its key.
 fn check_put(
     put: &PutRequest,
     write_txn: &WriteTxn<'_>,

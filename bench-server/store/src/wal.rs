@@ -1,16 +1,16 @@
-//! Writes that are kept in a log on disk before anybody sees them.
+//! A log on disk, to which writes go before they are visible.
 //!
-//! A write is accepted under the writer's lock: it gets its revision, and waits in [`pending`]. One
-//! thread takes whatever waits, appends it to the log, syncs it where that was asked for, and only
-//! then publishes it, to readers and to watchers ([`group_commit`]): what is shown to anybody
-//! survives. Whatever was accepted while that took its time is the next group; there is no timer.
-//! Later writes see what waits; readers do not.
+//! A write is accepted under the writer's lock: it gets its revision and is queued in [`pending`].
+//! One thread takes all queued writes, appends them to the log, syncs the log if configured, and
+//! only then publishes the writes to readers and watchers ([`group_commit`]). Everything visible is
+//! therefore as durable as configured. The writes that were accepted in the meantime are the next
+//! group; there is no timer. Later writes see pending writes; readers do not.
 //!
-//! - [`entry`]: what one record of the log says
-//! - [`pending`]: writes that are accepted and not published
-//! - [`group_commit`]: the thread
-//! - [`replay`]: the store as the log has it
-//! - [`snapshot`]: what stands for the log before a compaction
+//! - [`entry`]: the encoding of a log record
+//! - [`pending`]: writes that are accepted but not published
+//! - [`group_commit`]: the thread that logs and publishes
+//! - [`replay`]: rebuilds the store from snapshot and log
+//! - [`snapshot`]: a file that replaces the log before a compaction
 
 mod commit_progress;
 mod entry;
@@ -37,32 +37,32 @@ use group_commit::GroupCommit;
 use pending::Pending;
 use replay::Replay;
 
-/// What a write waits for before it is answered and shown.
+/// The durability that a write waits for before its response is sent and it becomes visible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fsync {
-    /// For the disk: it survives a power cut.
+    /// On the disk: the write survives a power cut.
     Always,
-    /// For the operating system: it survives the end of the process. The disk has it after this
-    /// time.
+    /// In the operating system: the write survives the end of the process. It is synced to the disk
+    /// at most this time later.
     Batch(Duration),
-    /// For the operating system, which decides when the disk has it.
+    /// In the operating system, which decides when to write it to the disk.
     Never,
 }
 
-/// How a log is kept.
+/// The configuration of a log.
 #[derive(Debug, Clone, Copy)]
 pub struct LogOptions {
-    /// What a write waits for.
+    /// The durability that a write waits for.
     pub fsync: Fsync,
     /// Size of a segment, bytes.
     pub segment_bytes: u64,
-    /// A compaction is followed by a snapshot when the log has so many bytes, and twice as many as
-    /// the store.
+    /// The minimum size of the log, in bytes, for a snapshot. A compaction is followed by a
+    /// snapshot if the log has at least this size and twice the size of the store.
     pub snapshot_from_bytes: u64,
 }
 
 impl LogOptions {
-    /// Segments of 64 MiB, a snapshot from 256 MiB on.
+    /// Returns options with segments of 64 MiB, and snapshots from a log of 256 MiB on.
     pub fn new(fsync: Fsync) -> Self {
         Self {
             fsync,
@@ -79,12 +79,12 @@ pub(super) struct Wal {
 }
 
 impl Store {
-    /// Opens the store that is kept in a directory; an empty directory has an empty store. Reads
-    /// everything that is kept there. Leases begin anew with what they were granted for, as etcd's
-    /// do.
+    /// Opens the store in a directory and reads all of it; an empty directory gives an empty store.
+    /// Leases restart with their granted TTL, as in etcd.
     ///
     /// # Errors
-    /// [`LogError`]; the directory is as it was, but for an end that no sync had covered.
+    /// [`LogError`]. The directory is then unchanged, except that an unsynced end may have been
+    /// cut.
     pub fn open(
         config: Config,
         disk: Arc<dyn Disk>,
@@ -140,9 +140,9 @@ impl Store {
         Ok(store)
     }
 
-    /// Waits until everything that was accepted so far is as durable as was asked for, and returns
-    /// `outcome`. Every response to a write goes through here, refusals included: they, too, tell
-    /// of writes that came before. Ready at once without a log.
+    /// Waits until everything accepted so far is as durable as configured, and returns `outcome`.
+    /// Every response to a write goes through this function, errors included, because they, too,
+    /// reveal earlier writes. Ready at once without a log.
     ///
     /// # Errors
     /// Those of `outcome`; [`Refusal::Stopped`] when the log has failed.
@@ -154,8 +154,8 @@ impl Store {
         outcome
     }
 
-    /// Waits until the log has failed and says why; for ever while all is well, or without a log.
-    /// Then no write is answered any more, and the program should end.
+    /// Waits until the log has failed and returns the error; never returns while the log works, or
+    /// without a log. After a failure no write gets a response, and the program should exit.
     pub async fn log_failed(&self) -> String {
         match &self.inner.wal {
             Some(wal) => wal.waiting.failed().await,
@@ -163,21 +163,20 @@ impl Store {
         }
     }
 
-    /// Ends the log: everything that was accepted is published and, unless nothing is ever synced,
-    /// durable. Writes that come later are not answered. Nothing happens without a log, or when it
-    /// is called again.
+    /// Closes the log. Everything accepted is published and, except with [`Fsync::Never`], durable.
+    /// Later writes get no response. Does nothing without a log, or when called again.
     pub fn close_log(&self) {
         if let Some(wal) = &self.inner.wal {
             wal.waiting.close();
             if let Some(thread) = wal.thread.lock().take() {
-                // One that panicked has nothing more to say.
+                // A panic of the thread is ignored: the log has ended either way.
                 drop(thread.join());
             }
         }
     }
 
-    /// Accepts a write: later writes see it, readers do not yet. Nothing written and nothing
-    /// changed is no entry. Returns the revision that the store will be at.
+    /// Accepts a write: later writes see it, readers do not yet. Without edits and change there is
+    /// no entry. Returns the revision that the store will have.
     pub(super) fn accept(&self, writer: &mut Writer, edits: Edits, change: Option<Change>) -> i64 {
         let commit = edits.into_commit();
         if let Some(commit) = &commit {
@@ -194,7 +193,7 @@ impl Store {
         pending.revision()
     }
 
-    /// Notes a change other than keys in the log, if there is one.
+    /// Records a change other than keys in the log, if there is a log.
     pub(super) fn note(&self, writer: &mut Writer, change: Change) {
         if writer.pending.is_some() {
             self.accept(writer, Edits::None, Some(change));
@@ -204,7 +203,7 @@ impl Store {
 
 impl Drop for Wal {
     fn drop(&mut self) {
-        // The thread ends by itself: it may be the one that drops this.
+        // Not joined: the thread ends by itself, and it may be the one that runs this drop.
         self.waiting.close();
     }
 }

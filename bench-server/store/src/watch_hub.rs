@@ -1,10 +1,11 @@
 //! Delivers commits to watchers.
 //!
-//! The hub receives every commit inside the writer's critical section, so in order, and puts the
-//! events of a watcher into the queue of the watcher's stream. All notices of a stream (created,
-//! events, progress, canceled) go through this queue, so progress can never overtake events. A
-//! queue is bounded; when it is full, its watchers fall behind and the stream reads the missed
-//! events from the log when polled. There are no background tasks: an idle store does nothing.
+//! The hub receives every commit inside the writer's critical section, and therefore in order, and
+//! puts the events of a watcher into the queue of the watcher's stream. All notices of a stream
+//! (created, events, progress, canceled) go through this queue, so progress can never overtake
+//! events. A queue is bounded; when it is full, its watchers fall behind, and the stream reads the
+//! missed events from the history when it is polled. There are no background tasks: an idle store
+//! does nothing.
 
 mod interval;
 mod stream;
@@ -35,15 +36,15 @@ pub struct WatchSpec {
     pub start_revision: i64,
     /// Requested id on its stream; 0 lets the stream choose.
     pub id: i64,
-    /// Omit puts.
+    /// Whether to omit puts.
     pub no_put: bool,
-    /// Omit deletes.
+    /// Whether to omit deletes.
     pub no_delete: bool,
-    /// Deliver the previous state of the key, too.
+    /// Whether to deliver the previous state of the key, too.
     pub prev_kv: bool,
-    /// Send periodic progress.
+    /// Whether to send periodic progress.
     pub progress_notify: bool,
-    /// Large responses may be split.
+    /// Whether large responses may be split.
     pub fragment: bool,
 }
 
@@ -52,21 +53,21 @@ pub struct WatchSpec {
 pub enum Notice {
     /// A watcher was created; precedes all its events.
     Created {
-        /// Its id.
+        /// The watcher's id.
         id: i64,
         /// Store revision at the creation.
         revision: i64,
     },
     /// A watcher was rejected.
     Refused {
-        /// etcd's text.
+        /// The reason, with etcd's text.
         reason: &'static str,
         /// Store revision at that time.
         revision: i64,
     },
-    /// The client has cancelled a watcher.
+    /// A watcher was cancelled by the client.
     Canceled {
-        /// Its id.
+        /// The watcher's id.
         id: i64,
         /// Store revision at that time.
         revision: i64,
@@ -74,7 +75,7 @@ pub enum Notice {
     /// A watcher's next events are compacted. It stays registered until the client cancels it;
     /// until then the stream has no progress.
     Compacted {
-        /// Its id.
+        /// The watcher's id.
         id: i64,
         /// Oldest revision that can still be watched.
         compact_revision: i64,
@@ -91,7 +92,7 @@ pub enum Notice {
 }
 
 impl Notice {
-    /// Returns the encoded size of its events, bytes.
+    /// Returns the encoded size of the notice's events, bytes.
     fn bytes(&self) -> usize {
         match self {
             Self::Events(delivery) => delivery.bytes(),
@@ -105,11 +106,12 @@ impl Notice {
 pub struct Delivery {
     /// Id of the watcher.
     pub id: i64,
-    /// The revision of the events; while catching up, the store's when they were read.
+    /// The revision of the events. While the watcher catches up, the store's revision when they
+    /// were read.
     pub revision: i64,
     /// Whether previous states were requested.
     pub prev_kv: bool,
-    /// Whether it may be split.
+    /// Whether the response may be split.
     pub fragment: bool,
     source: DeliverySource,
 }
@@ -118,7 +120,7 @@ pub struct Delivery {
 enum DeliverySource {
     /// Events of one commit, shared by watchers of the same keys and filters.
     Live(Arc<SelectedEvents>),
-    /// Events from the log.
+    /// Events from the history.
     Past(Vec<SelectedEvents>),
 }
 
@@ -132,7 +134,7 @@ struct SelectedEvents {
 }
 
 impl SelectedEvents {
-    /// Selects the events at these indexes; `None` for none.
+    /// Selects the events at these indexes; `None` if there are no indexes.
     fn of(commit: &Commit, at: impl Iterator<Item = u32>) -> Option<Self> {
         let mut bytes = [0; 2];
         let count = |at: &u32| {
@@ -201,9 +203,9 @@ fn previous(commit: &Commit, at: usize) -> Option<&Record> {
 /// The state of a watcher. Written only under the hub's lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WatcherState {
-    /// Receives commits as they are made (from `next` on, which may be in the future).
+    /// Receives commits as they are made, from revision `next` on, which may be in the future.
     Synced,
-    /// Reads from the log.
+    /// Reads from the history.
     Behind,
     /// Was notified that its revisions are compacted.
     Compacted,
@@ -216,7 +218,7 @@ struct Watcher {
     serial: u64,
     spec: WatchSpec,
     queue: Arc<Queue>,
-    /// First revision that was not delivered. Written under the hub's lock.
+    /// First revision that is not delivered yet. Written under the hub's lock.
     next: AtomicI64,
     state: parking_lot::Mutex<WatcherState>,
     /// Whether there was no event since the last periodic progress.
@@ -236,8 +238,8 @@ impl Watcher {
         *self.state.lock()
     }
 
-    /// Returns whether everything up to `revision` was delivered and later commits will be. Before
-    /// its start revision a watcher has no progress (etcd's `progressIfSync`).
+    /// Returns whether everything up to `revision` was delivered and later commits will be. A
+    /// watcher has no progress before its start revision (etcd's `progressIfSync`).
     fn is_synced_at(&self, revision: i64) -> bool {
         self.state() == WatcherState::Synced
             && self.next() <= revision + 1
@@ -262,7 +264,7 @@ impl Watcher {
     }
 }
 
-/// Watchers by serial number: those of one stream are mostly adjacent.
+/// Watchers by serial number. Those of one stream are usually adjacent.
 #[derive(Default)]
 struct Group(BTreeMap<u64, Arc<Watcher>>);
 
@@ -285,9 +287,9 @@ impl Hub {
     }
 
     /// Delivers a commit to its watchers. Called under the writer's lock, once per commit. Events
-    /// are selected once per group and filter, for any number of watchers. Returns the streams'
-    /// wakers, which must be called after all locks are released: a stream woken earlier would only
-    /// wait.
+    /// are selected once per group and filter, for any number of watchers. Returns the wakers of
+    /// the streams. The caller must wake them after all locks are released, because a stream woken
+    /// earlier would only wait for the locks.
     #[must_use]
     pub(super) fn deliver(&mut self, revision: i64, commit: &Commit) -> Vec<Waker> {
         self.delivered = revision;
@@ -339,7 +341,8 @@ impl Hub {
     }
 }
 
-/// Delivers one revision to one watcher, if due; the watcher falls behind when its queue is full.
+/// Delivers one revision to one watcher, if the watcher is synced and waits for it. The watcher
+/// falls behind if its queue is full.
 fn tell(
     watcher: &Watcher,
     revision: i64,

@@ -1,9 +1,9 @@
 //! The writes of one request, before they are committed.
 //!
-//! A write transaction reads through to the current index and keeps what it writes to itself, so a
-//! request that fails half-way leaves nothing behind, and readers never see a half. One write stays
-//! an event that the commit applies in place; from the second on the transaction has a
-//! copy-on-write index of its own, which the commit swaps in.
+//! A write transaction reads from the current index and keeps its writes to itself. A request that
+//! fails half-way therefore changes nothing, and readers never see a part of it. A single write is
+//! an event that the commit applies in place. From the second write on, the transaction has a
+//! copy-on-write index of its own, which replaces the current one on commit.
 
 use etcd_api::error::Refusal;
 use etcd_api::keys::KeyRange;
@@ -17,20 +17,21 @@ use super::history::{Edits, Event, State};
 use super::wal::pending::Pending;
 use super::{Fields, Record, Store, Writer};
 
-/// Writes in the making. The caller holds the writer's lock, so that the state stands still.
+/// A transaction being built. The caller holds the writer's lock, so the state does not change
+/// meanwhile.
 pub(super) struct WriteTxn<'a> {
     state: &'a RwLock<State>,
-    /// Writes that came before and are not published; `None` without a log.
+    /// Earlier writes that are not published; `None` without a log.
     pending: Option<&'a Pending>,
-    /// Revision of the store before any of this.
+    /// The store's revision before the transaction.
     base: i64,
     edits: Edits,
-    /// Bytes that the response may still take.
+    /// Bytes that can still be added to the response.
     response_left: u64,
 }
 
 impl Store {
-    /// Returns a transaction of the writer's next write.
+    /// Returns an empty transaction for the writer's next write.
     pub(super) fn write_txn<'a>(&'a self, writer: &'a Writer) -> WriteTxn<'a> {
         let pending = writer.pending.as_ref();
         WriteTxn {
@@ -45,8 +46,8 @@ impl Store {
         }
     }
 
-    /// Returns a view of one moment for reads without the writer's lock; nothing may be written to
-    /// it.
+    /// Returns a transaction over a snapshot of the current state, for reads without the writer's
+    /// lock. It must not be written to.
     pub(super) fn read_only_txn(&self) -> WriteTxn<'_> {
         let now = self.inner.state.read();
         WriteTxn {
@@ -63,8 +64,8 @@ impl Store {
 }
 
 impl WriteTxn<'_> {
-    /// Returns the revision that a read in here sees: the base, or the one being made after the
-    /// first write.
+    /// Returns the revision of reads in this transaction: the base, or after the first write the
+    /// revision being made.
     pub(super) fn revision(&self) -> i64 {
         match &self.edits {
             Edits::None => self.base,
@@ -187,11 +188,12 @@ impl WriteTxn<'_> {
         Ok(response)
     }
 
-    /// Counts keys and values, before they are copied into the response. `bytes` is their encoded
-    /// size.
+    /// Counts keys and values against the limit of the response, before they are copied. `bytes` is
+    /// their encoded size.
     ///
     /// # Errors
-    /// [`Refusal::ResponseTooLarge`] when it would hold more than the store's configuration allows.
+    /// [`Refusal::ResponseTooLarge`] if the response would exceed the limit of the store's
+    /// configuration.
     pub(super) fn count_in_response(&mut self, bytes: u64) -> Result<(), Refusal> {
         let left = self.response_left.checked_sub(bytes);
         self.response_left = left.ok_or(Refusal::ResponseTooLarge)?;
@@ -218,7 +220,8 @@ impl WriteTxn<'_> {
         };
     }
 
-    /// Goes over from events that wait to an index of its own.
+    /// Returns the edits as an index of the transaction's own with its events applied, and the
+    /// events.
     fn spread(&self, edits: Edits) -> (Tree<Record>, Vec<Event>) {
         match edits {
             Edits::Many { tree, events } => (tree, events),

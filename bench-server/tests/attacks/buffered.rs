@@ -1,4 +1,4 @@
-//! Responses that are gathered as a whole, by more clients than there is memory for.
+//! Buffered responses to more clients than the server's response memory has room for.
 
 use etcd_api::proto::etcdserverpb::request_op::Request;
 use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest, RequestOp, TxnRequest};
@@ -11,11 +11,11 @@ const ROOM: &str = "--response-memory-bytes=25165824";
 const SEEDED_BYTES: usize = 10_000_000;
 const LISTS: usize = 15;
 
-/// A key for which a transaction asks often. Of this size it is stored in two pieces, so that each
-/// response has a copy of it.
+/// The key that a transaction reads many times. A value of [`KEY_BYTES`] is stored in two pieces,
+/// so that each response has a copy of it.
 const KEY: &[u8] = b"k";
 const KEY_BYTES: usize = 10_300;
-/// Nested transactions of one, and what each of those asks for.
+/// Number of transactions nested in one, each of which reads the key [`ASKED`] times.
 const NESTED: usize = 10;
 const ASKED: usize = 100;
 
@@ -74,7 +74,7 @@ fn attack(name: &str, port: Port, flag: &str, send: impl Fn(&mut Attacker) -> u3
         assert!(attacker.settled(|_| {}));
         attackers.push(attacker);
     }
-    // Room for two responses of 10 MB.
+    // There is room for two responses of 10 MB.
     victim.until(port, "bench_server_buffered_response_bytes", |bytes| {
         bytes > 19e6
     });

@@ -5,7 +5,7 @@ use crate::victim::{BOTH, Victim, metric};
 
 #[test]
 fn connections_beyond_the_limit_are_closed_at_once() {
-    /// 150 are the server's own.
+    /// File descriptors of the process, of which the server reserves 150.
     const DESCRIPTORS: u32 = 250;
     const CONNECTIONS: usize = 300;
     for port in BOTH {
@@ -26,7 +26,7 @@ fn connections_beyond_the_limit_are_closed_at_once() {
             }
         }
         assert!((80..100).contains(&open.len()), "{} are open", open.len());
-        // Health and metrics are there, and who came before is served.
+        // Health and metrics are served, and so is the earlier connection.
         let counted = metric(&health, "bench_server_connections_refused_total");
         assert_eq!(counted, f64::from(refused));
         assert!(earlier.settled(|_| {}), "it is served");

@@ -1,4 +1,4 @@
-//! What is served for measuring is served only where a flag asks for it.
+//! Debug endpoints, which exist for measurements, are served only if a flag enables them.
 
 use crate::victim::{BOTH, Victim};
 

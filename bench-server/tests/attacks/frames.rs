@@ -1,4 +1,4 @@
-//! HTTP/2 by hand, as no client library would send it.
+//! An HTTP/2 client that sends frames which no client library would send.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Nothing takes longer than this.
+/// Read and write timeout of the socket.
 const WITHIN: Duration = Duration::from_secs(20);
 
 pub(crate) mod kind {
@@ -23,7 +23,7 @@ const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
 const INITIAL_WINDOW: u16 = 4;
 
-/// A frame that came.
+/// A received frame.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) kind: u8,
@@ -37,16 +37,17 @@ impl Frame {
     }
 }
 
-/// A connection whose every byte is the test's.
+/// A connection whose bytes are all under the test's control.
 pub(crate) struct Attacker {
     socket: TcpStream,
     next_stream: u32,
-    /// Frames that are sent together.
+    /// Queued frames, which are sent together.
     out: Vec<u8>,
 }
 
 impl Attacker {
-    /// Connects and says hello; streams may send `window` bytes.
+    /// Connects and queues the preface and the settings; the server may send `window` bytes on each
+    /// stream.
     pub(crate) fn connect(authority: &str, window: u32) -> Self {
         let socket = TcpStream::connect(authority).expect("it listens");
         socket.set_read_timeout(Some(WITHIN)).expect("a timeout");
@@ -63,7 +64,7 @@ impl Attacker {
         attacker
     }
 
-    /// Room on the connection for as much as HTTP/2 allows.
+    /// Queues a WINDOW_UPDATE that opens the connection's window as far as HTTP/2 allows.
     pub(crate) fn open_connection_window(&mut self) {
         self.put(kind::WINDOW_UPDATE, 0, 0, &0x7fff_0000_u32.to_be_bytes());
     }
@@ -81,7 +82,7 @@ impl Attacker {
         self.next_stream += 2;
         let mut block = Vec::new();
         for (name, value) in fields {
-            // A literal that is not indexed, names and values below 127 bytes.
+            // A literal that is not indexed, with a name and a value shorter than 127 bytes.
             block.push(0);
             for text in [name, value] {
                 block.push(u8::try_from(text.len()).expect("short"));
@@ -92,7 +93,7 @@ impl Attacker {
         stream
     }
 
-    /// Returns a GET, whole.
+    /// Queues a complete GET request; returns its stream.
     pub(crate) fn get(&mut self, path: &str) -> u32 {
         let fields = [
             (":method", "GET"),
@@ -103,7 +104,7 @@ impl Attacker {
         self.head(END_STREAM, &fields)
     }
 
-    /// Returns a gRPC call; `None` is one whose message never comes.
+    /// Queues a gRPC call; returns its stream. With `None`, the call's message is never sent.
     pub(crate) fn call(&mut self, path: &str, message: Option<&[u8]>) -> u32 {
         let fields = [
             (":method", "POST"),
@@ -127,13 +128,13 @@ impl Attacker {
         self.put(kind::RST_STREAM, 0, stream, &8_u32.to_be_bytes());
     }
 
-    /// Sends what was put.
+    /// Sends the queued frames.
     pub(crate) fn send(&mut self) -> io::Result<()> {
         let out = std::mem::take(&mut self.out);
         self.socket.write_all(&out)
     }
 
-    /// Returns the next frame; `None` when the server has closed.
+    /// Returns the next frame, or `None` if the server has closed the connection.
     pub(crate) fn receive(&mut self) -> Option<Frame> {
         let mut head = [0; 9];
         self.socket.read_exact(&mut head).ok()?;
@@ -146,8 +147,9 @@ impl Attacker {
         })
     }
 
-    /// Waits until the server has read all that was sent: it answers a PING in its order. Frames
-    /// before that go to `see`. False when the server has closed.
+    /// Waits until the server has read everything that was sent, which its response to a PING
+    /// shows. Passes the frames received before that to `see`. Returns false if the server has
+    /// closed the connection.
     pub(crate) fn settled(&mut self, mut see: impl FnMut(&Frame)) -> bool {
         self.put(kind::PING, 0, 0, b"settled?");
         if self.send().is_err() {

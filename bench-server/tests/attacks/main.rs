@@ -1,10 +1,10 @@
-//! What strangers may do to the server, on both of its ports: each attack goes against a server of
-//! its own, whose memory must stay within [`MOST_GROWTH_BYTES`] of what it was at rest, and which
-//! must serve another client meanwhile.
+//! Attacks that an unauthenticated client can make on either port of the server. Each attack has
+//! its own server, whose memory must stay within [`MOST_GROWTH_BYTES`] of its size at rest, and
+//! which must serve another client during the attack.
 //!
-//! Attacks are bounded in count; what is waited for is a count of the server's, not a time.
-//! `docs/reliability.md` has what each takes with its limit and without. A new attack gets a
-//! module, and a line there.
+//! Attacks are limited by count, and tests wait for a metric of the server instead of for a time.
+//! `docs/reliability.md` lists what each attack costs with and without the server's limit. A new
+//! attack needs a module here and a line there.
 
 mod buffered;
 mod connections;
@@ -16,5 +16,5 @@ mod stalled;
 mod streams;
 mod victim;
 
-/// Memory that an attack may cost.
+/// Maximum growth of the server's memory by an attack.
 const MOST_GROWTH_BYTES: u64 = 64 << 20;

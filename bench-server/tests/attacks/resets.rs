@@ -1,10 +1,10 @@
-//! Streams that are reset as soon as they are opened: before the server has looked at them, and
-//! after (CVE-2023-44487).
+//! Streams that are reset as soon as they are opened, before or after the server has accepted them
+//! (CVE-2023-44487).
 
 use crate::frames::Attacker;
 use crate::victim::{BOTH, Port, Victim};
 
-/// Returns a request that would take long.
+/// Queues a request that takes long to serve; returns its stream.
 fn ask(attacker: &mut Attacker, port: Port) -> u32 {
     // Everything, sorted by value: key 1, range_end 2, sort order 5, sort target 6.
     const EVERYTHING_SORTED: &[u8] = b"\x0a\x01\0\x12\x01\0\x28\x02\x30\x04";
@@ -28,7 +28,8 @@ fn a_burst_of_resets_before_acceptance_ends_the_connection() {
                 let stream = ask(&mut attacker, port);
                 attacker.reset(stream);
             }
-            // It closes before it has read everything, so that its GOAWAY may be lost.
+            // The server closes the connection before it has read everything, so that its GOAWAY
+            // may be lost.
             let lives = attacker.send().is_ok() && attacker.settled(|_| {});
             closed += u32::from(!lives);
             victim.serves(port);
@@ -49,7 +50,7 @@ fn resets_after_acceptance_leave_nothing_behind() {
         let mut attacker = Attacker::connect(victim.authority(port), 65_535);
         for round in 0..ROUNDS {
             let streams: Vec<_> = (0..AT_A_TIME).map(|_| ask(&mut attacker, port)).collect();
-            // By the answer to a PING the server has accepted them.
+            // The response to a PING shows that the server has accepted the streams.
             if !attacker.settled(|_| {}) {
                 attacker = Attacker::connect(victim.authority(port), 65_535);
                 continue;

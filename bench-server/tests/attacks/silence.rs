@@ -1,11 +1,12 @@
-//! Connections that say nothing, and those that say it a byte at a time.
+//! Connections that send nothing, or an incomplete request, one byte at a time.
 
 use std::io::Write;
 use std::net::TcpStream;
 
 use crate::victim::{BOTH, Victim};
 
-/// Connections that are waited for, and then some.
+/// Number of silent connections: more than [`NEWCOMERS`], the number for whose first request the
+/// server waits.
 const CONNECTIONS: usize = 1_500;
 const NEWCOMERS: f64 = 1_024.0;
 
@@ -20,11 +21,12 @@ fn those_who_say_nothing_keep_nobody_out() {
         victim.until(port, "bench_server_newcomers_closed_total", |closed| {
             closed >= least
         });
-        // The closed ones are gone, not only told to go; who asks is one more.
+        // The closed connections are gone, not only shut down. The connection that reads the metric
+        // is one more.
         victim.until(port, "bench_server_connections_open", |open| {
             open <= NEWCOMERS + 1.0
         });
-        // Part of an HTTP/2 preface, and of an HTTP/1.1 head.
+        // The beginnings of an HTTP/2 preface and of an HTTP/1.1 head.
         for (i, socket) in silent.iter_mut().enumerate().skip(CONNECTIONS - 100) {
             for byte in [&b"PRI * HT"[..], b"GET / HT"][i % 2] {
                 socket.write_all(&[*byte]).expect("it is waited for");

@@ -1,4 +1,4 @@
-//! Clients that ask for everything and take nothing of it.
+//! Clients that request everything and read nothing.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -8,14 +8,14 @@ use crate::victim::{BOTH, Port, Victim};
 
 const SEEDED_BYTES: usize = 5_000_000;
 
-/// A small machine, and no limit but the kernel's to let a client go.
+/// Flags for a small response memory, and for no timeout of stalled clients but the kernel's.
 const UNREAD: [&str; 3] = [
     "--tcp-user-timeout=1s",
     "--stalled-reader-timeout=0s",
     "--response-memory-bytes=33554432",
 ];
 
-/// Everything: key 1, range_end 2.
+/// A Range of all keys: `key` is field 1, `range_end` is field 2.
 const EVERYTHING: &[u8] = b"\x0a\x01\0\x12\x01\0";
 
 fn list(attacker: &mut Attacker, port: Port) {
@@ -25,7 +25,7 @@ fn list(attacker: &mut Attacker, port: Port) {
     };
 }
 
-/// Opens lists on a connection, each with room for `window` bytes.
+/// Opens lists on a connection, each with a window of `window` bytes.
 fn stall(victim: &Victim, port: Port, lists: u32, window: u32) -> Attacker {
     let mut attacker = Attacker::connect(victim.authority(port), window);
     attacker.open_connection_window();
@@ -62,7 +62,7 @@ fn streams_with_a_window_that_stays_shut_hold_little_and_are_reset() {
     }
 }
 
-/// The client reads no byte of the connection, so that no PING is answered either.
+/// The client reads nothing from the connection, so that it does not respond to PINGs either.
 #[test]
 fn a_connection_that_is_not_read_is_closed() {
     const CONNECTIONS: usize = 20;
@@ -90,7 +90,7 @@ fn a_connection_that_is_not_read_is_closed() {
     }
 }
 
-/// The same over HTTP/1.1, where a connection is one answer.
+/// The same over HTTP/1.1, where a connection carries one response at a time.
 #[test]
 fn an_http1_client_that_does_not_read_is_closed() {
     const CONNECTIONS: usize = 100;

@@ -52,7 +52,7 @@ fn streams_beyond_the_limit_are_refused() {
     }
 }
 
-/// Many connections, each within its limit: the server has a limit over all.
+/// Many connections, each within its own limit: the server also limits the sum of their streams.
 #[test]
 fn streams_of_all_connections_are_limited() {
     for port in BOTH {
@@ -69,7 +69,8 @@ fn streams_of_all_connections_are_limited() {
             }
             attackers.push(attacker);
         }
-        // Three quarters of 3,600 are above 1,024, which is 8 MiB in small frames.
+        // About three quarters of the 3,600 streams are above 1,024, the number that 8 MiB in small
+        // frames allow.
         victim.until(port, "bench_server_requests_refused_total", |refused| {
             refused >= 2_500.0
         });

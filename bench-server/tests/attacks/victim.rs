@@ -1,5 +1,5 @@
-//! The server under attack: a process of its own, its memory, its metrics, and a client that means
-//! well.
+//! The server under attack, which runs in its own process: its memory, its metrics, and a
+//! well-behaved client.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,12 +14,12 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::MOST_GROWTH_BYTES;
 
-/// How long a client that means well may wait.
+/// Maximum time for which a well-behaved client may wait.
 const SERVED_WITHIN: Duration = Duration::from_secs(10);
-/// How long the server may take until a count is what is waited for.
+/// Maximum time until a metric of the server has the expected value.
 const COUNT_WITHIN: Duration = Duration::from_secs(30);
 
-/// Which of its two APIs is attacked.
+/// The API that is attacked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Port {
     Etcd,
@@ -33,18 +33,19 @@ pub(crate) struct Victim {
     child: Child,
     etcd: String,
     kube: String,
-    /// What it held at rest.
+    /// The server's memory at rest.
     idle_bytes: u64,
 }
 
 impl Victim {
-    /// Starts both tiers over one store, with further flags; `ATTACKED_SERVER` is another program,
-    /// to see what an attack does to one without its limit.
+    /// Starts both tiers over one store, with further flags. The environment variable
+    /// `ATTACKED_SERVER` names another program to run instead, with which the effect of an attack
+    /// on a server without the limit can be seen.
     pub(crate) fn start(flags: &[&str]) -> Self {
         Self::start_with_descriptors(None, flags)
     }
 
-    /// As [`Self::start`], with no more file descriptors than these.
+    /// Starts both tiers like [`Self::start`], with a limit of file descriptors.
     pub(crate) fn start_with_descriptors(most: Option<u32>, flags: &[&str]) -> Self {
         raise_own_descriptors();
         let own = env!("CARGO_BIN_EXE_bench-server").to_owned();
@@ -90,8 +91,8 @@ impl Victim {
         }
     }
 
-    /// Stores so many small keys, and as many bytes in pods: lists of the first copy their objects
-    /// into frames, lists of the second encode them.
+    /// Stores `bytes` bytes in small keys, and the same in pods. Lists of small keys copy their
+    /// objects into frames, lists of pods encode them.
     pub(crate) fn seed(&self, bytes: usize) {
         const VALUE: usize = 1_000;
         const POD: usize = 5_000;
@@ -121,7 +122,7 @@ impl Victim {
         });
     }
 
-    /// Notes what it holds now as what it holds at rest.
+    /// Records the server's current memory as its memory at rest.
     pub(crate) fn rest(&mut self) {
         for port in BOTH {
             self.serves(port);
@@ -139,12 +140,12 @@ impl Victim {
         number.and_then(|n| n.parse::<u64>().ok()).expect("a size") * 1024
     }
 
-    /// Returns the most that it has held since it was at rest, above that.
+    /// Returns the difference of the peak memory since [`Self::rest`] and the memory at rest.
     pub(crate) fn growth(&self) -> u64 {
         self.memory("VmHWM:").saturating_sub(self.idle_bytes)
     }
 
-    /// Asserts that the attack cost little, and that others are served.
+    /// Asserts that the attack cost little memory, and that other clients are served.
     #[track_caller]
     pub(crate) fn withstands(&self, attack: &str, port: Port) {
         self.serves(port);
@@ -159,7 +160,7 @@ impl Victim {
         );
     }
 
-    /// Asserts that a client that comes now is served.
+    /// Asserts that a new client is served.
     #[track_caller]
     pub(crate) fn serves(&self, port: Port) {
         match port {
@@ -187,19 +188,19 @@ impl Victim {
         Client::connect(config).await.expect("it accepts")
     }
 
-    /// One HTTP/1.1 request on a connection of its own.
+    /// Sends an HTTP/1.1 request over a new connection; returns the response.
     #[track_caller]
     pub(crate) fn http(&self, port: Port, method: &str, path: &str, body: &str) -> String {
         http(self.authority(port), method, path, body)
     }
 
-    /// Returns a metric without labels, as `port` shows it.
+    /// Returns the value of a metric without labels, as `port` exports it.
     #[track_caller]
     pub(crate) fn metric(&self, port: Port, name: &str) -> f64 {
         metric(self.authority(port), name)
     }
 
-    /// Waits until a metric is at least this.
+    /// Waits until `holds` returns true for the value of a metric.
     #[track_caller]
     pub(crate) fn until(&self, port: Port, name: &str, holds: impl Fn(f64) -> bool) {
         let begun = Instant::now();
@@ -216,7 +217,7 @@ impl Victim {
 
 impl Drop for Victim {
     fn drop(&mut self) {
-        // It may be dead.
+        // The server may have exited.
         let _killed = self.child.kill();
         let _ended = self.child.wait();
     }

@@ -1,5 +1,5 @@
-//! etcd's own benchmark tool against every server: each of its loads ends well and counts as many
-//! results.
+//! Runs etcd's own benchmark tool against every server: each of its loads must succeed and report
+//! the requested number of results.
 
 use std::process::Stdio;
 
@@ -14,7 +14,8 @@ const BENCHMARK: (&str, &str) = ("ETCD_BENCHMARK_BIN", "benchmark");
 
 cases![on ONE_ENCODING, needs BENCHMARK; requests, transactions, watches, leases];
 
-/// Runs `arguments` (words) to the end; answers with how many results its histograms hold.
+/// Runs the tool with `arguments`, separated by spaces; returns the number of results in its
+/// histograms.
 async fn run(t: &Target, arguments: &str) -> u64 {
     let program = program(BENCHMARK.0, BENCHMARK.1).expect("looked for before the case began");
     let authority = t.server.url.trim_start_matches("http://");
@@ -33,7 +34,8 @@ async fn run(t: &Target, arguments: &str) -> u64 {
     results(&printed)
 }
 
-/// Returns the numbers in brackets of the lines of its histograms, `  0.0014 [32]\t|∎∎`, added up.
+/// Returns the sum of the numbers in brackets in the lines of the tool's histograms, `  0.0014
+/// [32]\t|∎∎`.
 fn results(printed: &str) -> u64 {
     let of_line = |line: &str| {
         let (_, rest) = line.strip_prefix("  ")?.split_once(" [")?;

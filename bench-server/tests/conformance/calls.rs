@@ -1,4 +1,5 @@
-//! The client's small calls, framed by hand and through `h2`, against what tonic is answered.
+//! Compares the responses to the client's pipelined calls, with its own framing and with the crate
+//! `h2`, with those that tonic receives.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,7 @@ async fn connect(t: &Target, framing: Framing) -> PipelinedConnection {
 
 type Answers = BTreeMap<u64, Result<Vec<u8>, Error>>;
 
-/// Waits for everything that is outstanding.
+/// Waits for the responses to all outstanding calls; returns them by token.
 async fn answers(calls: &mut PipelinedConnection) -> Answers {
     let mut answers = Answers::new();
     while calls.outstanding() > 0 {
@@ -36,7 +37,7 @@ async fn answers(calls: &mut PipelinedConnection) -> Answers {
     answers
 }
 
-/// From nothing to beyond a frame and the window that a stream begins with.
+/// Returns a value whose size ranges from 0 to more than a frame and a stream's initial window.
 fn value(i: u64) -> Vec<u8> {
     vec![i as u8; [0, 10, 1_000, 20_000, 300_000][i as usize % 5]]
 }

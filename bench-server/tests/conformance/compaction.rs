@@ -1,4 +1,4 @@
-//! Compact: which revisions it takes, what it leaves, what it costs readers.
+//! Compact: the revisions that it accepts, what remains after it, and its effect on readers.
 
 use etcd_api::error::Refusal;
 use etcd_api::proto::etcdserverpb::RangeRequest;

@@ -1,10 +1,10 @@
-//! Requests by chance, each sent to our server and to etcd: every answer must be the same, and so
-//! must what every watch is told.
+//! Sends random requests to bench-server and to etcd: all responses must be the same, and so must
+//! the events of every watch.
 //!
-//! Cluster and member ids, the raft term and what is left of a lease's time are each server's own
-//! and not compared. There are ten keys at most, since etcd sorts equals beyond twelve as its sort
-//! happens to. `CONFORMANCE_SEED=7 cargo test -p bench-server --test conformance -- differential`
-//! takes other histories.
+//! Cluster and member IDs, the raft term and the remaining time of a lease are specific to each
+//! server and are not compared. There are ten keys at most, since etcd's sort is not stable for
+//! more than twelve. `CONFORMANCE_SEED=7 cargo test -p bench-server --test conformance --
+//! differential` uses other histories.
 
 use std::fmt::Debug;
 
@@ -34,7 +34,7 @@ cases![on &[Peer::Bench, Peer::BenchBuffered], needs ("ETCD_BIN", "etcd");
 ];
 
 const STEPS: usize = 1_200;
-/// Steps between two looks at what the watches were told.
+/// Steps between two comparisons of the watches' events.
 const LOOK: usize = 100;
 const WATCHES: i64 = 40;
 
@@ -103,7 +103,7 @@ async fn history(ours: Target, seed: u64) {
     }
 }
 
-/// The two servers, and what was done to both of them.
+/// The two servers, and the state that their common history has reached.
 struct Both {
     ours: Target,
     etcd: Target,
@@ -164,7 +164,8 @@ impl Both {
         }
     }
 
-    /// Asserts that both answered the same, but for what is each server's own.
+    /// Asserts that both responses are the same, except for the fields that are specific to each
+    /// server.
     fn compare<T>(&mut self, request: &impl Debug, answers: (Result<T, Status>, Result<T, Status>))
     where
         T: Masked + PartialEq + Debug,
@@ -192,7 +193,8 @@ impl Both {
         }
     }
 
-    /// One key, a prefix, everything from a key on, an interval that may be empty or upside down.
+    /// Returns one key, a prefix, everything from a key on, or an interval that may be empty or
+    /// reversed.
     fn interval(&mut self) -> (&'static [u8], &'static [u8]) {
         let key = self.key();
         match self.rng.below(6) {
@@ -211,7 +213,7 @@ impl Both {
         }
     }
 
-    /// Returns a revision that was, will be, is gone, or never can be.
+    /// Returns a revision that is past, future, compacted or invalid.
     fn some_revision(&mut self) -> i64 {
         match self.rng.below(8) {
             0 => -1,
@@ -282,7 +284,7 @@ impl Both {
         range
     }
 
-    /// Returns what a RangeStream takes.
+    /// Returns a request that RangeStream accepts.
     fn stream(&mut self) -> RangeRequest {
         let (key, range_end) = self.interval();
         RangeRequest {
@@ -363,9 +365,9 @@ impl Both {
         operations
     }
 
-    /// Either with puts that keep a value or a lease or with deletes from a key on: both in one
-    /// transaction pass etcd's checks, and where one undoes what the other needs etcd 3.7.3 ends in
-    /// a panic.
+    /// Returns a transaction that has either puts that keep a value or a lease (`ignoring`), or
+    /// deletes from a key on. A transaction with both passes etcd's checks, and etcd 3.7.3 panics
+    /// if the delete removes the key that the put needs.
     fn txn(&mut self, depth: usize, ignoring: bool) -> TxnRequest {
         let conditions = self.rng.below(3);
         TxnRequest {
@@ -407,7 +409,7 @@ impl Both {
         }
     }
 
-    /// A watch more on both, from now, from a revision that was, or from one to come.
+    /// Creates another watch on both servers, from now, or from a past or a future revision.
     async fn create_watch(&mut self) {
         if self.watches == WATCHES {
             return;
@@ -433,7 +435,7 @@ impl Both {
         }
         self.our_watches.create(create.clone()).await;
         self.etcd_watches.create(create).await;
-        // No progress is told while a watch waits for a revision to come.
+        // No progress is reported while a watch waits for a future revision.
         for _ in 0..3 {
             let request = crate::request::put("k/1", "3");
             let answers = (
@@ -442,7 +444,8 @@ impl Both {
             );
             self.compare(&request, answers);
         }
-        // What is compacted later must have been told before, or what is told is a matter of time.
+        // Events must be received before their revisions are compacted: otherwise it depends on
+        // timing whether they are.
         self.look_at_watches().await;
     }
 

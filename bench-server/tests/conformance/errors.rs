@@ -1,4 +1,4 @@
-//! Refusals that no other file provokes: empty keys everywhere, sizes, unknown methods, metadata.
+//! Errors that no other file covers: empty keys in all requests, sizes, unknown methods, metadata.
 
 use etcd_api::error::Refusal;
 use etcd_api::proto::etcdserverpb::{AuthenticateRequest, RangeRequest, RangeResponse};
@@ -89,7 +89,7 @@ async fn future_and_compacted(t: Target) {
 
 async fn requests_too_large(t: Target) {
     const LIMIT: usize = 1_572_864;
-    // The marshalled request is a little larger than its value: the limit lies in between.
+    // The marshalled request is slightly larger than its value; the limit is between their sizes.
     t.put(put("fits", vec![b'v'; LIMIT - 100]))
         .await
         .expect("just below the limit");
@@ -97,8 +97,8 @@ async fn requests_too_large(t: Target) {
         t.put(put("too-large", vec![b'v'; LIMIT])).await,
         Refusal::RequestTooLarge,
     );
-    // It weighs the log entry, which has a header around the request: 18 or 19 bytes, by the
-    // member's id.
+    // etcd limits the size of the log entry, which adds a header of 18 or 19 bytes to the request,
+    // depending on the member's ID.
     let marshalled = |bytes: usize| put("k", vec![b'v'; bytes - 7]);
     assert_eq!(marshalled(LIMIT).encoded_len(), LIMIT);
     for below in [0, 3, 16] {
@@ -145,17 +145,18 @@ async fn messages_too_large(t: Target) {
             .await
             .expect_err("beyond what gRPC takes");
         assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
-        // A key of one byte in three; the value behind a tag and a length of four.
+        // The key of one byte is encoded in three bytes; the value has a tag of one byte and a
+        // length of four.
         assert_eq!(status.message(), too_large(len + 3 + 5));
     }
     t.range(everything()).await.expect("the connection goes on");
 
-    // The same limit and words for what is not KV, a stream and a single call.
+    // The limit and its message are the same for other services: a stream and a single call.
     let mut watch = WatchStream::open(&t, create("k", "")).await;
     watch.created().await;
     watch.create(create("k".repeat(3_000_000), "")).await;
     let status = watch.end().await;
-    // The key, its length and tag, and those of the create request around it.
+    // The size of the key, of its tag and length, and of those of the enclosing create request.
     assert_eq!(
         (status.code(), status.message()),
         (Code::ResourceExhausted, &*too_large(3_000_000 + 5 + 5))

@@ -1,4 +1,4 @@
-//! The real etcdctl against every server: same commands, same words.
+//! Runs the real etcdctl against every server: the same commands must print the same text.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -30,7 +30,8 @@ fn etcdctl(t: &Target, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs to the end: whether it succeeded, standard output, standard error.
+/// Runs a command to its end; returns whether it succeeded, its standard output and its standard
+/// error.
 async fn run(t: &Target, arguments: &[&str]) -> (bool, String, String) {
     let output = etcdctl(t, arguments)
         .output()
@@ -44,7 +45,7 @@ async fn run(t: &Target, arguments: &[&str]) -> (bool, String, String) {
     )
 }
 
-/// Runs a command that must succeed; answers with what it printed.
+/// Runs a command that must succeed; returns its standard output.
 async fn ok(t: &Target, arguments: &[&str]) -> String {
     let (success, stdout, stderr) = run(t, arguments).await;
     assert!(success, "etcdctl {arguments:?}: {stdout}{stderr}");
@@ -138,7 +139,7 @@ async fn get_streams(t: Target) {
     }
 }
 
-/// Runs `txn` with its compares, its success branch and its failure branch.
+/// Runs `txn` with compares, a success branch and a failure branch.
 async fn transaction(t: &Target, compares: &str, success: &str, failure: &str) -> String {
     let mut child = etcdctl(t, &["txn"])
         .stdin(Stdio::piped())

@@ -1,4 +1,5 @@
-//! What a case is, what it is given, and how it becomes a test with a name and a time limit.
+//! Cases of the conformance table, their server and connection, and their tests with a name and a
+//! time limit.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -24,30 +25,31 @@ use test_support::program;
 use crate::peer::{Peer, Server};
 use crate::request;
 
-/// No case may run longer than this, server start included.
+/// Time limit of a case, including the start of its server.
 const CASE_LIMIT: Duration = Duration::from_secs(90);
 
-/// The peers that a case about today's protocol runs on.
+/// The peers of a case about the current protocol.
 pub(crate) const CURRENT: &[Peer] = &[Peer::Bench, Peer::BenchBuffered, Peer::Etcd];
-/// For cases that the two Range encodings cannot touch.
+/// The peers of a case that does not depend on the Range encoding.
 pub(crate) const ONE_ENCODING: &[Peer] = &[Peer::Bench, Peer::Etcd];
 
-/// One row of the conformance table.
+/// A case of the conformance table.
 #[derive(Clone, Copy)]
 pub(crate) struct Case {
     /// `file::function`.
     pub(crate) name: &'static str,
-    /// Peers that it runs on.
+    /// The peers that the case runs on.
     pub(crate) on: &'static [Peer],
-    /// A program that it drives: variable and name (see [`test_support::program`]).
+    /// The program that the case runs: environment variable and name (see
+    /// [`test_support::program`]).
     pub(crate) needs: Option<(&'static str, &'static str)>,
-    /// Further flags of the server, spelled as etcd spells them.
+    /// Further flags of the server, in etcd's spelling.
     pub(crate) flags: &'static [&'static str],
     pub(crate) run: fn(Target) -> Pin<Box<dyn Future<Output = ()>>>,
 }
 
 /// Lists a file's cases: `cases![on PEERS; one, two with ["--flag=value"]]`; `needs TOOL` after the
-/// peers names a program that all of them drive.
+/// peers names a program that all of them run.
 macro_rules! cases {
     (on $on:expr, needs $needs:expr; $($case:tt)*) => {
         $crate::harness::cases!(@ $on, Some($needs); $($case)*);
@@ -69,8 +71,8 @@ macro_rules! cases {
 }
 pub(crate) use cases;
 
-/// Returns the test that runs `case` on `peer`. A missing peer or tool costs its tests, by name; in
-/// CI that is a failure.
+/// Returns the test that runs `case` on `peer`. If the peer or the case's program is missing, the
+/// test is ignored; in CI it fails.
 pub(crate) fn trial(peer: Peer, case: Case) -> Trial {
     let missing = peer.missing().or_else(|| {
         case.needs
@@ -100,7 +102,7 @@ fn run(peer: Peer, case: Case) -> Result<(), Failed> {
     })
 }
 
-/// A fresh server and a connection to it. The server ends with this value.
+/// A new server and a connection to it. The server is killed when this value is dropped.
 pub(crate) struct Target {
     pub(crate) peer: Peer,
     pub(crate) server: Server,
@@ -154,7 +156,7 @@ impl Target {
         self.kv().txn(request).await.map(Response::into_inner)
     }
 
-    /// Compacts to `revision`; answers with the header's revision.
+    /// Compacts to `revision`; returns the header's revision.
     pub(crate) async fn compact(&self, revision: i64, physical: bool) -> Result<i64, Status> {
         let response = self
             .kv()
@@ -163,7 +165,7 @@ impl Target {
         Ok(response.into_inner().header.unwrap_or_default().revision)
     }
 
-    /// Puts a key that nothing stands in the way of; answers with its revision.
+    /// Puts a key, which must succeed; returns its revision.
     pub(crate) async fn set(&self, key: impl Into<String>, value: impl Into<String>) -> i64 {
         let response = self
             .put(request::put(key.into(), value.into()))
@@ -175,7 +177,7 @@ impl Target {
             .revision
     }
 
-    /// Returns the keys of everything that is stored, in the order that the server gives.
+    /// Returns all stored keys, in the server's order.
     pub(crate) async fn all_keys(&self) -> Vec<String> {
         let response = self
             .range(request::range("\0", "\0"))
@@ -206,7 +208,7 @@ pub(crate) fn keys(response: &RangeResponse) -> Vec<String> {
         .collect()
 }
 
-/// Asserts that a request was refused, with the code and the text that clients match.
+/// Asserts that a request was refused, with the code and the text that clients compare.
 #[track_caller]
 pub(crate) fn assert_refused<T>(result: Result<T, Status>, refusal: Refusal) {
     let Err(status) = result else {

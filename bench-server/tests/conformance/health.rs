@@ -1,4 +1,4 @@
-//! Health and version: by gRPC, and by the paths of plain HTTP beside it.
+//! Health and version, by gRPC and by HTTP on the same port.
 
 use etcd_api::proto::etcdserverpb::alarm_request::AlarmAction;
 use etcd_api::proto::etcdserverpb::{AlarmRequest, AlarmType};
@@ -14,7 +14,7 @@ use crate::request::everything;
 
 cases![on ONE_ENCODING; metadata_may_be_large, grpc_health, http_paths, http_paths_under_alarms];
 
-/// grpc-go takes 16 MiB of it, hyper 16 KiB unless it is told otherwise.
+/// grpc-go accepts 16 MiB of metadata, hyper 16 KiB by default.
 async fn metadata_may_be_large(t: Target) {
     let mut request = Request::new(everything());
     let token = "t".repeat(200_000).parse().expect("it is ASCII");
@@ -64,7 +64,7 @@ async fn grpc_health(t: Target) {
     assert_eq!(first.status(), ServingStatus::Serving);
 }
 
-/// `GET path` over HTTP/1.1 on the client port: status line and body.
+/// Sends `GET path` over HTTP/1.1 to the client port; returns status line and body.
 async fn get(t: &Target, path: &str) -> (String, String) {
     let address = t.server.url.trim_start_matches("http://");
     let mut stream = tokio::net::TcpStream::connect(address)
@@ -85,10 +85,10 @@ async fn get(t: &Target, path: &str) -> (String, String) {
     )
 }
 
-/// Returns what `/metrics` has under a name without labels.
+/// Returns the value of a metric without labels, if `/metrics` has it.
 pub(crate) async fn figure(t: &Target, name: &str) -> Option<f64> {
     let (_, body) = get(t, "/metrics").await;
-    // etcd sends it in chunks, each behind a line with its size.
+    // etcd sends the body in chunks, each after a line with its size.
     let text: String = match body.starts_with('#') {
         true => body,
         false => body.split("\r\n").skip(1).step_by(2).collect(),

@@ -1,4 +1,4 @@
-//! Put and DeleteRange, and the header of every answer.
+//! Put and DeleteRange, and the header of every response.
 
 use etcd_api::error::Refusal;
 use etcd_api::proto::mvccpb::KeyValue;

@@ -1,4 +1,4 @@
-//! Leases: ids, times to live, keys that go with them.
+//! Leases: IDs, times to live, attached keys.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ cases![on ONE_ENCODING;
     leases_are_not_revisions,
 ];
 
-/// Grants a lease; `id` 0 lets the server choose.
+/// Grants a lease; returns its ID. The server chooses it if `id` is 0.
 pub(crate) async fn grant(t: &Target, ttl: i64, id: i64) -> i64 {
     let response = t.lease().lease_grant(LeaseGrantRequest { ttl, id }).await;
     response.expect("a lease is granted").into_inner().id
@@ -269,7 +269,7 @@ async fn keep_alive_prolongs(t: Target) {
     attach(&t, "k", id).await;
     let (requests, mut responses) = keep_alive(&t, id).await;
     let begin = Instant::now();
-    // Past twice the time to live; the lease would be gone by then.
+    // More than twice the time to live, after which the lease would have expired.
     while begin.elapsed() < Duration::from_secs(9) {
         let response = responses
             .message()

@@ -1,11 +1,12 @@
-//! One table of cases that pins what an etcd v3 server does, run against ours and against etcd.
+//! A table of cases that specifies the behaviour of an etcd v3 server, run against bench-server and
+//! against etcd.
 //!
-//! Every case is an async function that gets a fresh server of its own and speaks gRPC to it; the
-//! same assertions hold for every peer, so etcd itself proves them right. Where this project
-//! departs from etcd on purpose, the case asks which peer it runs on and says why. A new case goes
-//! into the file of its service, and into the list at that file's end.
+//! Every case is an async function that gets its own new server and sends gRPC requests to it. The
+//! same assertions hold for every peer, so etcd itself validates them. Where bench-server
+//! deliberately differs from etcd, the case checks its peer and says why. A new case goes into the
+//! file of its service, and into that file's list of cases.
 //!
-//! Peers: `bench` and `bench-buffered` (our server, by its two ways to encode a Range), `etcd`
+//! Peers: `bench` and `bench-buffered` (bench-server with each of its two Range encodings), `etcd`
 //! (3.7.3, `ETCD_BIN`) and `etcd34` (Debian's 3.4, `ETCD34_BIN`, only cases about older servers).
 //! `cargo test -p bench-server --test conformance -- etcd::txn` runs the cases of one file on one
 //! peer.

@@ -1,4 +1,4 @@
-//! Maintenance, Cluster, Auth: what operators and their tools ask.
+//! Maintenance, Cluster, Auth: the requests of operators and their tools.
 
 use etcd_api::error::Refusal;
 use etcd_api::proto::etcdserverpb::alarm_request::AlarmAction;
@@ -29,7 +29,8 @@ pub(crate) async fn status(t: &Target) -> StatusResponse {
         .into_inner()
 }
 
-/// Waits until a fresh etcd has noted the version of its storage, which it does after it serves.
+/// Waits until a new etcd has recorded the version of its storage, which it does after it starts to
+/// serve.
 pub(crate) async fn storage_version_is_known(t: &Target) {
     for _ in 0..300 {
         if status(t).await.storage_version == "3.7.0" {
@@ -142,7 +143,7 @@ async fn alarms_stop_writes(t: Target) {
             .deleted,
         1
     );
-    // Go's library for messages puts one space or two between fields, by the program that it is in.
+    // Go's protobuf library prints one or two spaces between fields, depending on the binary.
     let errors = status(&t).await.errors;
     let errors: Vec<String> = errors.iter().map(|e| e.replace("  ", " ")).collect();
     assert_eq!(errors, [format!("memberID:{member} alarm:NOSPACE")]);
@@ -170,7 +171,7 @@ async fn quota_raises_the_alarm(t: Target) {
     let size = figure(&t, "etcd_mvcc_db_total_size_in_bytes").await;
     let used = figure(&t, "etcd_mvcc_db_total_size_in_use_in_bytes").await;
     assert!(Some(0.0) < used && used <= size, "{used:?} of {size:?}");
-    // etcd looks at the size of its file, which lags behind by what it has not committed yet.
+    // etcd checks the size of its file, which does not include uncommitted writes.
     let most = if t.peer.is_bench() { 4 } else { 63 };
     let mut refused = None;
     for i in 0..64 {
@@ -182,7 +183,7 @@ async fn quota_raises_the_alarm(t: Target) {
     let (stored, status) = refused.expect("a full store refuses");
     assert!((2..=most).contains(&stored), "{stored} MiB fit into 4 MiB");
     assert_refused(Err::<(), _>(status), Refusal::NoSpace);
-    // The alarm is raised beside the refusal.
+    // The alarm is raised concurrently with the error.
     let mut alarms = Vec::new();
     for _ in 0..100 {
         alarms = alarm(&t, AlarmAction::Get, AlarmType::None, 0)
@@ -302,7 +303,7 @@ async fn defragment_answers(t: Target) {
     assert_eq!(t.all_keys().await, ["k"]);
 }
 
-/// A snapshot is a database file of etcd's own; a store without such a file says so.
+/// A snapshot is a file of etcd's database; a store without such a file returns an error.
 async fn snapshot_is_served_or_refused(t: Target) {
     let result = t.maintenance().snapshot(SnapshotRequest {}).await;
     let first = match result {

@@ -1,4 +1,4 @@
-//! Servers from before RangeStream: Debian's etcd 3.4, and ours when it emulates 3.6.
+//! Servers without RangeStream: Debian's etcd 3.4, and bench-server when it emulates 3.6.
 
 use etcd_api::error::Error;
 use etcd_api::proto::etcdserverpb::{RangeRequest, StatusRequest};
@@ -23,7 +23,7 @@ mod emulated {
     crate::harness::cases![on &[Peer::Bench]; no_range_stream with OLD, plain_reads with OLD, version_is_told with OLD];
 }
 
-/// Exactly this answer makes clients fall back to pages.
+/// Exactly this error makes clients fall back to pages.
 async fn no_range_stream(t: Target) {
     let status = crate::range_stream::collect(&t, everything())
         .await

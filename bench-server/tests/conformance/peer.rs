@@ -1,4 +1,4 @@
-//! The servers under test: which there are, and how one is started and stopped.
+//! The servers under test: their kinds, and how they are started and stopped.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
@@ -11,21 +11,21 @@ use std::time::Duration;
 use tempfile::TempDir;
 use test_support::program;
 
-/// How long a server may take to say where it listens.
+/// Time limit for a server to print its address.
 const START_LIMIT: Duration = Duration::from_secs(30);
-/// How much of its log a failed case shows.
+/// Number of lines of the server's log that a failed case shows.
 const LOG_LINES: usize = 12;
 
 /// A kind of server that cases run against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// Ours, answering Range while reading it.
+    /// bench-server, which sends a Range response while it reads the objects.
     Bench,
-    /// Ours, gathering a Range answer first as etcd does.
+    /// bench-server, which builds a Range response before it sends it, as etcd does.
     BenchBuffered,
     /// etcd 3.7.3.
     Etcd,
-    /// etcd 3.4: no RangeStream, no answer to a manual progress request before 3.4.25.
+    /// etcd 3.4: no RangeStream, no response to a manual progress request before 3.4.25.
     Etcd34,
 }
 
@@ -46,7 +46,7 @@ impl Peer {
         matches!(self, Self::Bench | Self::BenchBuffered)
     }
 
-    /// Returns why this peer cannot run here; `None` when it can.
+    /// Returns the reason why this peer cannot run here, if there is one.
     pub(crate) fn missing(self) -> Option<String> {
         self.binary().err()
     }
@@ -72,13 +72,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts `peer` with `flags` (which every peer that the case runs on must have) on an empty
-    /// folder and a free port.
+    /// Starts `peer` with `flags`, which all peers of the case must have, on an empty folder and a
+    /// free port.
     pub(crate) fn start(peer: Peer, flags: &[&str]) -> Result<Self, String> {
         Self::start_at(peer, "http://127.0.0.1:0", flags)
     }
 
-    /// As [`Self::start`], at this URL; `https://` needs flags with certificates.
+    /// Starts a server like [`Self::start`], at this URL; `https://` needs flags with certificates.
     pub(crate) fn start_at(peer: Peer, url: &str, flags: &[&str]) -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|e| format!("temporary folder: {e}"))?;
         let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
@@ -94,27 +94,27 @@ impl Server {
         })
     }
 
-    /// Kills it, without a chance to say goodbye.
+    /// Kills the server by SIGKILL.
     pub(crate) fn kill(&mut self) {
-        // It may be gone already; either way it must be reaped.
+        // The server may have exited already; either way it must be reaped.
         self.child.kill().ok();
         self.child.wait().ok();
     }
 
-    /// Returns its process id.
+    /// Returns the server's process ID.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Starts a killed server again at the same address: etcd with what it had, ours with nothing
-    /// unless its flags have a data directory.
+    /// Starts a killed server again at the same address. etcd keeps its data; bench-server keeps
+    /// its data only if its flags have a data directory.
     pub(crate) fn start_again(&mut self) -> Result<(), String> {
         let folder = self.folder.path();
         (self.child, _) = launch(self.peer, &self.flags, &self.url, folder, &self.log)?;
         Ok(())
     }
 
-    /// Returns the last lines that the server wrote.
+    /// Returns the last lines of the server's log.
     pub(crate) fn log_tail(&self) -> String {
         tail(&self.log)
     }
@@ -138,7 +138,7 @@ impl Drop for Server {
     }
 }
 
-/// Starts `peer` at `url`; answers where it serves.
+/// Starts `peer` at `url`; returns the process and the URL that it serves.
 fn launch(
     peer: Peer,
     flags: &[String],
@@ -188,7 +188,7 @@ fn launch(
     }
 }
 
-/// Keeps the last lines of `output`, and reports the address once the server tells it.
+/// Keeps the last lines of `output`, and sends the address once the server has printed it.
 fn follow(
     output: impl Read + Send + 'static,
     log: Arc<Mutex<VecDeque<String>>>,
@@ -197,7 +197,7 @@ fn follow(
     std::thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
             if let Some(url) = address_in(&line) {
-                ready.send(url).ok(); // nobody listens after the first
+                ready.send(url).ok(); // only the first address is received
             }
             let mut lines = log.lock().expect("no reader panics while holding the log");
             if lines.len() == LOG_LINES {
@@ -208,7 +208,8 @@ fn follow(
     });
 }
 
-/// Our server prints `ready etcd=URL`; etcd logs the address that it serves clients on.
+/// Returns the address in a line: bench-server prints `ready etcd=URL`, etcd logs the address on
+/// which it serves clients.
 fn address_in(line: &str) -> Option<String> {
     if let Some(url) = line.strip_prefix("ready etcd=") {
         return Some(url.trim().to_owned());

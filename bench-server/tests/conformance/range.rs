@@ -1,4 +1,5 @@
-//! Range: odd bytes, old revisions, keys only, counts of pages, sizes. Options: `range_table`.
+//! Range: arbitrary bytes, old revisions, keys only, counts of pages, sizes. `range_table` has the
+//! options.
 
 use etcd_api::error::Refusal;
 use etcd_api::proto::etcdserverpb::RangeRequest;
@@ -13,8 +14,8 @@ cases![on CURRENT;
     paging_counts_what_remains, values_of_any_size,
 ];
 
-/// Six writes: the keys e, d, c, b, a at revisions 2 to 6, then b again at 7; values in an order
-/// of their own.
+/// Makes six writes: the keys e, d, c, b, a at revisions 2 to 6, then b again at 7. The values are
+/// in another order than the keys.
 pub(crate) async fn five_keys(t: &Target) {
     for (key, value) in [
         ("e", "1"),
@@ -162,7 +163,7 @@ async fn paging_counts_what_remains(t: Target) {
         };
         next.revision = page.header.as_ref().expect("header").revision.min(26);
         next.key = [&last.key[..], b"\0"].concat().into();
-        // Writes between pages stay out of pages that are pinned to a revision.
+        // Writes between pages are not seen by pages that are pinned to a revision.
         t.set(format!("page/{}x", seen.len()), "later").await;
     }
     assert_eq!(counts, [(10, 25, true), (10, 15, true), (5, 5, false)]);
@@ -173,7 +174,7 @@ async fn paging_counts_what_remains(t: Target) {
 }
 
 async fn values_of_any_size(t: Target) {
-    // Around the sizes where encoders and HTTP/2 frames change their ways.
+    // Sizes around those at which encodings and HTTP/2 frames change.
     let sizes = [
         0, 1, 127, 128, 1_023, 16_384, 65_535, 65_536, 262_144, 1_000_000,
     ];

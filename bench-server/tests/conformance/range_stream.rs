@@ -1,4 +1,5 @@
-//! RangeStream: its merge equals Range, its chunks follow etcd's layout, its revision is pinned.
+//! RangeStream: its merged messages equal Range, its chunks follow etcd's layout, its revision is
+//! pinned.
 
 use etcd_api::error::Refusal;
 use etcd_api::proto::etcdserverpb::range_request::SortTarget;
@@ -17,7 +18,7 @@ cases![on CURRENT;
     cancelled_stream_frees_the_server, many_streams_on_one_connection,
 ];
 
-/// Every message of a stream.
+/// Returns all messages of a stream.
 pub(crate) async fn collect(
     t: &Target,
     request: RangeRequest,
@@ -39,7 +40,7 @@ pub(crate) async fn drain(
     Ok(chunks)
 }
 
-/// Merges messages as protobuf does: repeated fields concatenated, set scalars overwritten.
+/// Merges messages as protobuf does: repeated fields are concatenated, set scalars are overwritten.
 pub(crate) fn merge(chunks: &[RangeResponse]) -> RangeResponse {
     let mut merged = RangeResponse::default();
     for chunk in chunks {
@@ -50,12 +51,13 @@ pub(crate) fn merge(chunks: &[RangeResponse]) -> RangeResponse {
     merged
 }
 
-/// Returns a stream as the one response that it merges to.
+/// Returns the merged messages of a stream as one response.
 pub(crate) async fn merged(t: &Target, request: RangeRequest) -> Result<RangeResponse, Status> {
     Ok(merge(&collect(t, request).await?))
 }
 
-/// Asserts that the stream of `request` merges to the `unary` answer, in etcd's layout.
+/// Asserts that the merged stream of `request` equals the `unary` response, and that it has etcd's
+/// layout.
 pub(crate) async fn assert_stream_agrees(
     t: &Target,
     request: &RangeRequest,
@@ -71,7 +73,8 @@ pub(crate) async fn assert_stream_agrees(
     assert_layout(&chunks, name);
 }
 
-/// Header, `more` and `count` on the last message only; no message without keys before the last.
+/// Asserts that only the last message has header, `more` and `count`, and that all others have
+/// keys.
 fn assert_layout(chunks: &[RangeResponse], name: &str) {
     let (last, others) = chunks.split_last().expect("at least one message");
     assert!(
@@ -93,7 +96,7 @@ fn sizes(chunks: &[RangeResponse]) -> Vec<usize> {
     chunks.iter().map(|chunk| chunk.kvs.len()).collect()
 }
 
-/// Writes `n` keys `PREFIXnnnnn` with values of `size` bytes; answers with the last revision.
+/// Writes `n` keys `PREFIXnnnnn` with values of `size` bytes; returns the last revision.
 pub(crate) async fn fill(t: &Target, prefix: &str, n: usize, size: usize) -> i64 {
     const AT_ONCE: usize = 50;
     for first in (0..n).step_by(AT_ONCE) {
@@ -132,7 +135,7 @@ async fn layout(t: Target) {
         "the count of a limited stream is the total"
     );
 
-    // The first chunk is the whole of it, or exactly it.
+    // The first chunk contains the whole response, which may fill it exactly.
     for n in [1, 9, 10] {
         let chunks = collect(
             &t,
@@ -160,7 +163,8 @@ async fn chunks_double_until_half_the_target(t: Target) {
     assert_layout(&chunks, "400 × 10 KiB");
 }
 
-/// etcd sends the first ten values whatever their size; ours cuts at twice the target.
+/// etcd sends the first ten values in one chunk for any size; bench-server ends a chunk at twice
+/// the target size.
 async fn large_values_come_in_several_chunks(t: Target) {
     const TARGET: usize = 1_572_864;
     const VALUE: usize = 1 << 20;
@@ -189,7 +193,8 @@ async fn large_values_come_in_several_chunks(t: Target) {
 }
 
 async fn chunks_shrink_for_large_values(t: Target) {
-    // Small first, then large: the limit grows over the small ones and must come down again.
+    // Small values first, then large ones: the limit grows with the small values and must decrease
+    // again.
     fill(&t, "a", 70, 100).await;
     fill(&t, "b", 200, 20_000).await;
     let unary = t.range(everything()).await.expect("range");
@@ -308,8 +313,8 @@ async fn keys_only_streams(t: Target) {
         .flat_map(|chunk| &chunk.kvs)
         .all(|kv| kv.value.is_empty() && kv.lease == 0 && kv.version == 1);
     assert!(bare, "neither values nor leases, but versions");
-    // A target without an order sorts each chunk of etcd's; all values here are the same, and few
-    // stay in place.
+    // With a sort target but no order, etcd sorts each chunk. All values here are the same, and few
+    // keys stay in place.
     let by_value = RangeRequest {
         keys_only: true,
         limit: 8,
@@ -333,7 +338,7 @@ async fn keys_only_streams(t: Target) {
 }
 
 async fn writes_between_chunks_are_invisible(t: Target) {
-    // 20 MB: far more than flow control lets the server send ahead of a client that does not read.
+    // 20 MB, far more than flow control lets the server send to a client that does not read.
     let revision = fill(&t, "k", 2_000, 10_240).await;
     let mut stream = t
         .kv()

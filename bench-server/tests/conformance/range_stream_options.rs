@@ -1,4 +1,4 @@
-//! RangeStream: which options it refuses, and what those that it takes do.
+//! RangeStream: the options that it refuses, and the effects of those that it accepts.
 
 use etcd_api::error::Refusal;
 use etcd_api::proto::etcdserverpb::RangeRequest;
@@ -105,8 +105,8 @@ async fn refused_before_the_first_message(t: Target) {
     }
 }
 
-/// Whatever is not refused must never be answered with Unimplemented: kube-apiserver would take
-/// the server for one without RangeStream.
+/// Options that are not refused must never fail with Unimplemented: kube-apiserver would treat the
+/// server as one without RangeStream.
 async fn accepted_options(t: Target) {
     fill(&t, "k", 12, 10).await;
     let rows = [
@@ -144,8 +144,8 @@ async fn accepted_options(t: Target) {
     }
 }
 
-/// etcd 3.7.3 sorts each chunk by the target and goes on after the last *sorted* key, so keys are
-/// lost and doubled; ours takes no order to mean no order, for any target.
+/// etcd 3.7.3 sorts each chunk by the target and continues after the last *sorted* key, so keys are
+/// lost and duplicated. bench-server does not sort without an order, for any target.
 async fn unsorted_by_value_loses_nothing(t: Target) {
     for i in 0..60 {
         t.set(format!("k{i:02}"), format!("{:02}", (i * 7) % 60))
@@ -168,8 +168,8 @@ async fn unsorted_by_value_loses_nothing(t: Target) {
     }
 }
 
-/// etcd 3.7.3 takes a negative revision as the latest and forgets to pin it, so that chunks show
-/// different revisions; ours pins it.
+/// etcd 3.7.3 treats a negative revision as the latest but does not pin it, so that chunks may show
+/// different revisions. bench-server pins it.
 async fn negative_revision_is_pinned(t: Target) {
     fill(&t, "k", 2_000, 10_240).await;
     let request = RangeRequest {

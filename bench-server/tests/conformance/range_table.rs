@@ -1,4 +1,4 @@
-//! Range: intervals, options, sorting, filters, counts. Each row is also streamed.
+//! Range: intervals, options, sorting, filters, counts. Each row is also requested by RangeStream.
 
 use etcd_api::error::Refusal;
 use etcd_api::proto::etcdserverpb::RangeRequest;
@@ -11,14 +11,14 @@ use crate::request::{everything, range};
 
 cases![on CURRENT; range_table];
 
-/// A range and what it must answer over [`five_keys`].
+/// A range and its expected response over [`five_keys`].
 struct Row {
     name: &'static str,
     request: RangeRequest,
     keys: &'static [&'static str],
     more: bool,
     count: i64,
-    /// RangeStream's refusal; `None` where it answers as Range does.
+    /// RangeStream's error; `None` if it returns the same as Range.
     stream: Option<Refusal>,
 }
 
@@ -456,8 +456,8 @@ async fn range_table(t: Target) {
         }
     }
 
-    // Neither ascending nor descending, by something else than the key: etcd cuts first and sorts
-    // what it cut, so this is not the two oldest keys.
+    // Without an order and with a target other than the key, etcd applies the limit first and then
+    // sorts, so these are not the two oldest keys.
     let cut_first = t
         .range(sorted(SortOrder::None, SortTarget::Mod, 2))
         .await

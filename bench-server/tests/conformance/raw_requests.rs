@@ -1,5 +1,5 @@
-//! Requests that no client library sends: gRPC by another method, with another content type or
-//! a malformed deadline; and the headers of plain HTTP.
+//! Requests that no client library sends: gRPC with another HTTP method, another content type or a
+//! malformed deadline; and the headers of plain HTTP responses.
 
 use std::io::Write;
 use std::time::Duration;
@@ -27,7 +27,7 @@ cases![on ONE_ENCODING;
 const RANGE: &str = "/etcdserverpb.KV/Range";
 const LEASES: &str = "/etcdserverpb.Lease/LeaseLeases";
 const GRPC: &str = "application/grpc";
-/// A deadline of less than a second must have passed after this time.
+/// Time after which a deadline of less than a second must have passed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 async fn socket(t: &Target) -> TokioIo<TcpStream> {
@@ -35,7 +35,7 @@ async fn socket(t: &Target) -> TokioIo<TcpStream> {
     TokioIo::new(TcpStream::connect(address).await.expect("the client port"))
 }
 
-/// Sends one request over an HTTP/2 connection of its own.
+/// Sends one request over a new HTTP/2 connection.
 async fn http2(t: &Target, request: Request<Full<Bytes>>) -> hyper::Result<Response<Bytes>> {
     let (mut sender, connection) =
         hyper::client::conn::http2::handshake(TokioExecutor::new(), socket(t).await).await?;
@@ -48,12 +48,12 @@ async fn http2(t: &Target, request: Request<Full<Bytes>>) -> hyper::Result<Respo
     Ok(Response::from_parts(head, body.to_bytes()))
 }
 
-/// A message behind a prefix with this first byte.
+/// Returns a message with a prefix whose first byte is `format`.
 fn framed(format: u8, message: &impl Message) -> Bytes {
     prefixed(format, &message.encode_to_vec())
 }
 
-/// The same, compressed by gzip.
+/// Returns a message compressed by gzip, with its prefix.
 fn gzipped(message: &impl Message) -> Bytes {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     let written = encoder.write_all(&message.encode_to_vec());
@@ -84,7 +84,7 @@ fn call(
     request.body(Full::new(body)).expect("a request")
 }
 
-/// Returns HTTP's status, gRPC's code and its text.
+/// Returns HTTP's status, gRPC's code and its message.
 async fn outcome(t: &Target, request: Request<Full<Bytes>>) -> (StatusCode, Code, String) {
     let response = http2(t, request).await.expect("a response");
     let status = Status::from_header_map(response.headers()).expect("a gRPC status");
@@ -192,7 +192,8 @@ async fn the_deadline_ends_a_call(t: Target) {
     let (_, code, text) = outcome(&t, request).await;
     assert_eq!(code, Code::Ok, "{text}");
 
-    // A stream that would go on. etcd resets it or names the reason, as it happens.
+    // A stream that would not end by itself. etcd either resets it or returns the status, depending
+    // on timing.
     let body = framed(0, &WatchRequest::default());
     let watch = "/etcdserverpb.Watch/Watch";
     let request = call("POST", watch, GRPC, &[("grpc-timeout", "300m")], body);
@@ -219,7 +220,7 @@ async fn payload_formats(t: Target) {
     }
 }
 
-/// Clients of grpc-go may compress what they send (`grpc.UseCompressor(gzip.Name)`).
+/// Clients of grpc-go may compress their messages (`grpc.UseCompressor(gzip.Name)`).
 async fn compressed_messages(t: Target) {
     t.set("k", "v").await;
     let range_of_k = range("k", "");
@@ -266,7 +267,7 @@ async fn compressed_messages(t: Target) {
             "{path}, {encoding}"
         );
     }
-    // A compressed flag where no encoding is said.
+    // A compressed message without a `grpc-encoding` header.
     let request = call("POST", RANGE, GRPC, &[], gzipped(&range_of_k));
     let (_, code, text) = outcome(&t, request).await;
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Requests in one line each.
+//! Short constructors of requests.
 
 use bytes::Bytes;
 use etcd_api::proto::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
@@ -15,7 +15,7 @@ pub(crate) fn range(key: impl Into<Bytes>, range_end: impl Into<Bytes>) -> Range
     }
 }
 
-/// Everything that is stored.
+/// Returns a request for all keys.
 pub(crate) fn everything() -> RangeRequest {
     range("\0", "\0")
 }
@@ -36,7 +36,7 @@ pub(crate) fn delete(key: impl Into<Bytes>, range_end: impl Into<Bytes>) -> Dele
     }
 }
 
-/// Returns a transaction without compares: the first branch is taken.
+/// Returns a transaction without compares, whose success branch is taken.
 pub(crate) fn txn(success: Vec<RequestOp>) -> TxnRequest {
     TxnRequest {
         success,
@@ -50,7 +50,7 @@ pub(crate) fn op(request: impl Into<Op>) -> RequestOp {
     }
 }
 
-/// Any request that may stand in a transaction.
+/// A request that is allowed in a transaction.
 pub(crate) struct Op(Request);
 
 macro_rules! op_from {
@@ -64,7 +64,7 @@ macro_rules! op_from {
 }
 op_from!(RangeRequest => RequestRange, PutRequest => RequestPut, DeleteRangeRequest => RequestDeleteRange, TxnRequest => RequestTxn);
 
-/// `target(key) result operand`, over one key.
+/// Returns the compare `target(key) result operand` of one key.
 pub(crate) fn compare(
     key: impl Into<Bytes>,
     result: CompareResult,

@@ -1,6 +1,6 @@
 //! Random choices that are the same in every run.
 
-/// `splitmix64` with its seed.
+/// `splitmix64`, with its state, which is initially the seed.
 pub(crate) struct Rng(pub(crate) u64);
 
 impl Rng {
@@ -13,7 +13,7 @@ impl Rng {
         ((mixed ^ (mixed >> 31)) % end as u64) as usize
     }
 
-    /// Returns one of `choices`, which are not empty.
+    /// Returns one of `choices`, which must not be empty.
     pub(crate) fn of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
     }

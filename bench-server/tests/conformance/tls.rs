@@ -1,4 +1,4 @@
-//! Which clients are served over TLS, and how.
+//! The clients that are served over TLS, and the certificates that the server presents.
 
 use http::Version;
 
@@ -12,7 +12,7 @@ cases![on ONE_ENCODING;
     a_pair_that_does_not_match, a_ca_that_changes,
 ];
 
-/// Returns a server of the same kind that shows `identity`, with these further flags.
+/// Starts a server of the same kind that presents `identity`, with further flags.
 fn secure(t: &Target, identity: &Identity, more: &[String]) -> Server {
     let cert = format!("--cert-file={}", identity.cert().display());
     let key = format!("--key-file={}", identity.key().display());
@@ -27,8 +27,8 @@ async fn client_certificates(t: Target) {
     let ca = format!("--trusted-ca-file={}", own.cert().display());
     let required = "--client-cert-auth".to_owned();
     let (own, other) = (own.sign("own"), other.sign("other"));
-    // Flags, then whether a client is served without a certificate, with one of the CA, and with
-    // another.
+    // Flags, and whether a client is served without a certificate, with one of the CA, and with
+    // another one.
     let table = [
         (vec![], [true, true, true]),
         (vec![ca.clone()], [false, true, false]),
@@ -90,7 +90,7 @@ async fn a_new_certificate_is_shown_at_once(t: Target) {
     );
 }
 
-/// etcd refuses every client then; ours keeps what could be used.
+/// etcd refuses every client in this case; bench-server keeps the last valid pair.
 async fn a_pair_that_does_not_match(t: Target) {
     let serving = Ca::new();
     let (first, second) = (serving.sign("first"), serving.sign("second"));
@@ -107,7 +107,7 @@ async fn a_pair_that_does_not_match(t: Target) {
     }
 }
 
-/// etcd reads it once; ours reads it again.
+/// etcd reads the CA once; bench-server reads it again when it changes.
 async fn a_ca_that_changes(t: Target) {
     let (serving, old, new) = (Ca::new(), Ca::new(), Ca::new());
     let ca = format!("--trusted-ca-file={}", old.cert().display());

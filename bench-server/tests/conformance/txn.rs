@@ -1,4 +1,4 @@
-//! Txn: branches, order, nesting, revisions, answers.
+//! Txn: branches, order, nesting, revisions, responses.
 
 use etcd_api::error::Refusal;
 use etcd_api::proto::etcdserverpb::compare::{CompareResult, TargetUnion};
@@ -65,7 +65,7 @@ async fn nested_operations_see_earlier_writes(t: Target) {
     assert_eq!((found.kvs[0].mod_revision, found.kvs[0].version), (2, 1));
 }
 
-/// Every path through three levels of branches, by which compares hold.
+/// Tests every path through three levels of branches, chosen by compares that hold or not.
 async fn nested_path(t: Target) {
     t.set("set", "v").await;
     let choose = |yes: bool| {
@@ -79,8 +79,8 @@ async fn nested_path(t: Target) {
         let taken = |level: u8| path & (1 << level) != 0;
         let mut request = txn(vec![]);
         for level in (0..3).rev() {
-            // Only the branch of the path leads on; a wrong turn would write a key that is found
-            // below.
+            // Only the path's branch leads to the next level; any other branch writes a key that is
+            // checked for below.
             let on = if level == 2 {
                 op(put(format!("end/{path}"), "v"))
             } else {

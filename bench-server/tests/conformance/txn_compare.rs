@@ -1,4 +1,4 @@
-//! What a transaction compares: targets, results, missing keys, intervals; the idioms built on
+//! The compares of a transaction: targets, results, missing keys, intervals, and idioms that use
 //! them.
 
 use bytes::Bytes;
@@ -67,7 +67,7 @@ async fn compare_table(t: Target) {
             );
         }
     }
-    // The operand's arm does not count where it is not the target's: a missing one is zero.
+    // An operand for another target is ignored; the missing operand counts as zero.
     let mut mismatched = compare("k", Greater, Version(1_000));
     mismatched.target = etcd_api::proto::etcdserverpb::compare::CompareTarget::Mod.into();
     assert!(holds(&t, mismatched).await, "mod revision 5 > 0");
@@ -190,7 +190,7 @@ async fn nested_compares_see_the_state_before(t: Target) {
     assert_eq!(t.all_keys().await, ["k", "was-absent"]);
 }
 
-/// What a compare saw must be what was true at the revision that the header tells.
+/// The result of a compare must be that of the revision in the header.
 async fn header_revision_agrees_with_compares(t: Target) {
     for i in 0..20 {
         let key = format!("k{i}");

@@ -1,4 +1,4 @@
-//! Which transactions are refused: too many operations, one key twice, bad operations within.
+//! Transactions that are refused: too many operations, duplicate keys, invalid operations inside.
 
 use etcd_api::error::Refusal;
 use etcd_api::proto::etcdserverpb::{RangeRequest, RequestOp, TxnRequest};
@@ -56,7 +56,7 @@ async fn too_many_operations(t: Target) {
 }
 
 async fn nested_budget_shrinks(t: Target) {
-    // What a nested txn may hold is the limit less the longest list of its parent.
+    // The limit of a nested txn is that of its parent less the length of the parent's longest list.
     let nested = |n: usize| {
         (0..n)
             .map(|i| op(txn(vec![op(put(format!("k{i:03}"), "v"))])))
@@ -160,7 +160,8 @@ async fn duplicate_keys(t: Target) {
     );
 }
 
-/// Two holes in the duplicate rule let one revision touch a key twice; clients have seen it.
+/// Two gaps in the check for duplicate keys let one revision change a key twice. Clients of etcd
+/// have observed this.
 async fn duplicate_key_quirks(t: Target) {
     let before = t.set("m", "v").await;
     t.txn(txn(vec![op(delete("m", "\0")), op(put("x", "v"))]))

@@ -1,4 +1,4 @@
-//! Watch: creation, ids, intervals, cancelling, and what ends a watch or does not.
+//! Watch: creation, IDs, intervals, cancellation, and the conditions that end a watch.
 
 use etcd_api::error::Refusal;
 use etcd_api::proto::etcdserverpb::WatchCreateRequest;
@@ -151,7 +151,7 @@ async fn wrong_intervals_are_refused(t: Target) {
             ("mvcc: watcher range is empty", 0)
         );
     }
-    // The revision is looked at first.
+    // The revision is checked first.
     let mut both = create("b", "a");
     both.start_revision = -1;
     watch.create(both).await;
@@ -204,7 +204,7 @@ async fn cancelling_while_catching_up(t: Target) {
     let mut watch = WatchStream::open(&t, from(2)).await;
     watch.cancel(0).await;
     let id = watch.created().await;
-    // Some of the past may have been sent already; it ends with the cancel.
+    // Some past events may have been sent before the cancellation.
     let mut canceled = watch.next().await;
     while !canceled.canceled {
         canceled = watch.next().await;

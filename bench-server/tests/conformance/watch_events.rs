@@ -1,4 +1,4 @@
-//! Watch: which events arrive, in which order, and what they carry.
+//! Watch: the events that arrive, their order, and their fields.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ pub(crate) fn from(start_revision: i64) -> WatchCreateRequest {
     }
 }
 
-/// Type, key and revision of each event.
+/// Returns the type, key and revision of each event.
 pub(crate) fn brief(events: &[Event]) -> Vec<(EventType, String, i64)> {
     let of = |event: &Event| {
         let kv = event.kv.as_ref().expect("every event has a key");
@@ -273,8 +273,8 @@ async fn tombstone_at_the_compacted_revision(t: Target) {
     assert_eq!(brief(&watch.events(2).await), [d("k", 3), p("other", 4)]);
 }
 
-/// etcd reads the revision that a creation's header tells after the watcher has begun, so a write
-/// in between is told twice: by the header, and as an event. Ours tells it once.
+/// etcd reads the revision in a creation's header after the watcher has started, so a write in
+/// between is reported twice: by the header, and as an event. bench-server reports it once.
 async fn writes_while_watchers_come(t: Target) {
     const WRITES: i64 = 200;
     const WATCHERS: usize = 20;
@@ -288,7 +288,8 @@ async fn writes_while_watchers_come(t: Target) {
         for _ in 1..WATCHERS {
             watch.create(all()).await;
         }
-        // By watcher: the revision that its creation told, then what it was sent.
+        // For each watcher, the revision in the creation's header, then the revisions of its
+        // events.
         let mut seen: HashMap<i64, Vec<i64>> = HashMap::new();
         let at_the_end = |revisions: &Vec<i64>| revisions.last() == Some(&(WRITES + 1));
         while seen.len() < WATCHERS || !seen.values().all(at_the_end) {
@@ -347,7 +348,7 @@ async fn long_replay_is_in_order(t: Target) {
     }
 }
 
-/// etcd lost events of a stream that lagged behind a compaction until 3.5.13 (issue 17529).
+/// Until 3.5.13, etcd lost events of a stream that lagged behind a compaction (issue 17529).
 async fn nothing_is_lost_to_compaction(t: Target) {
     const WRITES: i64 = 300;
     let mut watch = WatchStream::open(&t, all()).await;
@@ -371,7 +372,8 @@ async fn nothing_is_lost_to_compaction(t: Target) {
     futures::future::join(writing, watching).await;
 }
 
-/// The duplicate rule's holes (`txn::duplicate_key_quirks`) show in the events: both are told.
+/// The gaps in the check for duplicate keys (`txn_limits::duplicate_key_quirks`) show in the
+/// events: both changes are sent.
 async fn one_key_twice_in_a_revision(t: Target) {
     let mut watch = WatchStream::open(&t, all()).await;
     watch.created().await;

@@ -1,4 +1,4 @@
-//! Watch fragments: large responses in pieces, for clients that asked for them.
+//! Watch fragments: large responses are divided for clients that requested it.
 
 use etcd_api::proto::etcdserverpb::{WatchCreateRequest, WatchResponse};
 use prost::Message;
@@ -12,13 +12,14 @@ cases![on ONE_ENCODING;
     small_ones_stay_whole,
 ];
 
-/// `--max-request-bytes` and etcd's 512 KiB for gRPC around it.
+/// `--max-request-bytes`, and etcd's 512 KiB of overhead for gRPC.
 const THRESHOLD: usize = 1_572_864 + 512 * 1024;
 const KEYS: usize = 10;
 /// The revision that deletes all keys.
 const DELETED: i64 = KEYS as i64 + 2;
 
-/// Ten values of 400 kB, and one delete of all: with their previous values its events are 4 MB.
+/// Writes ten values of 400 kB, then deletes all in one request, whose events with the previous
+/// values are 4 MB.
 async fn history(t: &Target) {
     for i in 0..KEYS {
         t.put(put(format!("k{i}"), vec![b'v'; 400_000]))
@@ -28,7 +29,7 @@ async fn history(t: &Target) {
     t.delete(delete("k", "l")).await.expect("delete");
 }
 
-/// Returns what a watcher from `start_revision` gets, up to its `n`th event.
+/// Returns the responses to a watcher from `start_revision`, up to its `n`th event.
 async fn replay(t: &Target, start_revision: i64, fragment: bool, n: usize) -> Vec<WatchResponse> {
     let request = WatchCreateRequest {
         start_revision,
@@ -112,8 +113,8 @@ async fn whole_unless_asked_for(t: Target) {
     assert!(!responses[0].fragment && responses[0].encoded_len() > 4_000_000);
 }
 
-/// etcd gathers up to a thousand revisions and cuts them into fragments; ours also ends a response
-/// after the revision that passes 64 MiB.
+/// etcd collects up to a thousand revisions and divides them into fragments; bench-server also ends
+/// a response after the revision that exceeds 64 MiB.
 async fn large_history_stays_below_the_threshold(t: Target) {
     history(&t).await;
     for fragment in [true, false] {

@@ -1,4 +1,4 @@
-//! Watch progress: by interval, by request, and never ahead of events.
+//! Watch progress: by interval, on request, and never ahead of events.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::harness::{ONE_ENCODING, Target, cases};
 use crate::watch_stream::{WatchStream, create};
 
 const SHORT: [&str; 1] = ["--watch-progress-notify-interval=200ms"];
-/// Long enough for a few intervals, where the absence of a response is what is checked.
+/// Time to wait when the absence of a response is checked: a few intervals.
 const A_WHILE: Duration = Duration::from_millis(900);
 
 cases![on ONE_ENCODING;
@@ -45,7 +45,7 @@ async fn notified_when_idle(t: Target) {
             (id, revision)
         );
     }
-    // A write elsewhere shows as progress.
+    // A write to another key is reported as progress.
     let revision = t.set("k", "v").await;
     loop {
         let response = watch.next().await;
@@ -119,7 +119,7 @@ async fn dropped_before_a_future_start(t: Target) {
         t.set("k", "v").await;
         assert_eq!(watch.next().await.events.len(), 1);
     }
-    // Its start is reached; the server may take a moment to notice.
+    // The watch's start revision is reached; the server may notice it with a delay.
     let response = progress(&mut watch).await;
     assert_eq!(
         (response.watch_id, response.header.expect("header").revision),
@@ -127,8 +127,8 @@ async fn dropped_before_a_future_start(t: Target) {
     );
 }
 
-/// A cache watches from the revision after its list: until something is written there is nothing to
-/// tell it.
+/// A cache watches from the revision after its list. There is no progress to report until something
+/// is written.
 async fn dropped_before_the_next_revision(t: Target) {
     let revision = t.set("k", "v").await;
     let next = WatchCreateRequest {
@@ -149,7 +149,7 @@ async fn dropped_before_the_next_revision(t: Target) {
     assert_eq!(response.header.expect("header").revision, revision + 1);
 }
 
-/// Asks until an answer comes, as clients do.
+/// Requests progress until a response arrives, as clients do.
 async fn progress(watch: &mut WatchStream) -> etcd_api::proto::etcdserverpb::WatchResponse {
     for _ in 0..50 {
         watch.ask_progress().await;
@@ -226,7 +226,7 @@ async fn waits_for_catching_up(t: Target) {
     }
 }
 
-/// etcd's progress overtook events until 3.5.8 (issue 15220).
+/// Until 3.5.8, etcd's progress could overtake events (issue 15220).
 async fn never_overtakes_events(t: Target) {
     const WRITES: i64 = 500;
     let mut watch = WatchStream::open(&t, all()).await;

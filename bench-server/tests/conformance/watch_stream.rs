@@ -1,4 +1,4 @@
-//! A watch stream as cases use it: opened, asked, read with a time limit.
+//! A watch stream for cases, which is read with a time limit.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tonic::{Status, Streaming};
 
 use crate::harness::Target;
 
-/// How long an expected response may take.
+/// Time limit of an expected response.
 const RESPONSE_LIMIT: Duration = Duration::from_secs(30);
 
 /// A watch stream and its open sending half.
@@ -23,7 +23,7 @@ pub(crate) struct WatchStream {
 }
 
 impl WatchStream {
-    /// Opens a stream whose first request is `first`: etcd answers the opening only with its first
+    /// Opens a stream whose first request is `first`: etcd sends no headers before its first
     /// response.
     pub(crate) async fn open(t: &Target, first: WatchCreateRequest) -> Self {
         let (requests, receiver) = mpsc::channel(1_000);
@@ -49,7 +49,7 @@ impl WatchStream {
             .expect("the stream takes requests");
     }
 
-    /// A request with none of its arms set.
+    /// Sends a request with none of its variants set.
     pub(crate) async fn send_nothing(&self) {
         let empty = WatchRequest::default();
         self.requests
@@ -58,7 +58,7 @@ impl WatchStream {
             .expect("the stream takes requests");
     }
 
-    /// The same stream, with nothing more to ask.
+    /// Closes the sending half of the stream.
     pub(crate) fn half_closed(self) -> Self {
         let (requests, _) = mpsc::channel(1);
         Self { requests, ..self }
@@ -78,7 +78,7 @@ impl WatchStream {
             .await;
     }
 
-    /// Returns the next response; a case fails where none comes.
+    /// Returns the next response; fails the case if none arrives.
     pub(crate) async fn next(&mut self) -> WatchResponse {
         match tokio::time::timeout(RESPONSE_LIMIT, self.responses.message()).await {
             Ok(response) => response.expect("no error").expect("the stream goes on"),
@@ -86,7 +86,7 @@ impl WatchStream {
         }
     }
 
-    /// Returns what the stream ends with; a case fails where it goes on.
+    /// Returns the status that the stream ends with; fails the case if it does not end.
     pub(crate) async fn end(&mut self) -> Status {
         match tokio::time::timeout(RESPONSE_LIMIT, self.responses.message()).await {
             Ok(response) => response.expect_err("the end of the stream"),
@@ -94,7 +94,7 @@ impl WatchStream {
         }
     }
 
-    /// Returns the next response within `limit`, if any comes.
+    /// Returns the next response within `limit`, if any arrives.
     pub(crate) async fn next_within(&mut self, limit: Duration) -> Option<WatchResponse> {
         let response = tokio::time::timeout(limit, self.responses.message())
             .await
@@ -102,7 +102,7 @@ impl WatchStream {
         Some(response.expect("no error").expect("the stream goes on"))
     }
 
-    /// Expects the answer to a create request; answers with the watch id.
+    /// Expects the response to a create request; returns the watch ID.
     #[track_caller]
     pub(crate) fn created(&mut self) -> impl Future<Output = i64> + '_ {
         let caller = std::panic::Location::caller();
@@ -117,7 +117,7 @@ impl WatchStream {
         }
     }
 
-    /// Collects `n` events, over as many responses as they take.
+    /// Returns the next `n` events, from as many responses as they take.
     pub(crate) async fn events(&mut self, n: usize) -> Vec<Event> {
         let mut events = Vec::new();
         while events.len() < n {
@@ -127,7 +127,8 @@ impl WatchStream {
         events
     }
 
-    /// Asserts that nothing is on its way: a marker created now is the next thing that arrives.
+    /// Asserts that no response is pending: the response to a watch created now must be the next
+    /// one.
     pub(crate) async fn assert_quiet(&mut self) {
         self.create(WatchCreateRequest {
             watch_id: 987_654,

@@ -1,4 +1,4 @@
-//! A server that is killed while clients write has every write that it acknowledged.
+//! Checks that a server which is killed while clients write keeps every acknowledged write.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use tokio_stream::StreamExt;
 
 use crate::server::{Server, all, put, runtime};
 
-/// Clients that write at once, each its own keys.
+/// Number of concurrent writers, each with its own key.
 const WRITERS: u64 = 8;
-/// Times that the server is killed.
+/// Number of times that the server is killed.
 const KILLS: u64 = 4;
 
-/// What a writer knows of its key: value and revision of the last write that was acknowledged, and
-/// the number of the last that was sent.
+/// A writer's knowledge of its key: value and revision of the last acknowledged write, and the
+/// number of the last write that was sent.
 #[derive(Debug, Default, Clone)]
 struct Known {
     acknowledged: Option<(u64, i64)>,
     sent: u64,
 }
 
-/// Writes until the server is gone.
+/// Writes until a request fails because the server was killed.
 async fn write(server: &Server, writer: u64, mut known: Known, total: Arc<AtomicU64>) -> Known {
     let client = server.client().await;
     loop {
@@ -111,8 +111,8 @@ fn nothing_acknowledged_is_lost_with_fsync_never() {
     kill_and_compare(&["--unsafe-no-fsync"]);
 }
 
-/// A client of etcd's finds everything as it was: revisions, versions, leases, compaction, what it
-/// watched.
+/// After a restart, an etcd client finds the same state: revisions, versions, leases, compaction,
+/// watched events.
 #[test]
 fn a_restart_is_not_noticed() {
     for signal in [Signal::SIGKILL, Signal::SIGTERM] {

@@ -1,8 +1,8 @@
-//! The real binary and its data directory: killed at any moment, started twice, given a torn and a
-//! rotten log, out of room.
+//! The real binary and its data directory: killed at any moment, started twice, with a torn or a
+//! corrupt log, and out of disk space.
 //!
-//! That a sync is not missing cannot be seen here, since the page cache survives a kill: the
-//! simulated disk of `bench-server/log` and `bench-server/store` shows that.
+//! A missing sync cannot be detected here, since the page cache survives a kill. The tests with a
+//! simulated disk in `bench-server/log` and `bench-server/store` detect it.
 
 mod kill;
 mod refusals;

@@ -1,4 +1,4 @@
-//! What a server says, and the code that it ends with, where it cannot keep its promise.
+//! Messages and exit codes of a server that cannot guarantee durability.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::server::{Server, all, put, refused, runtime};
 
-/// Stores some keys, one write after the other.
+/// Stores some keys, one request at a time.
 fn fill(server: &Server, keys: std::ops::Range<u32>) {
     runtime().block_on(async {
         let client = server.client().await;
@@ -21,7 +21,7 @@ fn first_segment(directory: &Path) -> PathBuf {
     directory.join("0000000000000001.log")
 }
 
-/// Returns where a key stands in a file.
+/// Returns the offset of a key in a file.
 fn position(file: &Path, key: &str) -> u64 {
     let contents = fs::read(file).expect("a segment");
     let found = contents
@@ -113,8 +113,7 @@ fn a_rotten_log_is_refused_with_file_and_offset() {
     assert_eq!(found.count, 10);
 }
 
-/// A file size limit, since a full disk is not to be had without rights: the call that fails is the
-/// same.
+/// Uses a file size limit, since filling a disk needs privileges: the same call fails.
 #[test]
 fn a_server_without_room_ends_with_one_line() {
     let directory = tempfile::tempdir().expect("a temporary folder");

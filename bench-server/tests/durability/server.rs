@@ -1,4 +1,4 @@
-//! A server with a data directory, as a process of its own.
+//! A server with a data directory, in its own process.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -16,14 +16,15 @@ pub(crate) struct Server {
     url: String,
 }
 
-/// One that ended by itself.
+/// The outcome of a server that exited by itself.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
-    /// What it said on standard error, but for its log.
+    /// The server's standard error, without its log.
     pub(crate) told: String,
 }
 
-/// Returns a command for a server over a directory; `limits` are shell words before it.
+/// Returns the command that starts a server over a directory; `limits` are shell commands to run
+/// before it.
 fn command(directory: &Path, limits: &str, flags: &[&str]) -> Command {
     let mut command = Command::new("/bin/sh");
     command
@@ -70,13 +71,13 @@ impl Server {
         kill(pid, signal).expect("our own process");
     }
 
-    /// Ends it without a word.
+    /// Kills the server by SIGKILL.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("it lives");
         self.child.wait().expect("it is our child");
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until the server exits by itself.
     pub(crate) fn ended(mut self) -> Ended {
         let mut told = String::new();
         let stderr = self.child.stderr.as_mut().expect("it is piped");
@@ -88,13 +89,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended.
+        // The server may have exited.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// Starts a server that is to refuse.
+/// Starts a server that must refuse to start; returns its outcome.
 pub(crate) fn refused(directory: &Path, limits: &str, flags: &[&str]) -> Ended {
     let output = command(directory, limits, flags)
         .output()
@@ -113,7 +114,7 @@ pub(crate) fn put(key: &str, value: &str) -> PutRequest {
     }
 }
 
-/// Everything that is stored.
+/// Returns everything that is stored.
 pub(crate) async fn all(client: &Client) -> RangeResponse {
     let request = RangeRequest {
         key: vec![0].into(),

@@ -1,4 +1,4 @@
-//! A client that sends one request after the other and records what came back.
+//! A client that sends one request at a time and records the responses.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,22 +19,23 @@ use crate::lies::Liar;
 use crate::random_requests::{Ask, Chooser, EXPIRER, REVOKER, everything, one};
 use crate::run::Shared;
 
-/// After this time a client gives up: what becomes of the request is not known.
+/// Time after which a client abandons a request, whose outcome is then unknown.
 const TIMEOUT: Duration = Duration::from_millis(500);
 /// Time to live of leases that do not expire within a run.
 const LEASE_SECONDS: i64 = 3_600;
-/// Time to live of those that do: the shortest that etcd grants.
+/// Time to live of leases that expire: the shortest that etcd grants.
 const SHORT_LEASE_SECONDS: i64 = 2;
-/// The first of their ids; the others are small.
+/// The lowest ID of leases that expire; the IDs of other leases are small.
 const FIRST_SHORT_LEASE: i64 = 1_000_000;
-/// Pause after a request of unknown outcome, so that an unreachable server costs few of them.
+/// Pause after a request of unknown outcome, so that there are few of them while a server is
+/// unreachable.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What one client did.
+/// The record of one client.
 #[derive(Default)]
 pub(crate) struct Recorded {
     pub(crate) operations: Vec<Operation>,
-    /// Leases that it was granted and that expire.
+    /// The client's leases that expire.
     pub(crate) leases: Vec<Lease>,
 }
 
@@ -48,7 +49,7 @@ pub(crate) struct Client {
     pub(crate) recorded: Recorded,
 }
 
-/// Asks until the run's time is up; returns everything that it asked.
+/// Sends requests until the run's time is over; returns their record.
 pub(crate) async fn run(shared: Arc<Shared>, number: u32, seed: u64) -> Recorded {
     let mut client = Client::new(shared, number, seed);
     if number == REVOKER {
@@ -99,8 +100,8 @@ impl Client {
         }
     }
 
-    /// Grants the next lease, which outlives the run; puts go with it once it is there. It changes
-    /// no key, so it is no part of the history.
+    /// Grants the next lease, which outlives the run and which later puts use. A grant changes no
+    /// key, so it is not part of the history.
     async fn grant(&mut self) {
         let id = self.shared.lease.load(Ordering::Relaxed) + 1;
         let grant = pb::LeaseGrantRequest {
@@ -108,21 +109,21 @@ impl Client {
             ttl: LEASE_SECONDS,
         };
         let granted = tokio::time::timeout(TIMEOUT, self.lease.lease_grant(grant)).await;
-        // One that exists may have been granted by a request that timed out.
+        // A lease that already exists may have been granted by a request that timed out.
         let exists = |status: &Status| status.code() == tonic::Code::FailedPrecondition;
         if granted.is_ok_and(|response| response.as_ref().err().is_none_or(exists)) {
             self.shared.lease.store(id, Ordering::Relaxed);
         }
     }
 
-    /// Returns whether the last lease that expires may have done so.
+    /// Returns whether the last of the leases that expire may have expired.
     fn needs_short_lease(&self) -> bool {
         let last = self.recorded.leases.last();
         last.is_none_or(|lease| lease.lives_until < self.shared.now())
     }
 
-    /// Grants the next lease that expires; returns whether it is there. Puts go with it, also once
-    /// it has expired, when they are refused.
+    /// Grants the next lease that expires; returns whether that succeeded. Puts use the lease even
+    /// after it has expired, when they are refused.
     pub(crate) async fn grant_short(&mut self) -> bool {
         let id =
             FIRST_SHORT_LEASE * (1 + i64::from(self.number)) + self.recorded.leases.len() as i64;
@@ -133,7 +134,7 @@ impl Client {
         let called = self.shared.now();
         let granted = tokio::time::timeout(TIMEOUT, self.lease.lease_grant(grant)).await;
         let granted = granted.ok().and_then(Result::ok);
-        // Without a response it may be there; nothing goes with it then.
+        // Without a response the lease may exist, but no put uses it.
         let ttl = granted
             .as_ref()
             .map_or(SHORT_LEASE_SECONDS, |response| response.get_ref().ttl);
@@ -149,7 +150,7 @@ impl Client {
         granted.is_some()
     }
 
-    /// Revokes a lease, and does not say so.
+    /// Revokes a lease without recording it.
     pub(crate) async fn revoke_in_secret(&mut self, id: i64) {
         let revoke = pb::LeaseRevokeRequest { id };
         self.lease.lease_revoke(revoke).await.ok();

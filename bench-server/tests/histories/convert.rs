@@ -1,4 +1,4 @@
-//! Requests and responses between the history's types and etcd's messages.
+//! Converts requests and responses between the history's types and etcd's messages.
 
 use etcd_api::error::Refusal as EtcdRefusal;
 use etcd_api::proto::etcdserverpb as pb;
@@ -16,7 +16,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Returns a range as etcd spells it: without an end, it is one key.
+/// Returns the end of a range for etcd: empty for a single key.
 fn range_end(range: &KeyRange) -> String {
     match range.end == KeyRange::one(&range.from).end {
         true => String::new(),
@@ -43,7 +43,7 @@ pub(crate) fn revision(header: Option<&pb::ResponseHeader>) -> i64 {
     header.map_or(0, |header| header.revision)
 }
 
-/// Returns the request of a range.
+/// Returns etcd's request for a range.
 pub(crate) fn range_request(request: &RangeRequest) -> pb::RangeRequest {
     pb::RangeRequest {
         key: request.range.from.clone().into(),
@@ -55,7 +55,7 @@ pub(crate) fn range_request(request: &RangeRequest) -> pb::RangeRequest {
     }
 }
 
-/// Returns the response of a range.
+/// Returns the history's response of a range.
 pub(crate) fn range_response(response: &pb::RangeResponse) -> RangeResponse {
     RangeResponse {
         revision: revision(response.header.as_ref()),
@@ -65,7 +65,7 @@ pub(crate) fn range_response(response: &pb::RangeResponse) -> RangeResponse {
     }
 }
 
-/// Returns the request of a put.
+/// Returns etcd's request for a put.
 pub(crate) fn put(key: &str, value: &str, lease: i64) -> pb::PutRequest {
     pb::PutRequest {
         key: key.to_owned().into(),
@@ -76,7 +76,7 @@ pub(crate) fn put(key: &str, value: &str, lease: i64) -> pb::PutRequest {
     }
 }
 
-/// Returns the request of a deletion.
+/// Returns etcd's request for a deletion.
 pub(crate) fn delete(range: &KeyRange) -> pb::DeleteRangeRequest {
     pb::DeleteRangeRequest {
         key: range.from.clone().into(),
@@ -114,7 +114,7 @@ fn compare(compare: &Compare) -> pb::Compare {
     }
 }
 
-/// Returns the request of a transaction.
+/// Returns etcd's request for a transaction.
 pub(crate) fn txn(txn: &Txn) -> pb::TxnRequest {
     pb::TxnRequest {
         compare: txn.compares.iter().map(compare).collect(),
@@ -127,8 +127,8 @@ pub(crate) fn put_response(response: &pb::PutResponse) -> OpResponse {
     OpResponse::Put(response.prev_kv.as_ref().map(key_value))
 }
 
-/// Returns the keys that were deleted. A server that counts others than it names breaks a rule of
-/// its own: such a key has no name.
+/// Returns the deleted keys. If the server's count differs from the number of keys that it
+/// returned, a key without a name is added, which the check reports as a violation.
 pub(crate) fn delete_response(response: &pb::DeleteRangeResponse) -> OpResponse {
     let mut deleted = key_values(&response.prev_kvs);
     if deleted.len() as i64 != response.deleted {
@@ -137,7 +137,7 @@ pub(crate) fn delete_response(response: &pb::DeleteRangeResponse) -> OpResponse 
     OpResponse::Delete(deleted)
 }
 
-/// Returns the response of a transaction.
+/// Returns the history's response of a transaction.
 pub(crate) fn txn_response(response: &pb::TxnResponse) -> TxnResponse {
     let all = response.responses.iter();
     let responses = all.filter_map(|one| match one.response.as_ref()? {
@@ -153,7 +153,8 @@ pub(crate) fn txn_response(response: &pb::TxnResponse) -> TxnResponse {
     }
 }
 
-/// Returns what an error says of a request: only etcd's own refusals say that nothing was done.
+/// Returns the outcome of a request that failed: only etcd's own errors prove that the request had
+/// no effect.
 pub(crate) fn refused<T>(status: &Status) -> Outcome<T> {
     let refusal = EtcdRefusal::from_text(status.message());
     let is_final = matches!(
@@ -168,7 +169,8 @@ pub(crate) fn refused<T>(status: &Status) -> Outcome<T> {
     }
 }
 
-/// Returns what a watch response says; nothing when it only confirms that the watch is there.
+/// Returns the message of a watch response, or `None` if the response only confirms the creation of
+/// the watch.
 pub(crate) fn message(response: &pb::WatchResponse) -> Option<Message> {
     if response.canceled {
         return (response.compact_revision > 0)

@@ -1,9 +1,9 @@
-//! A lease that expires once the other clients are done: in every run one does, with a key.
+//! Lets a lease with a key expire at the end of every run, once the other clients are done.
 //!
-//! A write of unknown outcome may take effect at any later time, so a delete that another client
-//! has given up explains that its key is gone as well as the expiry does. The lease's key is one
-//! that only deletes of everything reach, and beside it lies a key without a lease, which those
-//! would take as well.
+//! A write of unknown outcome may take effect at any later time, so an abandoned delete of another
+//! client explains the absence of a key as well as the lease's expiry does. Therefore, only deletes
+//! of all keys include the lease's key, and such a delete would also remove a second key that has
+//! no lease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,14 @@ use crate::lies::Lie;
 use crate::random_requests::{Ask, KEYS, key};
 use crate::run::{LAST_READS, Shared};
 
-/// Pause between two reads, and how many are made: a server that was killed may give a lease its
-/// whole time again, and an etcd looks for expired ones twice a second.
+/// Pause between two reads. Together, the pauses of all [`READS`] allow for a server that was
+/// killed and restarts the lease's time to live, and for etcd, which checks for expired leases
+/// twice a second.
 const PAUSE: Duration = Duration::from_millis(100);
 const READS: usize = 200;
 
-/// Puts a key with a lease and reads it until it is gone; returns what was asked, and why the run
-/// is not whole if the key stays.
+/// Puts a key with a lease and reads the key until it is gone. Returns the record of the requests,
+/// and the reason why the run is incomplete if the key stays.
 pub(crate) async fn wait(shared: Arc<Shared>, number: u32) -> (Recorded, Option<String>) {
     let mut client = Client::new(shared, number, 0);
     for nth in 0..LAST_READS {
@@ -49,17 +50,17 @@ pub(crate) async fn wait(shared: Arc<Shared>, number: u32) -> (Recorded, Option<
     (client.recorded, Some(problem))
 }
 
-/// The key that the lease takes with it.
+/// Returns the key that is deleted with the lease.
 fn leased_key() -> String {
     key(KEYS)
 }
 
-/// The key that stays.
+/// Returns the key without a lease.
 fn kept_key() -> String {
     key(KEYS + 1)
 }
 
-/// Puts the key with the last lease; returns whether that was acknowledged.
+/// Puts the leased key with the last lease; returns whether the put was acknowledged.
 async fn put(client: &mut Client) -> bool {
     let lease = client.recorded.leases.last().map_or(0, |lease| lease.id);
     let value = format!("expires/{lease}");

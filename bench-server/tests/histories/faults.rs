@@ -1,4 +1,4 @@
-//! What happens to the server while clients ask.
+//! Faults of the servers while clients send requests.
 
 use std::sync::Arc;
 use std::thread::sleep;
@@ -16,9 +16,9 @@ use crate::run::Shared;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Faults {
     None,
-    /// `kill -9`, and a start at the same address.
+    /// `kill -9`, and a restart at the same address.
     Kill,
-    /// SIGSTOP and SIGCONT; all connections closed, and refused for a while.
+    /// SIGSTOP and SIGCONT; or all connections are closed, and new ones refused for a while.
     PauseAndCut,
 }
 
@@ -31,12 +31,12 @@ fn signal(server: &Server, signal: Signal) {
     kill(Pid::from_raw(pid), signal).expect("our own process");
 }
 
-/// Makes faults, each of one server by chance, until the run's time is up; afterwards all serve.
-/// Blocks.
+/// Causes faults, each of one random server, until the run's time is over. All servers run when
+/// this returns. Blocks.
 ///
 /// # Errors
-/// A line when the server does not start again, or when no fault was made in time: the run would
-/// say nothing about faults.
+/// A message if the server does not start again, or if the run was too short for a fault: it would
+/// not test faults.
 pub(crate) fn run(
     faults: Faults,
     shared: &Arc<Shared>,
@@ -46,7 +46,8 @@ pub(crate) fn run(
     let mut rng = Rng(seed);
     let mut made = 0;
     loop {
-        // A fault more than half a second before the end, so that clients see the server after it.
+        // Faults are more than half a second before the end, so that clients use the server after
+        // each.
         let calm = some_milliseconds(&mut rng, 200, 400);
         sleep(calm.min(shared.left()));
         if shared.left() < Duration::from_millis(500) {

@@ -1,4 +1,5 @@
-//! A wrapper between clients and server that breaks one promise, to see that the check notices.
+//! A wrapper between clients and server that breaks one guarantee, to test that the check detects
+//! it.
 
 use etcd_api::proto::etcdserverpb as pb;
 use etcd_api::proto::etcdserverpb::kv_client::KvClient;
@@ -7,25 +8,25 @@ use tonic::{Response, Status};
 
 use crate::convert;
 
-/// What is not true.
+/// The guarantee that is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lie {
     /// Some ranges return an older state, with its revision.
     StaleRead,
-    /// Some puts are acknowledged and not done.
+    /// Some puts are acknowledged but not made.
     LostWrite,
-    /// Some watch responses are dropped; none of the log's.
+    /// Some watch responses are dropped, but none of the log's watch.
     LostEvent,
-    /// A lease expires at once.
+    /// A lease expires immediately.
     EarlyExpiry,
 }
 
-/// One request or response of so many is a lie.
+/// The guarantee is broken for one of this many requests or responses.
 const ONE_IN: u64 = 40;
-/// How many revisions a stale read is behind.
+/// Number of revisions by which a stale read is behind.
 const BEHIND: i64 = 20;
 
-/// Decides which requests are lied about: each fortieth of one client.
+/// Decides for which requests of one client the guarantee is broken: one of [`ONE_IN`].
 #[derive(Debug)]
 pub(crate) struct Liar {
     lie: Option<Lie>,
@@ -37,7 +38,8 @@ impl Liar {
         Self { lie, requests: 0 }
     }
 
-    /// Returns whether this request, of which the lie is one, is to be lied about.
+    /// Returns whether the guarantee is to be broken for this request or response, which `lie`
+    /// applies to.
     pub(crate) fn lies(&mut self, lie: Lie) -> bool {
         if self.lie != Some(lie) {
             return false;
@@ -46,7 +48,7 @@ impl Liar {
         self.requests.is_multiple_of(ONE_IN)
     }
 
-    /// Puts a key, or says so with the revision after the newest known one.
+    /// Puts a key, or only acknowledges the put with the revision after the newest known one.
     pub(crate) async fn put(
         &mut self,
         kv: &mut KvClient<Channel>,
@@ -66,7 +68,7 @@ impl Liar {
         kv.put(request).await.map(Response::into_inner)
     }
 
-    /// Reads a range, or what it was some revisions ago.
+    /// Reads a range, or its state some revisions ago.
     pub(crate) async fn range(
         &mut self,
         kv: &mut KvClient<Channel>,

@@ -1,5 +1,5 @@
-//! Concurrent clients, watches and faults; what they saw is checked for linearizability and etcd's
-//! watch guarantees (the crate `history`).
+//! Runs concurrent clients, watches and faults, and checks the recorded history for linearizability
+//! and etcd's watch guarantees (the crate `history`).
 //!
 //! ```text
 //! cargo test -p bench-server --test histories                                # 3 s each
@@ -7,9 +7,10 @@
 //! HISTORY_FILE=PATH cargo test -p bench-server --test histories              # a history again
 //! ```
 //!
-//! The seed decides what each client asks and when faults come; how requests interleave differs
-//! from run to run, so a history that fails is written to a file, whose path is printed. The
-//! cases named `planted` run against a liar and must fail: with a rule that the lie breaks.
+//! The seed determines the requests of each client and the times of faults. How requests interleave
+//! differs from run to run, so a history that fails is written to a file, whose path is printed.
+//! The cases named `planted` run with a server or a wrapper that breaks a guarantee, and must find
+//! a violation of the broken rule.
 
 mod client;
 mod convert;
@@ -42,15 +43,16 @@ use crate::run::{Plan, Ran};
 /// The program that serves the etcd tier.
 const SERVER: &str = env!("CARGO_BIN_EXE_bench-server");
 
-/// Flags of a server that loses nothing.
+/// Flags of a server that loses no acknowledged write.
 const DURABLE: &[&str] = &["--data-dir=data", "--fsync=always"];
-/// Writes, reads and events that a run has at least, however slow the machine, and one lease that
-/// expires: a run that checks nothing proves nothing.
+/// Minimum number of writes, of reads and of events in a run on any machine, besides one lease that
+/// expires. A run with fewer checks too little to prove anything.
 const LEAST: usize = 10;
-/// Violations that a failed run prints; the file has the history.
+/// Maximum number of violations that a failed run prints; the file has the whole history.
 const SHOWN: usize = 5;
 
-/// A run that must find no violation, or one of these rules' where something is planted.
+/// A run that must find no violation or, in a `planted` case, a violation of one of the rules
+/// `broken`.
 struct Case {
     name: &'static str,
     peer: Peer,
@@ -112,7 +114,7 @@ const CASES: &[Case] = &[
         Lie::EarlyExpiry,
         &[Rule::EarlyExpiry],
     ),
-    // A server that keeps nothing on disk gives its revisions again.
+    // A server that stores nothing on disk assigns the same revisions again.
     Case {
         broken: &[Rule::LostWrite, Rule::RevisionTwice, Rule::StaleRead],
         ..case("planted::forgotten", Peer::Bench, Faults::Kill)
@@ -128,7 +130,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// Makes the test of a case; a missing peer costs its cases, by name, and in CI is a failure.
+/// Returns the test of a case. If the peer is missing, the test is ignored; in CI it fails.
 fn trial(case: &'static Case) -> Trial {
     let missing = case.peer.missing();
     if let Some(reason) = &missing {
@@ -137,7 +139,7 @@ fn trial(case: &'static Case) -> Trial {
     test_support::trial(case.name, missing, move || run_case(case))
 }
 
-/// Reads a number from the environment.
+/// Reads a number from an environment variable.
 fn setting(name: &str, default: u64) -> Result<u64, Failed> {
     match std::env::var(name) {
         Ok(text) => match text.parse() {
@@ -176,7 +178,7 @@ fn run_case(case: &Case) -> Result<(), Failed> {
     }
     let problem = match (result, unfinished) {
         (Ok(_), Some(unfinished)) => unfinished,
-        // A log that is cut short makes writes look lost: say so first.
+        // An incomplete log makes writes look lost, so that is reported first.
         (Err(found), Some(unfinished)) => format!("{unfinished}; {}", violations_text(&found)),
         (Err(found), None) => violations_text(&found),
         (Ok(checked), None) => {
@@ -198,7 +200,7 @@ fn run_case(case: &Case) -> Result<(), Failed> {
     Err(format!("seed {seed}: {problem}\nHISTORY_FILE={path} checks it again").into())
 }
 
-/// Checks a history that a failed run has written.
+/// Checks a history that a failed run has written to a file.
 fn check_file(path: &str) -> Result<(), Failed> {
     let history: History = serde_json::from_slice(&std::fs::read(path)?)?;
     match history::check(&history) {

@@ -6,7 +6,7 @@ use std::thread;
 use crate::peer::{Peer, Server};
 use crate::proxy::Proxy;
 
-/// A server, and the relay before it that can be cut.
+/// A server, and the relay in front of it, whose connections can be cut.
 pub(crate) struct Member {
     pub(crate) server: Server,
     pub(crate) proxy: Proxy,
@@ -15,13 +15,13 @@ pub(crate) struct Member {
 /// Starts one server, or an etcd cluster of several.
 ///
 /// # Errors
-/// A line when one does not start.
+/// A message if a server does not start.
 pub(crate) fn start(peer: Peer, flags: &[&str], count: usize) -> Result<Vec<Member>, String> {
     let all: Vec<Vec<String>> = match count {
         1 => vec![flags.iter().map(|flag| (*flag).to_owned()).collect()],
         _ => cluster_flags(count),
     };
-    // A member is ready once most of them are there.
+    // A member is ready once a majority of the members is running.
     let starting = all.into_iter().map(|flags| {
         thread::spawn(move || {
             let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
@@ -37,8 +37,8 @@ pub(crate) fn start(peer: Peer, flags: &[&str], count: usize) -> Result<Vec<Memb
         .collect()
 }
 
-/// Returns the flags of each member, which override those of a single one. Elections are short, so
-/// that several fit into a run.
+/// Returns the flags of each member, which override those of a single server. Elections are short,
+/// so that several fit into a run.
 fn cluster_flags(count: usize) -> Vec<Vec<String>> {
     let ports = free_ports(count);
     let url = |nth: usize| format!("http://127.0.0.1:{}", ports[nth]);
@@ -57,7 +57,7 @@ fn cluster_flags(count: usize) -> Vec<Vec<String>> {
     (0..count).map(flags).collect()
 }
 
-/// Returns ports that are free now: members must know each other's before they start.
+/// Returns ports that are currently free: members must know each other's ports before they start.
 fn free_ports(count: usize) -> Vec<u16> {
     let bind = |_| TcpListener::bind("127.0.0.1:0").expect("a free port");
     let listeners: Vec<TcpListener> = (0..count).map(bind).collect();

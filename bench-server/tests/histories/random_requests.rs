@@ -1,4 +1,4 @@
-//! What a client asks: requests by chance, some of which build on what it has seen.
+//! The random requests of a client, some of which depend on previous responses.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,20 +9,21 @@ use history::{Call, Change, Compare, KeyRange, KeyValue, OpResponse, Outcome, Ra
 use crate::rng::Rng;
 use crate::run::Shared;
 
-/// Keys; few, so that clients meet, and more than the ten that a stream's first message has.
+/// Number of keys: few, so that clients conflict, but more than the ten in a stream's first
+/// message.
 pub(crate) const KEYS: usize = 16;
-/// Revisions between the newest and the oldest that is read.
+/// Maximum age of a revision that is read, in revisions.
 const PAST: usize = 200;
-/// Revisions that a compaction leaves below the newest.
+/// Number of revisions below the newest one that a compaction keeps.
 const KEPT: i64 = 60;
 /// The client that compacts.
 const COMPACTOR: u32 = 0;
-/// The client that revokes the lease and grants the next.
+/// The client that revokes the lease and grants the next one.
 pub(crate) const REVOKER: u32 = 1;
 /// The client that grants leases which expire, one after the other.
 pub(crate) const EXPIRER: u32 = 2;
 
-/// A request, by the RPC that carries it.
+/// A request, named by its RPC.
 pub(crate) enum Ask {
     Put(String, String, i64),
     Delete(KeyRange),
@@ -33,7 +34,7 @@ pub(crate) enum Ask {
 }
 
 impl Ask {
-    /// Returns a write as the transaction that it is.
+    /// Returns a write as an equivalent transaction.
     pub(crate) fn into_txn(self) -> Txn {
         match self {
             Self::Put(key, value, lease) => one(Change::Put(key, value, lease)),
@@ -50,7 +51,7 @@ pub(crate) struct Chooser {
     shared: Arc<Shared>,
     number: u32,
     rng: Rng,
-    /// Modification revisions that it knows, for compare-and-swap.
+    /// The last modification revision that the client has seen of each key, for compare-and-swap.
     known: BTreeMap<String, i64>,
     values: u64,
 }
@@ -67,7 +68,7 @@ pub(crate) fn everything() -> KeyRange {
     }
 }
 
-/// Returns some range of keys: one, some, or all.
+/// Returns a random range of keys: one, some, or all.
 pub(crate) fn some_range(rng: &mut Rng) -> KeyRange {
     let first = rng.below(KEYS);
     match rng.below(3) {
@@ -126,13 +127,13 @@ impl Chooser {
         key(self.rng.below(KEYS))
     }
 
-    /// Returns a value that no other put has.
+    /// Returns a value that is unique in the run.
     fn value(&mut self) -> String {
         self.values += 1;
         format!("{}/{}", self.number, self.values)
     }
 
-    /// Returns the lease that lasts, the one that expires, or none.
+    /// Returns the lease that outlives the run, the one that expires, or 0.
     fn some_lease(&mut self) -> i64 {
         match self.rng.below(6) {
             0 | 1 => self.shared.lease.load(Ordering::Relaxed),
@@ -141,14 +142,14 @@ impl Chooser {
         }
     }
 
-    /// Returns a key with the revision that it was last seen with.
+    /// Returns a random key with its last known modification revision, or 0.
     fn known_key(&mut self) -> (String, i64) {
         let key = self.some_key();
         let revision = self.known.get(&key).copied().unwrap_or(0);
         (key, revision)
     }
 
-    /// Returns a transaction over neighbouring keys: puts, a deletion, and what is then there.
+    /// Returns a transaction over neighbouring keys: puts, a deletion, and a read of the result.
     fn many(&mut self) -> Txn {
         let first = self.rng.below(KEYS - 3);
         let mut success: Vec<Change> = (first..first + 2)
@@ -183,13 +184,13 @@ impl Chooser {
         }
     }
 
-    /// Returns a revision that the log has passed: it must not miss what is compacted away.
+    /// Returns the revision to compact to, which the log has passed, so that it misses no event.
     fn compaction(&self) -> i64 {
         let told = self.shared.log_told.load(Ordering::Relaxed);
         (told - KEPT).max(1)
     }
 
-    /// Keeps the revisions of a response.
+    /// Records the revisions of a response.
     pub(crate) fn learn(&mut self, call: &Call) {
         let (revision, kvs) = match call {
             Call::Range(request, Outcome::Done(response)) if request.revision == 0 => {
@@ -241,8 +242,8 @@ pub(crate) fn one(change: Change) -> Txn {
     }
 }
 
-/// Returns a transaction as Kubernetes makes it: one change of a key whose revision is known, or
-/// what the key is now.
+/// Returns a transaction like those of Kubernetes: one change if the key has the known revision,
+/// otherwise a read of the key.
 fn guarded(key: &str, mod_revision: i64, change: Change) -> Txn {
     Txn {
         compares: vec![Compare {

@@ -1,4 +1,4 @@
-//! One run: a server, its clients, its watches, its faults, and the history of it all.
+//! One run: servers, clients, watches and faults, and their history.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -13,18 +13,18 @@ use crate::lies::Lie;
 use crate::peer::Peer;
 use crate::{client, expiry, members, watcher};
 
-/// Clients that write and read.
+/// Number of clients that write and read.
 const CLIENTS: u32 = 6;
-/// Clients that watch.
+/// Number of clients that watch.
 const WATCHERS: u32 = 4;
-/// How often the last read is tried: a server that was killed may still replay its log.
+/// Number of attempts of the last read: a server that was killed may still replay its log.
 pub(crate) const LAST_READS: usize = 40;
 
-/// What to run.
+/// The specification of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) peer: Peer,
-    /// Servers; more than one are an etcd cluster.
+    /// Number of servers; more than one are an etcd cluster.
     pub(crate) members: usize,
     pub(crate) flags: &'static [&'static str],
     pub(crate) faults: Faults,
@@ -33,14 +33,14 @@ pub(crate) struct Plan {
     pub(crate) seconds: u64,
 }
 
-/// A run's history.
+/// The result of a run.
 pub(crate) struct Ran {
     pub(crate) history: History,
-    /// Why it is not whole: a watch that does not catch up.
+    /// Why the history is incomplete, if it is: a watch did not catch up.
     pub(crate) unfinished: Option<String>,
 }
 
-/// What clients, watches and faults share.
+/// The state that clients, watches and faults share.
 pub(crate) struct Shared {
     endpoints: Vec<Endpoint>,
     begun: Instant,
@@ -48,20 +48,20 @@ pub(crate) struct Shared {
     pub(crate) lie: Option<Lie>,
     /// The highest revision that a client has seen.
     pub(crate) newest: AtomicI64,
-    /// What the log has told: nothing above is compacted.
+    /// The revision that the log has reached. Compactions do not go beyond it.
     pub(crate) log_told: AtomicI64,
-    /// The lease that puts go with; 0 before one is granted.
+    /// The lease that puts use; 0 before one is granted.
     pub(crate) lease: AtomicI64,
-    /// Likewise one that expires.
+    /// The lease that expires and that puts use; 0 before one is granted.
     pub(crate) short_lease: AtomicI64,
-    /// The revision that every watch must tell before it ends; 0 while clients write.
+    /// The revision that every watch must reach before it ends; 0 while clients write.
     last: AtomicI64,
     last_known: std::sync::OnceLock<Instant>,
 }
 
 impl Shared {
-    /// Returns a connection of its own to the server of a client; it connects with its first
-    /// request, and again when lost.
+    /// Returns a new connection to the server of a client. It connects with its first request, and
+    /// reconnects when lost.
     pub(crate) fn channel(&self, client: u32) -> Channel {
         self.endpoints[client as usize % self.endpoints.len()].connect_lazy()
     }
@@ -70,7 +70,7 @@ impl Shared {
         u64::try_from(self.begun.elapsed().as_nanos()).expect("a run is short")
     }
 
-    /// Returns the time that clients still have.
+    /// Returns the remaining time of the run.
     pub(crate) fn left(&self) -> Duration {
         self.length.saturating_sub(self.begun.elapsed())
     }
@@ -79,13 +79,13 @@ impl Shared {
         self.left().is_zero()
     }
 
-    /// Returns whether the last revision of the run is known, and this is not before it.
+    /// Returns whether the last revision of the run is known and not above `revision`.
     pub(crate) fn is_told(&self, revision: i64) -> bool {
         let last = self.last.load(Ordering::Acquire);
         last > 0 && revision >= last
     }
 
-    /// Returns how long the last revision has been known.
+    /// Returns the time since the last revision became known.
     pub(crate) fn since_last(&self) -> Duration {
         self.last_known
             .get()
@@ -98,10 +98,10 @@ impl Shared {
     }
 }
 
-/// Runs it.
+/// Runs the servers, clients, watches and faults of `plan`.
 ///
 /// # Errors
-/// A line when the server does not start, or does not serve at the end.
+/// A message if the server does not start, or does not serve at the end.
 pub(crate) fn run(plan: &Plan) -> Result<Ran, String> {
     let mut members = members::start(plan.peer, plan.flags, plan.members)?;
     let endpoint = |member: &members::Member| {
@@ -158,7 +158,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Ran, String> {
                 break;
             }
         }
-        // Without one, watches end when their time is up.
+        // If the last revision is unknown, watches end at their time limit.
         shared.set_last(last.unwrap_or(i64::MAX));
         let (log, mut unfinished) = log.await.map_err(|e| e.to_string())?;
         unfinished = unfinished.or(still_there);

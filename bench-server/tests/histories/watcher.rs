@@ -1,4 +1,4 @@
-//! Watches that come and go, and the one of everything that is the log.
+//! Short watches of random ranges, and the log: a watch of all keys for the whole run.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,22 +20,21 @@ use crate::random_requests::{everything, some_range};
 use crate::rng::Rng;
 use crate::run::Shared;
 
-/// Number of the log's client.
+/// Client number of the log.
 const LOG: u32 = 1_000;
 /// Time between two requests for progress.
 const ASK_PROGRESS: Duration = Duration::from_millis(50);
 /// Pause before a stream that ended is opened again.
 const PAUSE: Duration = Duration::from_millis(20);
-/// A stream whose opening takes longer is given up.
+/// Time limit for opening a stream.
 const OPEN_WITHIN: Duration = Duration::from_millis(500);
-/// How long a watch may take to tell everything once the clients are done.
+/// Time for a watch to receive everything once the clients are done.
 const CATCH_UP_WITHIN: Duration = Duration::from_secs(10);
-/// Revisions around the newest that watches start from.
+/// Size of the range of revisions around the newest one that watches start from.
 const AROUND: usize = 100;
 
-/// Follows everything from the first revision, resuming where the stream ends, until it has told
-/// the last revision of the run.
-/// Beside it, why it does not, when it falls behind.
+/// Watches all keys from the first revision until the last revision of the run, resuming after a
+/// stream ends. Returns the watch, and the reason if it fell behind and was ended.
 pub(crate) async fn log(shared: Arc<Shared>) -> (Watch, Option<String>) {
     let mut log = Watch {
         client: LOG,
@@ -62,9 +61,9 @@ pub(crate) async fn log(shared: Arc<Shared>) -> (Watch, Option<String>) {
     (log, given_up)
 }
 
-/// Opens one watch after the other, each for a time by chance: of another range, or resumed.
-/// The last one ends when it has told the last revision of the run.
-/// Beside them, why it does not, when it falls behind.
+/// Opens one watch after the other, each for a random time, with another range or resumed. The last
+/// one ends when it has reached the last revision of the run. Returns the watches, and the reason
+/// if the last one fell behind and was ended.
 pub(crate) async fn watches(
     shared: Arc<Shared>,
     client: u32,
@@ -110,7 +109,7 @@ fn is_compacted(watch: &Watch) -> bool {
 fn fresh(shared: &Shared, rng: &mut Rng) -> (KeyRange, i64) {
     let newest = shared.newest.load(Ordering::Relaxed);
     let around = rng.below(AROUND) as i64 - (AROUND as i64) * 4 / 5;
-    // Once the clients are done, nothing comes that would pass a revision of the future.
+    // Once the clients are done, no event reaches a future revision.
     let around = if shared.is_over() {
         around.min(0)
     } else {
@@ -139,11 +138,11 @@ fn ask_progress() -> pb::WatchRequest {
     }
 }
 
-/// Records one stream until it ends, its life is over, or it has told everything.
+/// Records one stream until it ends, its time `life` is over, or it has reached the last revision.
 async fn stream(shared: &Shared, watch: &mut Watch, liar: &mut Liar, life: Option<Duration>) {
     let mut service: WatchClient<Channel> = WatchClient::new(shared.channel(watch.client));
     let (requests, receiver) = mpsc::channel(16);
-    // Progress is asked for at once, too: a watch that is behind must not be told of any.
+    // Progress is requested immediately, too: a watch that is behind must not receive any.
     for request in [create(watch), ask_progress()] {
         requests.send(request).await.expect("it has room");
     }
@@ -153,20 +152,20 @@ async fn stream(shared: &Shared, watch: &mut Watch, liar: &mut Liar, life: Optio
     };
     let mut responses = opened.into_inner();
     let ends = life.map(|life| Instant::now() + life);
-    // Kept beside the watch: to look for it there with each response would take quadratic time.
+    // A copy of the watch's progress: computing it for each response would take quadratic time.
     let mut told = watch.complete_until();
     let mut ask = tokio::time::interval_at(Instant::now() + ASK_PROGRESS, ASK_PROGRESS);
     loop {
         if shared.is_told(told) || shared.since_last() > CATCH_UP_WITHIN {
             return;
         }
-        // The last stream lives until it has told everything.
+        // The last stream runs until it has reached the last revision.
         if !shared.is_over() && ends.is_some_and(|ends| Instant::now() > ends) {
             return;
         }
         tokio::select! {
             _ = ask.tick() => {
-                // A server that takes no requests has the earlier ones still before it.
+                // If the queue is full, the server still has earlier requests to read.
                 drop(requests.try_send(ask_progress()));
             }
             response = responses.next() => {

@@ -1,7 +1,7 @@
-//! One suite for every implementation of the Kubernetes-etcd interface: the embedded store, our
-//! etcd tier over a socket, and etcd itself, which proves the suite right.
+//! One suite for every implementation of the Kubernetes-etcd interface: the embedded store,
+//! bench-server's etcd tier over a socket, and etcd itself, which validates the suite.
 //!
-//! A new case goes into `suite.rs` and into the list at its end.
+//! A new case goes into `suite.rs` and into the list at that file's end.
 
 #[allow(dead_code, reason = "the conformance table uses more of it")]
 #[path = "../conformance/peer.rs"]
@@ -19,10 +19,10 @@ use etcd_api::client::kubernetes::KubernetesClient;
 use etcd_api::kubernetes::KubernetesEtcd;
 use peer::{Peer, Server};
 
-/// What one case may take.
+/// Time limit of a case.
 const CASE_LIMIT: Duration = Duration::from_secs(20);
 
-/// Progress by time, off the stage: the suite asks for it.
+/// Interval of progress notifications: longer than any case, since the suite requests progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(600);
 
 /// The program that serves the etcd tier.
@@ -73,13 +73,14 @@ async fn etcd() {
     run_all(|| over(Peer::Etcd)).await;
 }
 
-/// A member that does not answer costs no other one its features.
+/// A member that does not respond does not affect the features of the cluster.
 #[tokio::test]
 async fn features_of_a_cluster_with_a_member_down() {
     let server = Server::start(Peer::Bench, &[]).expect("our server starts");
     let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let down = closed.local_addr().expect("its address");
-    // Accepts nothing: connections stay in its queue, as those to a member that hangs.
+    // This listener accepts nothing: connections stay in its queue, like those to a member that
+    // hangs.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let hanging = silent.local_addr().expect("its address");
     drop(closed);

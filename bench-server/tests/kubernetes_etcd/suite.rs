@@ -1,4 +1,4 @@
-//! The cases. Each gets empty storage of its own.
+//! The cases of the suite. Each gets its own empty storage.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ async fn remove(
     deleted.expect("a delete")
 }
 
-/// Writes one key that must be new; answers its revision.
+/// Creates one key, which must not exist; returns its revision.
 async fn create(storage: &Storage, i: usize) -> i64 {
     let value = format!("value {i}");
     let put = put(storage, key(i), value, 0, PutOptions::default()).await;
@@ -70,7 +70,8 @@ fn refusal<T>(result: Result<T, Error>) -> Option<Refusal> {
     result.err().and_then(|error| error.refusal())
 }
 
-/// Returns a streamed list put together: objects, and the end's revision, count and more.
+/// Returns the result of a streamed list: all objects, and the revision, count and `more` of its
+/// end.
 async fn stream(
     storage: &Storage,
     options: ListOptions,
@@ -107,7 +108,7 @@ async fn watch(storage: &Storage, start_revision: i64) -> Box<dyn Watch> {
     storage.watch(PREFIX, options).await.expect("a watch")
 }
 
-/// Keys, kinds and revisions of the next `n` events; progress in between is passed over.
+/// Returns the kinds, keys and revisions of the next `n` events. Progress between them is skipped.
 async fn events(watch: &mut Box<dyn Watch>, n: usize) -> Vec<(EventKind, Vec<u8>, i64)> {
     let mut seen = Vec::new();
     while seen.len() < n {
@@ -351,7 +352,7 @@ async fn what_is_compacted_is_refused(storage: Storage) {
         start_revision: first,
         ..WatchOptions::default()
     };
-    // Told when the watch is made, or by its first item.
+    // The error is returned when the watch is created, or as its first item.
     let error = match storage.watch(PREFIX, options).await {
         Err(error) => error,
         Ok(mut watch) => watch
@@ -426,8 +427,8 @@ async fn progress_never_overtakes_events(storage: Storage) {
         last = create(&storage, i).await;
     }
     let mut told = 0;
-    // A request that comes while events are under way may be dropped, so it is made again with
-    // each item, as an apiserver makes it every 100 ms.
+    // A progress request that arrives while events are being sent may be dropped, so it is repeated
+    // with each item, as an apiserver repeats it every 100 ms.
     loop {
         storage
             .request_progress("")
@@ -467,7 +468,7 @@ macro_rules! cases {
     };
 }
 
-/// Every case by its name.
+/// All cases, with their names.
 pub(crate) const CASES: &[(&str, Case)] = cases![
     get_reads_now_and_then,
     pages_hold_one_revision,

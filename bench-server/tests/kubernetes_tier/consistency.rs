@@ -1,4 +1,4 @@
-//! Consistent lists from the cache: counts the requests that they cost storage.
+//! Consistent lists from the cache, and the number of storage requests that they cost.
 
 use http::Method;
 use serde_json::json;
@@ -71,7 +71,8 @@ async fn without_waiters_no_progress_is_requested(cluster: TestCluster) {
             .ok();
     }
     assert_eq!(asked().await, before, "nobody waited");
-    // Storage moved on without this resource: only progress can tell its cache so.
+    // Storage has a newer revision without a change of this resource, which its cache can learn
+    // only from progress.
     let list = cluster.get("/api/v1/configmaps").await.ok();
     assert!(
         asked().await > before || list.revision() > 20,

@@ -23,7 +23,7 @@ const SEED: u64 = 0x5eed_0005;
 const LISTS: usize = 300;
 const WATCHES: usize = 40;
 const CHANGES: usize = 80;
-/// Most pages that are read of a list.
+/// Maximum number of pages that are read of a list.
 const PAGES: usize = 40;
 
 const PODS: &str = "pods";
@@ -36,7 +36,7 @@ const KINDS: [(&str, &str); 4] = [
 const NAMESPACES: [&str; 3] = ["a", "a-b", "a.b"];
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
-/// Both tiers, and the revisions that their storage has had.
+/// Both tiers, and past revisions of their storage.
 struct Pair {
     cluster: TestCluster,
     uncached: Tier,
@@ -102,7 +102,7 @@ impl Pair {
             let path = "/api/v1/namespaces?limit=1";
             revisions.push(cluster.get(path).await.ok().revision());
         }
-        // Every cache of the tier that has some is brought to where storage is.
+        // These lists bring every cache of the cached tier up to date with storage.
         for kind in KINDS {
             cluster.get(&collection(kind, "")).await.ok();
         }
@@ -115,7 +115,7 @@ impl Pair {
 
     /// Sends the request to both and compares; returns the response of the tier with a cache.
     async fn ask(&self, path: &str, headers: &[(&str, &str)]) -> Reply {
-        // A table has ages, which may turn between two requests.
+        // A table contains ages, which may change between two requests.
         let attempts = if headers[0].1 == TABLE { 5 } else { 1 };
         for attempt in 1..=attempts {
             let cached = send(&self.cluster.url, Method::GET, path, headers, "").await;
@@ -183,7 +183,7 @@ fn selectors(kind: (&str, &str), rng: &mut Rng) -> String {
 
 async fn lists_are_the_same_from_cache_and_from_etcd(cluster: TestCluster) {
     let (whole, continued, refused) = ask_for_lists(cluster, &[0, 0, 1, 2, 3, 7, 500]).await;
-    // The questions are worth asking.
+    // The random requests cover enough of each kind.
     assert!(
         whole > LISTS / 3 && continued > LISTS / 3 && refused > LISTS / 10,
         "{whole} lists, {continued} further pages, {refused} refusals"
@@ -285,7 +285,8 @@ async fn watches_are_the_same_from_cache_and_from_etcd(cluster: TestCluster) {
         };
         let selectors = selectors(kind, &mut rng);
         let query = format!("watch=1&timeoutSeconds=6&{start}{selectors}");
-        // Ages would have to be asked for again, and a watch is not over at once.
+        // Tables are excluded: their ages would require retries, and a watch does not end
+        // immediately.
         let accept = match accept(&mut rng) {
             TABLE => "application/json",
             other => other,

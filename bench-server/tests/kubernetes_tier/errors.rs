@@ -113,7 +113,7 @@ async fn an_invalid_value_is_a_bad_request(cluster: TestCluster) {
             message(&reply)
         );
     }
-    // A kind that knows only the fields that all know says which.
+    // The error for a kind that supports only the common fields names these.
     let path = "/api/v1/namespaces/ns/configmaps?fieldSelector=data%3Dx";
     let reply = cluster.get(path).await;
     assert_eq!(reply.failure().0, 400);
@@ -133,7 +133,7 @@ async fn an_invalid_value_is_a_bad_request(cluster: TestCluster) {
 }
 
 async fn urls_methods_and_media_types(cluster: TestCluster) {
-    // Below a version that is served a Status says that there is nothing.
+    // Below a served version, an unknown path returns a Status.
     for path in [
         "/api/v1/services",
         "/api/v2/pods",
@@ -229,7 +229,7 @@ async fn a_request_ends_at_its_deadline(cluster: TestCluster) {
 async fn a_watch_is_rejected_before_it_begins_or_by_an_event(cluster: TestCluster) {
     let now = cluster.config_map("ns", "a").await;
     let path = "/api/v1/namespaces/ns/configmaps?watch=1";
-    // Upstream hands this error on without a reason.
+    // kube-apiserver returns this error without a reason.
     let reply = cluster.get(&format!("{path}&resourceVersion=x")).await;
     assert_eq!(reply.failure(), (500, String::new()));
     assert!(reply.json().get("reason").is_none(), "{}", reply.json());

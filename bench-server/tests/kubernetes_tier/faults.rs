@@ -93,7 +93,7 @@ async fn unreachable_storage_is_reported_and_recovers(cluster: TestCluster) {
     let mut events = watch(&tier, first).await;
     proxy.cut();
     storage_is_unreachable(&tier).await;
-    // Elsewhere life goes on.
+    // The other tier continues to write.
     cluster.config_map("ns", "b").await;
     proxy.restore();
     lists(&tier, &["a", "b"]).await;
@@ -160,7 +160,7 @@ async fn storage_that_restarts_empty_is_listed_again(mut cluster: TestCluster) {
     assert!(now < last, "{now} is behind {last}");
     cannot_be_watched_from(&cluster.tier, last).await;
     lists(&cluster.tier, &["new"]).await;
-    // What the new history has reached is not told from the old one.
+    // A revision that the new history has reached cannot be told apart from the old history's.
     assert!(first <= last);
 }
 
@@ -189,7 +189,7 @@ async fn an_undecodable_value_hides_no_other_object(cluster: TestCluster) {
         cluster.logged(&["WARN", "configmaps", "ns/bad"])
     })
     .await;
-    // A good value in its place is an object again.
+    // After a valid value has replaced it, the object is listed again.
     let found = storage.get(key, Default::default()).await.expect("read");
     let revision = found.kv.expect("stored").mod_revision;
     let deleted = storage.optimistic_delete(key, revision, Default::default());
@@ -248,7 +248,7 @@ async fn a_reader_of_one_byte_at_a_time_is_aborted(cluster: TestCluster) {
         "before its time: {after:?}"
     );
     no_request_is_open(&cluster).await;
-    // What was on its way may still come. A reset instead is as good an end.
+    // Bytes in transit may still arrive. A reset is also an acceptable end.
     stream.read_to_end(&mut read).await.ok();
     assert!(read.starts_with(b"HTTP/1.1 200 OK"));
     assert!(read.len() < 10_000_000 && !read.ends_with(b"0\r\n\r\n"));

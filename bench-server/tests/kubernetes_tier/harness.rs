@@ -32,7 +32,7 @@ const LOG_LINES: usize = 1_000;
 pub(crate) enum Backend {
     /// A store in the same process.
     Embedded,
-    /// Our etcd tier.
+    /// bench-server's etcd tier.
     Bench,
     /// etcd 3.7.3.
     Etcd,
@@ -42,7 +42,7 @@ pub(crate) enum Backend {
 
 /// Backends that support all of the tier.
 pub(crate) const ALL: &[Backend] = &[Backend::Embedded, Backend::Bench, Backend::Etcd];
-/// Backends that outlive the tier, or that two tiers can share.
+/// Backends in another process, which outlive the tier and which two tiers can share.
 pub(crate) const APART: &[Backend] = &[Backend::Bench, Backend::Etcd];
 /// Single etcds, for behaviour that only one of them has.
 pub(crate) const BENCH: &[Backend] = &[Backend::Bench];
@@ -62,7 +62,7 @@ impl Backend {
         }
     }
 
-    /// Returns why its etcd cannot run here; `None` when it can.
+    /// Returns the reason why the backend's etcd cannot run here, if there is one.
     pub(crate) fn missing(self) -> Option<String> {
         self.peer().and_then(Peer::missing)
     }
@@ -83,16 +83,16 @@ impl Backend {
 pub(crate) struct Case {
     /// `file::function`.
     pub(crate) name: &'static str,
-    /// Backends that it runs over.
+    /// The backends that the case runs over.
     pub(crate) on: &'static [Backend],
-    /// A program that it needs: variable and name.
+    /// The program that the case needs: environment variable and name.
     pub(crate) needs: Option<(&'static str, &'static str)>,
     /// Further flags of the tier.
     pub(crate) flags: &'static [&'static str],
     pub(crate) run: fn(TestCluster) -> Pin<Box<dyn Future<Output = ()>>>,
 }
 
-/// Lists a file's cases: `cases![one on ALL, two on APART with ["--flag=value"]]`.
+/// Lists a file's cases: `cases![one on ALL; two on APART with ["--flag=value"]]`.
 macro_rules! cases {
     ($($name:ident on $on:ident $(with $flags:expr)? $(, needs $needs:expr)?);* $(;)?) => {
         pub(crate) fn cases() -> Vec<$crate::harness::Case> {
@@ -108,7 +108,7 @@ macro_rules! cases {
 }
 pub(crate) use cases;
 
-/// Runs every case over every backend that it names, as the command line asks.
+/// Runs every case over each of its backends, filtered by the command line.
 pub(crate) fn run_all(cases: &[Case]) -> ExitCode {
     let mut trials = Vec::new();
     for backend in Backend::ALL {
@@ -118,8 +118,8 @@ pub(crate) fn run_all(cases: &[Case]) -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// Returns the test that runs `case` over `backend`. A missing program ignores its tests, by name;
-/// in CI it fails them.
+/// Returns the test that runs `case` over `backend`. If a program is missing, the test is ignored;
+/// in CI it fails.
 fn trial(backend: Backend, case: Case) -> Trial {
     let missing = backend.missing().or_else(|| {
         case.needs
@@ -149,7 +149,7 @@ pub(crate) struct Tier {
     pub(crate) url: String,
     /// The second URL of a tier that listens on two; otherwise empty.
     pub(crate) other_url: String,
-    /// The store in the same process.
+    /// The URL of the etcd API of a store in the same process.
     etcd_url: Option<String>,
     child: Child,
     log: Arc<Mutex<Vec<String>>>,
@@ -169,7 +169,7 @@ impl Tier {
         let (told, lines) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
-                told.send(line).ok(); // nobody listens after the last
+                told.send(line).ok(); // lines after the last expected one are not received
             }
         });
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -263,7 +263,7 @@ impl Tier {
         async move { self.post(&path, &object).await.ok().revision() }
     }
 
-    /// Returns whether a line of its log has all of `parts`.
+    /// Returns whether a line of the tier's log contains all of `parts`.
     pub(crate) fn logged(&self, parts: &[&str]) -> bool {
         let log = self
             .log
@@ -287,7 +287,7 @@ impl Tier {
 
 impl Drop for Tier {
     fn drop(&mut self) {
-        // It may be gone already; either way it must be reaped.
+        // The tier may have exited already; either way it must be reaped.
         self.child.kill().ok();
         self.child.wait().ok();
     }

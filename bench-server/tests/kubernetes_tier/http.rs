@@ -110,7 +110,7 @@ async fn open(
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .expect("a handshake");
-    // Ends with the response, or with whoever drops it.
+    // The connection ends with the response, or when the response is dropped.
     tokio::spawn(connection);
     let mut request = Request::builder()
         .method(method)
@@ -131,7 +131,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Opens a watch; the path has its query.
+    /// Opens a watch; `path` includes the query.
     pub(crate) async fn open(url: &str, path: &str) -> Self {
         let response = open(url, Method::GET, path, &[], "").await;
         Self {

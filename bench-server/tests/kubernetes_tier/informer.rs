@@ -85,7 +85,7 @@ async fn it_syncs_and_follows(cluster: TestCluster) {
         cluster.config_map("ns", name).await;
     }
     cluster.config_map("other", "elsewhere").await;
-    // By a list it takes any state: let the cache have this one.
+    // An informer that lists accepts any state, so the cache is brought up to date first.
     cluster.get(PATH).await.ok();
     let mut informers = all(&cluster);
     all_say(&mut informers, "synced a b").await;
@@ -108,7 +108,8 @@ async fn it_recovers_from_a_restart_and_a_compaction(mut cluster: TestCluster) {
     cluster.restart().await;
     cluster.config_map("ns", "c").await;
     all_say(&mut informers, "add c").await;
-    // While the tier is down, an object goes, and history with it: only a new list can tell.
+    // While the tier is down, an object is deleted and the history compacted, so that only a new
+    // list shows the deletion.
     let storage = cluster.storage().await;
     cluster.stop_tier();
     let key = b"/registry/configmaps/ns/a";

@@ -28,7 +28,7 @@ cases! {
 /// Time allowed for a command.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
-/// kubectl with its own cache, since it keeps discovery on disk for hours.
+/// kubectl with its own home folder, since it caches discovery on disk for hours.
 pub(crate) struct Kubectl<'s> {
     cluster: &'s TestCluster,
     home: TempDir,
@@ -79,7 +79,8 @@ impl<'s> Kubectl<'s> {
     /// Returns the standard output of a command that must succeed with an empty standard error.
     pub(crate) async fn ok(&self, arguments: &[&str], input: &str) -> String {
         let (success, out, err) = self.run(arguments, input).await;
-        // Its library may note the end of a watch that it has cancelled itself, by chance.
+        // kubectl's library may, depending on timing, print a message about a watch that it has
+        // cancelled.
         let silent = err.lines().all(|line| line.contains("context canceled"));
         assert!(success && silent, "kubectl {arguments:?}: {err}{out}");
         out

@@ -1,9 +1,9 @@
 //! Tests of the Kubernetes tier over each backend, by raw HTTP and by third-party clients.
 //!
 //! Every case gets its own servers. A new case goes into the file of its subject and into the list
-//! at that file's end. Backends: `embedded` (one process), `bench` (our etcd tier), `etcd` (3.7.3,
-//! `ETCD_BIN`) and `etcd34` (too old to report progress, `ETCD34_BIN`). `cargo test -p bench-server
-//! --test kubernetes_tier -- etcd::paging` runs one file's cases on one backend.
+//! at that file's end. Backends: `embedded` (one process), `bench` (bench-server's etcd tier),
+//! `etcd` (3.7.3, `ETCD_BIN`) and `etcd34` (too old to report progress, `ETCD34_BIN`). `cargo test
+//! -p bench-server --test kubernetes_tier -- etcd::paging` runs one file's cases on one backend.
 
 mod consistency;
 mod differential;

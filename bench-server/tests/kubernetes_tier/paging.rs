@@ -76,7 +76,7 @@ async fn pages_of_any_size_make_the_whole_list(cluster: TestCluster) {
     }
 }
 
-/// Later pages are read at the revision of the first one, whatever was written between.
+/// Later pages are read at the revision of the first one; writes between pages are not visible.
 async fn writes_between_pages_are_not_seen(cluster: TestCluster) {
     fill(&cluster).await;
     let first = cluster.get(&format!("{PATH}?limit=5")).await.ok();

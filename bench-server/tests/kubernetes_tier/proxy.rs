@@ -77,7 +77,7 @@ async fn relay(
                     let (mut client, _) = accepted.expect("a connection");
                     connections.spawn(async move {
                         let mut server = TcpStream::connect(to).await?;
-                        // Else small requests wait for acknowledgements.
+                        // Otherwise, small requests wait for acknowledgements.
                         client.set_nodelay(true)?;
                         server.set_nodelay(true)?;
                         tokio::io::copy_bidirectional(&mut client, &mut server).await
@@ -91,7 +91,7 @@ async fn relay(
         }
         drop(listener);
         connections.shutdown().await;
-        cut.send(()).ok(); // nobody waits where the proxy was dropped
+        cut.send(()).ok(); // fails if the proxy was dropped
         if is_open.wait_for(|open| *open).await.is_err() {
             return;
         }

@@ -22,7 +22,7 @@ cases! {
 
 const PATH: &str = "/api/v1/configmaps";
 const OBJECTS: usize = 40;
-/// Limits of a test's watches: pages and writes are small.
+/// The query of a watch with initial events and bookmarks.
 const WATCH: &str =
     "watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
 
@@ -38,7 +38,7 @@ pub(crate) fn encoded(selector: &str) -> String {
 
 async fn fill(cluster: &TestCluster) {
     for i in 0..OBJECTS {
-        // Names that differ at their beginning, as hashes of namespaces are to be spread.
+        // Names that differ at their beginning, so that the hashes of the namespaces are spread.
         let namespace = format!("{}-ns", ["a", "bb", "c", "dd"][i % 4]);
         let object = json!({"metadata": {"name": format!("cm-{i:02}"), "labels": {"half": (i % 2).to_string()}}});
         let path = format!("/api/v1/namespaces/{namespace}/configmaps");
@@ -80,7 +80,7 @@ async fn shards_cover_each_object_once(cluster: TestCluster) {
                     let names = reply.names();
                     assert!(names.is_sorted() && names.len() <= 4, "{names:?}");
                     union.extend(names);
-                    // Which later pages must not show.
+                    // Later pages must not show these objects.
                     cluster
                         .config_map("c-ns", &format!("later-{written}"))
                         .await;
@@ -110,8 +110,8 @@ async fn shards_by_hashing_cover_each_object_once(cluster: TestCluster) {
     shards_cover_each_object_once(cluster).await;
 }
 
-/// The initial events of all shards are the state, and each later event is sent to one of them,
-/// that of a recreated object by its new uid.
+/// Together, the initial events of all shards are the state. Each later event is sent to one shard;
+/// the event of a recreated object to that of its new UID.
 async fn watches_of_shards_cover_each_event_once(cluster: TestCluster) {
     fill(&cluster).await;
     for key in ShardKey::ALL {
@@ -152,8 +152,8 @@ async fn watches_of_shards_cover_each_event_once(cluster: TestCluster) {
                 .config_map("a-ns", &format!("{key:?}-{round}").to_lowercase())
                 .await;
         }
-        // A mark in every shard that all of this came before: the same object, until each has seen
-        // one.
+        // An unsharded watch returns all of these events, each of which must be in exactly one
+        // shard.
         let mut told = Vec::new();
         let unsharded = format!("{PATH}?watch=true&resourceVersion={}", whole.revision());
         let mut events = Events::open(&cluster.url, &unsharded).await;

@@ -30,7 +30,8 @@ enum Needs {
 enum Expected {
     /// Code and reason.
     Refused(u16, &'static str),
-    /// The current or the past state: the number of objects, and whether there is a token.
+    /// The current state: the number of objects, and whether there is a token. `Then` is the past
+    /// state.
     Now(usize, bool),
     Then(usize, bool),
 }
@@ -59,8 +60,8 @@ fn row(query: impl Into<String>, needs: Needs, expected: Expected) -> Row {
 const INVALID: Expected = Refused(422, "Invalid");
 const BAD: Expected = Refused(400, "BadRequest");
 
-/// At revision `then` there were three objects, of which `token` continues with the last two; now
-/// there are four.
+/// Returns the combinations for a collection that had three objects at revision `then`, of which
+/// `token` continues with the last two, and that has four now.
 fn rows(then: i64, token: &str) -> Vec<Row> {
     let rest = ContinueToken {
         resource_version: -1,
@@ -158,7 +159,8 @@ async fn every_row(cluster: TestCluster, has: fn(Needs) -> bool) {
     let first = cluster.get(&format!("{PATH}?limit=1")).await.ok();
     let (then, token) = (first.revision(), first.token());
     let now = cluster.config_map("ns", "d").await;
-    // A cache that need not be current may lag; it has to be current here.
+    // The cache may lag unless a request requires a revision. It must be current for the following
+    // lists.
     let current = format!("{PATH}?resourceVersion={now}");
     cluster.get(&current).await.ok();
     for row in rows(then, &token) {
@@ -224,7 +226,7 @@ async fn one_name_is_one_key(cluster: TestCluster) {
         ("&limit=1".to_owned(), "watchcache", 1),
         ("&resourceVersion=0".to_owned(), "watchcache", 1),
         (format!("&resourceVersion={then}"), "watchcache", 1),
-        // Storage is asked for one key, at that revision; of a token only its revision counts.
+        // Storage reads one key at that revision; only the revision of a token is used.
         (
             format!("&resourceVersion={then}&resourceVersionMatch=Exact"),
             "etcd",

@@ -63,7 +63,7 @@ async fn kubectl(
     identity: Option<&Identity>,
     arguments: &[&str],
 ) -> (bool, String) {
-    // Discovery is kept on disk for hours.
+    // kubectl caches discovery on disk for hours.
     let home = tempfile::tempdir().expect("a temporary folder");
     let mut command = Command::new(program(KUBECTL.0, KUBECTL.1));
     command
@@ -83,7 +83,7 @@ async fn kubectl(
             command.arg("--client-certificate").arg(identity.cert());
             command.arg("--client-key").arg(identity.key());
         }
-        // With nothing it asks for a name at the terminal. No server here reads tokens.
+        // Without credentials, kubectl prompts for a user name. No server here reads tokens.
         None => {
             command.arg("--token=unread");
         }

@@ -24,8 +24,8 @@ fn end_of_initial_events(event: &Value) -> bool {
     event["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"] == "true"
 }
 
-/// By whether the object matched before and after a change, the event is ADDED, MODIFIED, DELETED
-/// or none.
+/// Depending on whether the object matches the selector before and after a change, the event is
+/// ADDED, MODIFIED, DELETED or none.
 async fn a_selector_turns_changes_into_arrivals_and_departures(cluster: TestCluster) {
     let start = cluster.config_map("ns", "other").await;
     let path = format!("{PATH}?watch=true&labelSelector=in%3Dyes&resourceVersion={start}");
@@ -84,7 +84,7 @@ async fn a_revision_before_the_cache_is_too_old(mut cluster: TestCluster) {
     let old = cluster.config_map("ns", "a").await;
     cluster.config_map("ns", "b").await;
     if cluster.backend != crate::harness::Backend::Embedded {
-        // A new cache knows nothing from before its list.
+        // A new cache has no history before its initial list.
         cluster.restart().await;
         let mut events = Events::open(
             &cluster.url,

@@ -1,4 +1,4 @@
-//! Writes that are refused: each error with code and reason.
+//! Writes that are refused, with the code and the reason of each error.
 
 use http::Method;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! POST, PUT, PATCH and DELETE: the fields that the server sets, and what each does.
+//! POST, PUT, PATCH and DELETE: their effects, and the fields that the server sets.
 
 use etcd_api::kubernetes::{GetOptions, KubernetesEtcd};
 use http::Method;

@@ -1,15 +1,15 @@
-//! Ages in tables, which are of the moment of the answer: two servers print neighbouring ages where
-//! one of them answers as a second turns.
+//! Ages in tables, which depend on the time of the response: two servers print neighbouring ages if
+//! a second passes between their responses.
 
 use kube_api::duration::human_duration;
 use serde_json::Value;
 
 use crate::compare::Answer;
 
-/// Sets our ages to the real server's where they are at most one printed step apart.
+/// Replaces bench-server's ages by the real server's if they are at most one printed step apart.
 pub(crate) fn level(real: &mut Answer, ours: &mut Answer) {
     for (real, ours) in real.documents().iter_mut().zip(ours.documents()) {
-        // Of a list, or of an event of a watch.
+        // The rows of a list, or of an event of a watch.
         for at in ["/rows", "/object/rows"] {
             if let (Some(theirs), Some(our)) = (real.pointer(at), ours.pointer_mut(at)) {
                 rows(theirs, our);
@@ -36,8 +36,8 @@ fn rows(real: &Value, ours: &mut Value) {
     }
 }
 
-/// Whether two cells are ages, as `7m59s` and `8m`, or end with them, as `2 (59s ago)` and `2 (60s
-/// ago)`, of which one is printed a second after the other.
+/// Returns whether two cells are ages, like `7m59s` and `8m`, or end with ages, like `2 (59s ago)`
+/// and `2 (60s ago)`, of which one is printed a second after the other.
 fn are_neighbours(one: &str, other: &str) -> bool {
     let ((before, one), (other_before, other)) = (parted(one), parted(other));
     let follows = |earlier: &str, later: &str| {
@@ -48,14 +48,15 @@ fn are_neighbours(one: &str, other: &str) -> bool {
     before == other_before && (follows(one, other) || follows(other, one))
 }
 
-/// Returns what is before the age of a cell, and the age.
+/// Returns the text of a cell before its age, and the age.
 fn parted(cell: &str) -> (&str, &str) {
     let last = cell.strip_suffix(" ago)");
     last.and_then(|cell| cell.rsplit_once('('))
         .unwrap_or(("", cell))
 }
 
-/// Returns the seconds from which on an age is printed so; `None` for anything else.
+/// Returns the lowest age in seconds that is printed as `text`, or `None` if the text is not an
+/// age.
 fn age(mut text: &str) -> Option<i64> {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
@@ -78,10 +79,10 @@ fn age(mut text: &str) -> Option<i64> {
     seconds
 }
 
-/// Tells what is wrong with the rule; this program has no unit tests beside its cases.
+/// Checks the rule for neighbouring ages. It is a function because this binary has no unit tests.
 ///
 /// # Panics
-/// When it takes other ages for neighbours, or these for none.
+/// If the rule is wrong for one of its examples.
 pub(crate) fn check_the_rule() {
     for (one, other) in [
         ("5s", "6s"),

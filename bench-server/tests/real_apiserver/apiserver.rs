@@ -1,4 +1,4 @@
-//! A real kube-apiserver, as quiet as it can be made.
+//! A real kube-apiserver, configured to write as little as possible on its own.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
@@ -14,65 +14,65 @@ use tempfile::TempDir;
 use crate::http::{Reply, send};
 use crate::tls::{self, Relay};
 
-/// Returns where the program is, or why it cannot run here.
+/// Returns the path of the program, or the reason why it cannot run here.
 pub(crate) fn program() -> Result<PathBuf, String> {
     test_support::program("KUBE_APISERVER_BIN", "kube-apiserver")
 }
 
-/// How long it may take to be ready, in tenths of a second.
+/// Time until the server must be ready, in tenths of a second.
 const START_LIMIT_DS: usize = 1_200;
-/// How often a port that was free may be taken before it is used.
+/// Number of attempts to start, since another process may take the free port first.
 const STARTS: usize = 3;
-/// How much of its log is shown when it does not start.
+/// Number of lines of the log that are shown if the server does not start.
 const LOG_LINES: usize = 30;
 
-/// Admission that needs other parts of a cluster, or changes what is written.
+/// Disabled admission plugins: they need other parts of a cluster, or change what is written.
 const NO_ADMISSION: &str =
     "ServiceAccount,TaintNodesByCondition,DefaultTolerationSeconds,Priority,RuntimeClass";
 
-/// Nothing that writes while nobody asks; shards, which are off by default there and on by default
-/// here.
+/// Feature gates: features that write without a request are disabled. Shards are enabled, since
+/// they are disabled by default in kube-apiserver and enabled by default in bench-server.
 const GATES: &str =
     "APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false,ShardedListAndWatch=true";
 
 /// A running server; killed and waited for when dropped.
 pub(crate) struct Apiserver {
-    /// `http://127.0.0.1:PORT`, of a relay that speaks TLS to it.
+    /// `http://127.0.0.1:PORT`, the URL of a relay that connects to the server over TLS.
     pub(crate) url: String,
-    /// Where it speaks TLS.
+    /// The server's address, for TLS.
     #[allow(dead_code, reason = "for tests of clients that speak TLS themselves")]
     pub(crate) address: SocketAddr,
     _relay: Relay,
     child: Child,
-    /// Its identities, which another may have, too.
+    /// The server's identities, which another server may share.
     folder: Arc<TempDir>,
     etcd: String,
 }
 
 impl Apiserver {
-    /// Starts it over the etcd at `etcd`, and waits until it is ready.
+    /// Starts a server over the etcd at `etcd`, and waits until it is ready.
     ///
     /// # Errors
-    /// What it wrote last, where it does not get ready.
+    /// The last lines of the server's log, if it does not become ready.
     pub(crate) async fn start(etcd: &str) -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         tls::write_identities(folder.path());
         Self::start_as(Arc::new(folder), etcd).await
     }
 
-    /// Starts one with the same identities over another etcd.
+    /// Starts another server with the same identities over another etcd.
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// Those of [`Self::start`].
     #[allow(dead_code, reason = "for a pair of them")]
     pub(crate) async fn another(&self, etcd: &str) -> Result<Self, String> {
         Self::start_as(Arc::clone(&self.folder), etcd).await
     }
 
-    /// Stops it and starts another over the same etcd.
+    /// Stops the server and starts another one over the same etcd.
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// Those of [`Self::start`].
     #[allow(dead_code, reason = "for a pair of them")]
     pub(crate) async fn start_again(self) -> Result<Self, String> {
         let (folder, etcd) = (Arc::clone(&self.folder), self.etcd.clone());
@@ -142,7 +142,8 @@ impl Apiserver {
         ))
     }
 
-    /// Returns the folder with its identity and an administrator's: see [`tls::write_identities`].
+    /// Returns the folder with the server's identity and an administrator's (see
+    /// [`tls::write_identities`]).
     #[allow(dead_code, reason = "for tests of clients that speak TLS themselves")]
     pub(crate) fn identities(&self) -> &Path {
         self.folder.path()
@@ -155,7 +156,7 @@ impl Apiserver {
 
 impl Drop for Apiserver {
     fn drop(&mut self) {
-        // It may be gone already; either way it must be reaped.
+        // The server may have exited already; either way it must be reaped.
         self.child.kill().ok();
         self.child.wait().ok();
     }
@@ -167,7 +168,8 @@ fn free_address() -> SocketAddr {
     listener.local_addr().expect("bound")
 }
 
-/// Nothing that writes on its own, so that the revision stands still between two requests.
+/// Returns the server's flags. Everything that writes on its own is disabled, so that the revision
+/// does not change between two requests.
 fn flags(folder: &Path, address: SocketAddr, etcd: &str) -> Vec<String> {
     let file = |name: &str| folder.join(name).display().to_string();
     let accounts = tls::ACCOUNTS;

@@ -1,5 +1,5 @@
-//! What a case is: questions to both servers, whose differing answers are gathered and told at its
-//! end.
+//! Cases: requests to both servers. The differences of the responses are collected and reported at
+//! the end of a case.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -21,16 +21,16 @@ use crate::http::{Reply, send};
 use crate::known_differences::{BY_CHANCE, KNOWN_DIFFERENCES, KnownDifference, level};
 use crate::pair::{self, Second};
 
-/// No case may run longer than this; servers and data are there before.
+/// Time limit of a case, without the start of servers and the writing of data.
 const CASE_LIMIT: Duration = Duration::from_secs(120);
-/// No longer may servers take to start and to be filled.
+/// Time limit for the start of the servers and the writing of their data.
 const START_LIMIT: Duration = Duration::from_secs(900);
-/// How often both are asked: a server may write on its own between two requests.
+/// Maximum number of attempts of a comparison: a server may write on its own between two requests.
 const ATTEMPTS: usize = 2;
-/// How many findings of one case are told.
+/// Maximum number of differences that are reported for a case.
 const TOLD: usize = 60;
 
-/// One case.
+/// A test case.
 #[derive(Clone, Copy)]
 pub(crate) struct Case {
     /// `file::function`.
@@ -39,14 +39,15 @@ pub(crate) struct Case {
     pub(crate) run: for<'e> fn(&'e CaseContext<'e>) -> Pin<Box<dyn Future<Output = ()> + 'e>>,
 }
 
-/// Where a case runs.
+/// The servers that a case runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Over our etcd tier: storage cannot touch it.
+    /// bench-server's etcd tier only: the case does not depend on storage.
     Once,
-    /// Over our etcd tier and over etcd 3.7.3, each with our Kubernetes tier beside a real server.
+    /// bench-server's etcd tier and etcd 3.7.3, each with bench-server's Kubernetes tier and a real
+    /// server.
     OverEachEtcd,
-    /// There, and with two real servers.
+    /// The servers of [`Self::OverEachEtcd`], and a pair of real servers.
     Everywhere,
 }
 
@@ -67,20 +68,20 @@ macro_rules! cases {
 }
 pub(crate) use cases;
 
-/// What a real server is compared with.
+/// The server with which a real server is compared.
 enum Other {
-    /// Our Kubernetes tier, over the same etcd.
+    /// bench-server's Kubernetes tier, over the same etcd.
     Tier(Box<TestCluster>),
     /// A real server over another etcd.
     Real(Box<Second>),
 }
 
-/// Which servers are compared.
+/// The pair of servers that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pairing {
-    /// A real server and our tier, over this etcd.
+    /// A real server and bench-server's Kubernetes tier, over this etcd.
     Over(Backend),
-    /// Two real servers, each over an etcd of its own.
+    /// Two real servers, each over its own etcd.
     TwoReal,
 }
 
@@ -107,7 +108,7 @@ impl Pairing {
         }
     }
 
-    /// Returns why it cannot run here; `None` when it can.
+    /// Returns the reason why the pair cannot run here, if there is one.
     fn missing(self) -> Option<String> {
         let needed = match self {
             Self::Over(backend) => backend,
@@ -116,7 +117,7 @@ impl Pairing {
         apiserver::program().err().or_else(|| needed.missing())
     }
 
-    /// Starts and fills both, within [`START_LIMIT`].
+    /// Starts both servers and writes their data, within [`START_LIMIT`].
     async fn start(self) -> Result<World, String> {
         let started = async {
             match self {
@@ -129,14 +130,14 @@ impl Pairing {
     }
 }
 
-/// Both servers, and what lies in the etcd behind them.
+/// Both servers, and the data in their etcd.
 pub(crate) struct World {
     other: Other,
     pub(crate) real: Apiserver,
     pub(crate) data: Data,
-    /// In what they may differ.
+    /// The differences that are allowed.
     known: &'static [KnownDifference],
-    /// Known differences that were met.
+    /// The known differences that occurred.
     met: Mutex<BTreeSet<&'static str>>,
 }
 
@@ -144,14 +145,15 @@ impl World {
     async fn start(backend: Backend) -> Result<Self, String> {
         let mut ours = TestCluster::start(backend, &[]).await?;
         let etcd = ours.etcd().url.clone();
-        // The first revisions are from before any cache.
+        // The first revisions are older than any cache.
         let storage = ours.storage().await;
         for i in 0..10_u8 {
             let key = [b"/before/", &[i][..]].concat();
             let put = storage.optimistic_put(&key, "x".into(), 0, PutOptions::default());
             put.await.map_err(|error| error.to_string())?;
         }
-        // Ours was there before them, and remembers as much as the speed of what follows has it.
+        // bench-server starts before the data is written. The length of its cache's history depends
+        // on the rate of the following writes.
         ours.restart().await;
         let real = Apiserver::start(&etcd).await?;
         let data = data::write(&real).await;
@@ -164,7 +166,7 @@ impl World {
         })
     }
 
-    /// Two real servers.
+    /// Returns the world of two real servers.
     pub(crate) fn of_two(second: Second, real: Apiserver, data: Data) -> Self {
         Self {
             other: Other::Real(Box::new(second)),
@@ -175,7 +177,7 @@ impl World {
         }
     }
 
-    /// Returns where the server is that the real one is compared with.
+    /// Returns the URL of the server with which the real one is compared.
     pub(crate) fn our_url(&self) -> &str {
         match &self.other {
             Other::Tier(tier) => &tier.url,
@@ -183,12 +185,12 @@ impl World {
         }
     }
 
-    /// Returns whether both are real servers.
+    /// Returns whether both servers are real ones.
     pub(crate) fn is_pair(&self) -> bool {
         matches!(self.other, Other::Real(_))
     }
 
-    /// Returns our tier.
+    /// Returns bench-server's Kubernetes tier.
     pub(crate) fn ours(&self) -> &TestCluster {
         match &self.other {
             Other::Tier(tier) => tier,
@@ -199,10 +201,11 @@ impl World {
 
 type Shared = Arc<OnceLock<Result<World, String>>>;
 
-/// Runs every case over every etcd that it names, as the command line asks.
+/// Runs every case on each of its pairs of servers, filtered by the command line.
 pub(crate) fn run_all(cases: &[Case]) -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // Cases share their servers, and what one writes would come between two requests of another.
+    // Cases share their servers, so writes of one case must not come between two requests of
+    // another.
     arguments.test_threads = Some(1);
     let whole = arguments.filter.is_none() && arguments.skip.is_empty();
     let worlds = Pairing::ALL.map(|pairing| (pairing, Shared::default()));
@@ -231,7 +234,7 @@ pub(crate) fn run_all(cases: &[Case]) -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Known differences that no answer had, but for those that a run may not have.
+/// Returns the known differences that no response had, except for those of [`BY_CHANCE`].
 fn unmet(worlds: &[(Pairing, Shared)]) -> Vec<&'static str> {
     let worlds = worlds.iter().filter_map(|(_, world)| world.get());
     let met: BTreeSet<_> = worlds
@@ -278,12 +281,12 @@ pub(crate) struct CaseContext<'w> {
 }
 
 impl CaseContext<'_> {
-    /// Says that something is not as it should be.
+    /// Records a finding, which fails the case.
     pub(crate) fn finding(&self, text: String) {
         self.findings.borrow_mut().push(text);
     }
 
-    /// GETs from both; answers what the real one said.
+    /// Sends a GET request to both servers and compares; returns the real server's response.
     pub(crate) async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Reply {
         let question = Question {
             method: &Method::GET,
@@ -294,7 +297,8 @@ impl CaseContext<'_> {
         self.ask(question).await
     }
 
-    /// Asks both the same; answers what the real one said. Only for what may be asked again.
+    /// Sends a request to both servers and compares the responses; returns the real server's. The
+    /// request may be repeated, so it must be idempotent.
     pub(crate) async fn ask(&self, question: Question<'_>) -> Reply {
         *self.asked.borrow_mut() += 1;
         let (ours, real) = (self.world.our_url(), &self.world.real.url);
@@ -303,7 +307,8 @@ impl CaseContext<'_> {
             attempt += 1;
             if attempt > 1 && *question.method == Method::GET && !question.path.contains("/watch/")
             {
-                // What is in etcd by now is in both caches, whatever the question asks for.
+                // Consistent lists bring both caches up to date with etcd, independent of the
+                // request's options.
                 let (path, _) = question.path.split_once('?').unwrap_or((question.path, ""));
                 let list = Question { path, ..question };
                 futures::join!(put(real, list), put(ours, list));
@@ -317,7 +322,7 @@ impl CaseContext<'_> {
         }
     }
 
-    /// Notes where two answers differ.
+    /// Records the differences of two responses.
     pub(crate) fn compare(&self, question: Question<'_>, real: &Reply, ours: &Reply) {
         *self.asked.borrow_mut() += 1;
         let found = self.differ(question, real, ours);
@@ -330,7 +335,7 @@ impl CaseContext<'_> {
         }
     }
 
-    /// Notes which of the known differences these answers have.
+    /// Records which of the known differences these responses have.
     fn met(&self, question: Question<'_>, real: Answer, ours: Answer) {
         let mut met = self.world.met.lock().expect("nobody panics with it");
         let names = self.world.known.iter().map(|known| known.name);
@@ -353,7 +358,8 @@ impl CaseContext<'_> {
         let (mut theirs, mut our) = (Answer::new(real), Answer::new(ours));
         if theirs == our {
             let (real, ours) = (plain(real), plain(ours));
-            // Errors to who asks for a shape are indented by the real one, whoever asks.
+            // The real server indents the error of a request for a Table or PartialObjectMetadata
+            // for any client.
             let shaped_error = our.code >= 400 && question.header("accept").contains("as=");
             return match real == ours || matches!(our.body, Body::Bytes(_)) || shaped_error {
                 true => Vec::new(),
@@ -371,7 +377,7 @@ impl CaseContext<'_> {
     }
 }
 
-/// Sends a question.
+/// Sends a request; returns the response.
 pub(crate) async fn put(url: &str, question: Question<'_>) -> Reply {
     let Question {
         method,

@@ -1,4 +1,4 @@
-//! kubectl, asked the same of both: what it prints must be the same.
+//! Runs kubectl with both servers: the output of the same command must be the same.
 
 use std::process::Stdio;
 
@@ -12,7 +12,7 @@ cases! {
     kubectl_prints_the_same everywhere;
 }
 
-/// Ages turn between two commands.
+/// Maximum number of attempts, since ages change between two commands.
 const ATTEMPTS: usize = 3;
 
 async fn kubectl(url: &str, home: &TempDir, arguments: &[&str]) -> String {
@@ -27,7 +27,7 @@ async fn kubectl(url: &str, home: &TempDir, arguments: &[&str]) -> String {
         .output();
     let output = child.await.expect("kubectl runs");
     let text = [output.stdout, output.stderr].concat();
-    // What the URL is for is the only place where the servers have names.
+    // Replaces the URL, the only part of the output that identifies the server.
     String::from_utf8(text).expect("text").replace(url, "URL")
 }
 

@@ -1,4 +1,4 @@
-//! A question, the answers of both servers, and where they differ.
+//! A request, the responses of both servers, and their differences.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::http::Reply;
 
-/// Headers that are compared. Others name the request, the connection or the moment.
+/// The headers that are compared. Others depend on the request, the connection or the time.
 const HEADERS: [&str; 8] = [
     "cache-control",
     "content-encoding",
@@ -21,12 +21,12 @@ const HEADERS: [&str; 8] = [
     "x-content-type-options",
 ];
 
-/// How many differences of one answer are told.
+/// Maximum number of differences that are reported for a response.
 const TOLD: usize = 6;
-/// How much of a value is shown.
+/// Maximum length of a value in a report.
 const SHOWN: usize = 300;
 
-/// What is asked of both servers.
+/// A request that is sent to both servers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Question<'q> {
     pub(crate) method: &'q Method,
@@ -47,7 +47,7 @@ impl std::fmt::Display for Question<'_> {
 }
 
 impl Question<'_> {
-    /// Returns the value of a header; empty without.
+    /// Returns the value of a header, or an empty string without the header.
     pub(crate) fn header(&self, wanted: &str) -> &str {
         let mut headers = self.headers.iter();
         headers
@@ -56,7 +56,7 @@ impl Question<'_> {
     }
 }
 
-/// An answer in the form in which it is compared.
+/// A response in the form in which it is compared.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -68,7 +68,7 @@ pub(crate) struct Answer {
 pub(crate) enum Body {
     /// One document, or the events of a watch.
     Json(Vec<Value>),
-    /// Anything else.
+    /// Any other body.
     Bytes(Vec<u8>),
 }
 
@@ -92,12 +92,12 @@ impl Answer {
         }
     }
 
-    /// Returns the value of a header; empty without.
+    /// Returns the value of a header, or an empty string without the header.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
 
-    /// Returns whether it is a Status with these words in its message.
+    /// Returns whether the response is a Status whose message contains these words.
     pub(crate) fn says(&self, words: &str) -> bool {
         let message = match &self.body {
             Body::Json(documents) => documents
@@ -108,8 +108,8 @@ impl Answer {
         message.is_some_and(|message| message.contains(words))
     }
 
-    /// Returns what it holds in JSON: one document, or the events of a watch. Empty for anything
-    /// else.
+    /// Returns the JSON documents of the body: one document, or the events of a watch. Empty for
+    /// any other body.
     pub(crate) fn documents(&mut self) -> &mut [Value] {
         match &mut self.body {
             Body::Json(documents) => documents,
@@ -118,12 +118,12 @@ impl Answer {
     }
 }
 
-/// Returns the body without compression.
+/// Returns the decompressed body.
 pub(crate) fn plain(reply: &Reply) -> Vec<u8> {
     let mut bytes = Vec::new();
     match reply.headers.get("content-encoding") {
         Some(_) => {
-            // A watch may end without the trailer of its last member.
+            // A watch may end without the trailer of its last gzip member.
             MultiGzDecoder::new(&reply.body[..])
                 .read_to_end(&mut bytes)
                 .ok();
@@ -133,7 +133,7 @@ pub(crate) fn plain(reply: &Reply) -> Vec<u8> {
     bytes
 }
 
-/// Returns where two answers differ, a line each; empty when they do not.
+/// Returns the differences of two responses, one line each.
 pub(crate) fn differences(real: &Answer, ours: &Answer) -> Vec<String> {
     let mut found = Vec::new();
     if real.code != ours.code {
@@ -208,7 +208,7 @@ fn values(place: &str, real: &Value, ours: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Returns the first place where bytes differ.
+/// Describes the first position at which two bodies differ.
 pub(crate) fn bytes(real: &[u8], ours: &[u8]) -> String {
     let same = real.iter().zip(ours).take_while(|(a, b)| a == b).count();
     let around = |bytes: &[u8]| {

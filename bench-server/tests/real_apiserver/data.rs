@@ -1,5 +1,5 @@
-//! What lies in the etcd of both servers: objects of every kind, with a history, written through
-//! the real one.
+//! The data in the etcd of both servers: objects of every kind, with a history, written through the
+//! real server.
 
 use ::http::Method;
 use futures::StreamExt;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::apiserver::Apiserver;
 use crate::http::{Reply, send};
 
-/// In an order that is not that of their storage keys.
+/// The namespaces, in an order that is not that of their storage keys.
 pub(crate) const NAMESPACES: [&str; 3] = ["a", "a-b", "b"];
 pub(crate) const WIDGETS: &str = "/apis/bench.example.com/v1";
 pub(crate) const LEASES: &str = "/apis/coordination.k8s.io/v1";
@@ -18,23 +18,23 @@ const NODES: usize = 6;
 const PODS: usize = 70;
 const CONFIG_MAPS: usize = 15;
 const FEW: usize = 6;
-/// Steps of one round of changes.
+/// Number of steps of one round of changes.
 const STEPS: usize = 30;
-/// In every so many steps a pod and a ConfigMap are deleted.
+/// Number of steps after which a pod and a ConfigMap are deleted.
 const DELETED_EVERY: usize = 5;
-/// Requests under way at once.
+/// Number of concurrent requests.
 const AT_ONCE: usize = 8;
 
-/// What is known of the data.
+/// Revisions of the data.
 #[derive(Debug, Default)]
 pub(crate) struct Data {
-    /// Of lists of pods between changes, oldest first.
+    /// Revisions of lists of pods between changes, oldest first.
     pub(crate) revisions: Vec<i64>,
-    /// The same, of changes that both servers' caches have watched.
+    /// The same for the changes that both servers' caches have watched.
     pub(crate) watched: Vec<i64>,
 }
 
-/// Writes everything.
+/// Writes all objects and the first round of changes.
 pub(crate) async fn write(real: &Apiserver) -> Data {
     let crd = json!({
         "metadata": {"name": "widgets.bench.example.com"},
@@ -91,7 +91,7 @@ pub(crate) async fn write(real: &Apiserver) -> Data {
 }
 
 /// Changes statuses and labels and deletes objects; returns the revisions between these changes.
-/// Only rounds 0 and 1, in this order: a third would delete what is gone.
+/// Only rounds 0 and 1 are allowed, in this order: a third would delete objects again.
 pub(crate) async fn change_all(real: &Apiserver, round: usize) -> Vec<i64> {
     let mut revisions = Vec::new();
     for (step, namespace) in NAMESPACES.iter().cycle().take(STEPS).enumerate() {
@@ -101,7 +101,7 @@ pub(crate) async fn change_all(real: &Apiserver, round: usize) -> Vec<i64> {
             let path = format!("{core}/pods/pod-{i:03}/status");
             let mut status = pod_status(i);
             if round > 0 {
-                // Out of what a selector of the phase selects.
+                // Selectors of the phase no longer select the pod.
                 status["status"]["phase"] = "Failed".into();
                 status["status"]["message"] = format!("round {round}").into();
             }
@@ -192,12 +192,12 @@ fn node(i: usize) -> (Value, Value) {
     (node, status)
 }
 
-/// Returns whether a pod is on no node.
+/// Returns whether a pod is not bound to a node.
 fn is_unbound(i: usize) -> bool {
     i % 14 == 7
 }
 
-/// Returns a pod with about everything that a client may say; every second one says little.
+/// Returns a pod with nearly all fields that a client may set; every second pod has few fields.
 fn pod(i: usize) -> Value {
     let mut pod = json!({
         "metadata": {

@@ -1,4 +1,4 @@
-//! Discovery: what our tier says that it serves, a real one says too.
+//! Discovery: checks that what bench-server's tier lists is also in the real server's documents.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ cases! {
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// Returns what `real` says of the same as `ours`: entries of lists are found by name.
+/// Returns the part of `real` that corresponds to `ours`; entries of lists are matched by name.
 fn within(real: &Value, ours: &Value) -> Value {
     match (real, ours) {
         (Value::Array(theirs), Value::Array(our)) if our.iter().all(Value::is_object) => {
@@ -59,7 +59,7 @@ async fn compare(context: &CaseContext<'_>, path: &str, accept: &str) {
     let ours = crate::case::put(context.world.our_url(), question).await;
     if real.code == 200 && ours.code == 200 {
         real.body = within(&real.json(), &ours.json()).to_string().into();
-        // Their fields may come in another order than a map's.
+        // Their fields may be in another order than those of a map.
         let (theirs, our) = (Answer::new(&real), Answer::new(&ours));
         if differences(&theirs, &our).is_empty() {
             return;

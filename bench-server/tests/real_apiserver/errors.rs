@@ -1,4 +1,4 @@
-//! What is refused, and how: options, tokens, revisions, URLs, methods.
+//! Errors: invalid options, tokens, revisions, URLs and methods.
 
 use ::http::Method;
 use base64::Engine as _;
@@ -160,7 +160,7 @@ async fn tokens_that_cannot_be_read(context: &CaseContext<'_>) {
     }
 }
 
-/// Each of them waits for three seconds.
+/// Each of these requests waits for three seconds.
 async fn revisions_ahead_of_storage(context: &CaseContext<'_>) {
     let ahead = context.world.data.revisions.last().expect("revisions") + 1_000_000;
     let version = format!("resourceVersion={ahead}");

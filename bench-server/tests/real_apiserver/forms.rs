@@ -1,5 +1,5 @@
-//! Forms of an answer: tables, partial objects, protobuf, indented and compressed, of lists and of
-//! single objects.
+//! Representations of responses: tables, partial objects, protobuf, indented and compressed, for
+//! lists and single objects.
 
 use crate::case::{CaseContext, cases};
 use crate::data::{LEASES, WIDGETS};

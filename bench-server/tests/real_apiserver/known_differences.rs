@@ -1,6 +1,5 @@
-//! Where answers differ and may: how each difference is taken out of both answers before they are
-//! compared. Why they may is told in `docs/apiserver-differences.md`, row by row under the same
-//! names.
+//! Known differences of responses, and how each is removed from both responses before they are
+//! compared. `docs/apiserver-differences.md` has the reasons, in rows with the same names.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,11 +7,12 @@ use serde_json::{Value, json};
 
 use crate::compare::{Answer, Body, Question};
 
-/// A difference that is meant, or not worth mending.
+/// A difference that is intended, or not worth fixing.
 pub(crate) struct KnownDifference {
-    /// As the document names it.
+    /// The difference's name in the document.
     pub(crate) name: &'static str,
-    /// Takes it out of the real server's answer and ours, where they are answers that may have it.
+    /// Removes the difference from the real server's response and bench-server's, if they are
+    /// responses that may have it.
     pub(crate) level: fn(Question<'_>, &mut Answer, &mut Answer),
 }
 
@@ -67,7 +67,7 @@ pub(crate) const KNOWN_DIFFERENCES: &[KnownDifference] = &[
             let accept = question.header("accept");
             let partial = accept.contains("as=PartialObjectMetadata");
             let refused = matches!(real.code, 406 | 500) && ours.code < 500;
-            // A watch by the list's name answers nothing at all.
+            // A watch that requests PartialObjectMetadataList returns no events.
             let listed = accept.contains("as=PartialObjectMetadataList")
                 && question.path.contains("watch=1");
             if partial && (refused || listed) {
@@ -231,16 +231,17 @@ pub(crate) const KNOWN_DIFFERENCES: &[KnownDifference] = &[
     },
 ];
 
-/// How far a cache goes back depends on when it began, also between two real ones.
+/// The oldest revision of a cache depends on when the cache started, also with two real servers.
 pub(crate) const OLDEST_REVISION: KnownDifference = KnownDifference {
     name: "oldest revision of a watch",
     level: |_, real, ours| each(real, ours, oldest_revision),
 };
 
-/// Those that a run may do without: how much a cache remembers depends on how fast it was written.
+/// Differences that a run may not have: the length of a cache's history depends on the rate of
+/// writes.
 pub(crate) const BY_CHANCE: [&str; 1] = [OLDEST_REVISION.name];
 
-/// Takes these differences out of both answers, all but one if that is named.
+/// Removes these differences from both responses, except for the one named `but`.
 pub(crate) fn level(
     known: &[KnownDifference],
     question: Question<'_>,
@@ -252,18 +253,18 @@ pub(crate) fn level(
     known.for_each(|known| (known.level)(question, real, ours));
 }
 
-/// Changes every document of both answers.
+/// Changes every document of both responses.
 fn each(real: &mut Answer, ours: &mut Answer, change: fn(&mut Value)) {
     real.documents().iter_mut().for_each(change);
     ours.documents().iter_mut().for_each(change);
 }
 
-/// Nothing of the answers is compared.
+/// Excludes the whole responses from the comparison.
 fn forget(real: &mut Answer, ours: &mut Answer) {
     *ours = real.clone();
 }
 
-/// Tables say in words of their own what a column shows.
+/// Removes the descriptions of a table's columns, whose wording differs.
 fn descriptions(document: &mut Value) {
     let table = match document.get_mut("object") {
         Some(object) => object,
@@ -301,7 +302,8 @@ fn without_slash(list: &mut Value) {
     });
 }
 
-/// Leaves of a page in protobuf what follows its token, whose length is in three places before it.
+/// Removes everything up to the end of the token from a page in protobuf: the token's length
+/// affects three length prefixes before it.
 fn behind_the_token(page: &mut Vec<u8>) {
     const BEGIN: &[u8] = b"eyJ2Ijoi";
     let at = page.windows(BEGIN.len()).position(|bytes| bytes == BEGIN);
@@ -321,7 +323,8 @@ fn without_hashes(list: &mut Value) {
     }
 }
 
-/// A Status of which only code, reason and the fields of its causes are compared.
+/// Removes the messages of a Status, so that only its code, its reason and the fields of its causes
+/// are compared.
 fn wordless(status: &mut Value) {
     change_text(status, "/message", |_| String::new());
     let causes = status

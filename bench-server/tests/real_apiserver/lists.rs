@@ -21,7 +21,7 @@ cases! {
     compacted_revisions once;
 }
 
-/// Every collection of the data, of all namespaces.
+/// Returns the path of every collection of the data, across all namespaces.
 pub(crate) fn collections() -> Vec<String> {
     let core = [
         "pods",
@@ -36,7 +36,7 @@ pub(crate) fn collections() -> Vec<String> {
     paths
 }
 
-/// The same, of one namespace where the kind lies in some.
+/// Returns the path of a collection in one namespace, if its kind is namespaced.
 fn inside(collection: &str, namespace: &str) -> String {
     let (root, name) = collection.rsplit_once('/').expect("a path");
     match name {
@@ -54,7 +54,8 @@ async fn every_collection_as_a_whole(context: &CaseContext<'_>) {
     }
 }
 
-/// Its caches are filled by lists of what a real server wrote, and not by watching it.
+/// The later tier fills its caches by lists of what a real server wrote, not by watching the
+/// writes.
 async fn a_tier_that_starts_later_lists_the_same(context: &CaseContext<'_>) {
     let later = context.world.ours().another().await;
     for path in collections() {
@@ -106,7 +107,7 @@ async fn every_row_of_the_table(context: &CaseContext<'_>) {
     }
 }
 
-/// Each server's tokens are followed on both.
+/// The tokens of each server are used on both servers.
 async fn pages_to_the_end_by_each_others_tokens(context: &CaseContext<'_>) {
     let selectors = [
         "",
@@ -268,12 +269,12 @@ async fn one_object(context: &CaseContext<'_>) {
     }
 }
 
-/// Revision 2 is from before any cache; a token and an exact list of it are refused by storage.
+/// Revision 2 is older than any cache; storage refuses a token and an exact list of it.
 async fn compacted_revisions(context: &CaseContext<'_>) {
     let storage = context.world.ours().storage().await;
     let before = context.world.data.revisions[0] - 100;
     storage.compact(before).await.expect("storage compacts");
-    // Whose cache has no state from before.
+    // The cache of this tier has no state from before the compaction.
     let later = context.world.ours().another().await;
     let token = |revision: i64, start: &str| {
         let text =

@@ -1,12 +1,13 @@
 //! Compares the Kubernetes tier with a real kube-apiserver over the same etcd: the same requests
-//! must return the same responses, except for the differences in `known`, which has their reasons.
+//! must return the same responses, except for the differences in `known_differences`.
 //!
 //! Each case sends requests through its `CaseContext`, which collects differences. A new case goes
-//! into the file of its subject and into the list at that file's end; an intended difference goes
-//! into `known.rs` and `docs/apiserver-differences.md`. The servers start once for each etcd:
-//! `bench` (our etcd tier) and `etcd` (3.7.3); `pair` is two real servers, one over each of them.
-//! `scripts/oracle kube-apiserver` builds the peer, which takes long; without it these tests are
-//! ignored: `cargo test -p bench-server --test real_apiserver -- bench::lists`.
+//! into the file of its subject and into that file's list of cases; an intended difference goes
+//! into `known_differences.rs` and `docs/apiserver-differences.md`. The servers start once for each
+//! etcd: `bench` (bench-server's etcd tier) and `etcd` (3.7.3); `pair` is two real servers, one
+//! over each of these. `scripts/oracle kube-apiserver` builds the real server, which takes long;
+//! without it these tests are ignored. `cargo test -p bench-server --test real_apiserver --
+//! bench::lists` runs one file's cases on one etcd.
 
 mod ages;
 mod apiserver;

@@ -1,4 +1,5 @@
-//! Options of writes, what may be written where, and values that are read before they are stored.
+//! Options of writes, the objects that a path accepts, and values that are checked before they are
+//! stored.
 
 use ::http::Method;
 use serde_json::{Value, json};

@@ -1,10 +1,10 @@
-//! Two real kube-apiservers, one over our etcd tier and one over etcd 3.7.3, which hold the same
-//! history: what a cluster's apiserver answers must not tell which etcd is behind it.
+//! Two real kube-apiservers, one over bench-server's etcd tier and one over etcd 3.7.3, with the
+//! same history: the responses of an apiserver must not depend on its etcd.
 //!
-//! Everything is written through the first. What it wrote is then copied revision by revision, so
-//! that every key has the same revisions and the same bytes in both; what the second writes when it
-//! starts is copied back. Once both run, a second round of changes is written and copied in the
-//! same way, which both caches receive as events.
+//! Everything is written through the first server. Its writes are then copied revision by revision,
+//! so that every key has the same revisions and the same bytes in both etcds. The second server's
+//! own writes at its start are copied back. Once both run, a second round of changes is written and
+//! copied in the same way; both caches receive these as events.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,28 +28,28 @@ use crate::known_differences::{KnownDifference, OLDEST_REVISION};
 use crate::lists::collections;
 use crate::peer::{Peer, Server};
 
-/// How long nothing may be written until both are taken to be at rest.
+/// Time without writes after which an etcd is considered at rest.
 const REST: Duration = Duration::from_secs(3);
-/// How long events that were written may be on their way.
+/// Maximum time until a written event arrives.
 const SILENCE: Duration = Duration::from_secs(30);
-/// How often what one writes is copied to the other, at most.
+/// Maximum number of rounds of copies from one etcd to the other.
 const COPIES: usize = 10;
-/// Leases that are copied live longer than any case.
+/// Time to live of copied leases, which is longer than any case.
 const LEASE_SECONDS: i64 = 36_000;
 
-/// What differs by process or by moment, and not by the etcd behind it.
+/// Differences that depend on the process or the time, not on the etcd.
 pub(crate) const KNOWN_DIFFERENCES: &[KnownDifference] = &[OLDEST_REVISION];
 
-/// The second apiserver and both etcds; the first is the world's.
+/// The second apiserver and both etcds. The first apiserver is a field of the [`World`].
 pub(crate) struct Second {
     pub(crate) server: Apiserver,
     _etcds: [Server; 2],
 }
 
-/// Starts both over etcds with the same content.
+/// Starts both apiservers over etcds with the same content.
 ///
 /// # Errors
-/// What does not start, or that the etcds do not become equal.
+/// A message if a server does not start, or if the etcds do not become equal.
 pub(crate) async fn start() -> Result<World, String> {
     let etcds = [
         Server::start(Peer::Bench, &[])?,
@@ -62,7 +62,8 @@ pub(crate) async fn start() -> Result<World, String> {
     }
     let writer = Apiserver::start(&bench).await?;
     let mut data = data::write(&writer).await;
-    // Its cache began with its own writes; one that starts now begins where the other's does.
+    // The writer's cache began with its own writes. The cache of a server that starts now begins at
+    // the same revision as the other's.
     let real = writer.start_again().await?;
     at_rest(&from).await?;
     copy(&from, &to, 1).await?;
@@ -83,7 +84,8 @@ pub(crate) async fn start() -> Result<World, String> {
     Ok(World::of_two(second, real, data))
 }
 
-/// Copies what one etcd has and the other has not, until both are at rest at the same revision.
+/// Copies the missing revisions from one etcd to the other until both are at rest at the same
+/// revision.
 async fn make_equal(bench: &Client, etcd: &Client) -> Result<(), String> {
     let mut revisions = [0; 2];
     for _ in 0..COPIES {
@@ -97,7 +99,7 @@ async fn make_equal(bench: &Client, etcd: &Client) -> Result<(), String> {
     Err(format!("both go on writing: revisions {revisions:?}"))
 }
 
-/// Compares every event of both: keys, values, revisions, versions and leases.
+/// Checks that every event is the same in both etcds: keys, values, revisions, versions and leases.
 async fn have_the_same_history(bench: &Client, etcd: &Client) -> Result<(), String> {
     let until = revision(bench).await?;
     let (ours, theirs) = (history(bench, 0, until), history(etcd, 0, until));
@@ -140,7 +142,7 @@ async fn revision(client: &Client) -> Result<i64, String> {
     Ok(found.header.map_or(0, |header| header.revision))
 }
 
-/// Waits until nothing is written for a while, and returns the revision.
+/// Waits until nothing is written for [`REST`]; returns the revision.
 async fn at_rest(client: &Client) -> Result<i64, String> {
     let mut last = revision(client).await?;
     for _ in 0..20 {
@@ -154,7 +156,7 @@ async fn at_rest(client: &Client) -> Result<i64, String> {
     Err(format!("it goes on writing: revision {last}"))
 }
 
-/// Writes what one has behind `after` to another that is there, revision by revision.
+/// Writes the revisions of one etcd after `after` to another one that is at `after`.
 async fn copy(from: &Client, to: &Client, after: i64) -> Result<(), String> {
     let until = revision(from).await?;
     for (revision, events) in history(from, after, until).await? {
@@ -167,7 +169,7 @@ async fn copy(from: &Client, to: &Client, after: i64) -> Result<(), String> {
                     ttl: LEASE_SECONDS,
                     id: kv.lease,
                 };
-                // Of several keys the first makes it.
+                // The first of several keys with the same lease grants it.
                 to.lease().lease_grant(lease).await.ok();
             }
             let request = match is_delete {
@@ -200,7 +202,7 @@ async fn copy(from: &Client, to: &Client, after: i64) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns what was written behind `after`, up to `until`, by revision.
+/// Returns the events after revision `after`, up to `until`, by revision.
 async fn history(of: &Client, after: i64, until: i64) -> Result<BTreeMap<i64, Vec<Event>>, String> {
     let create = WatchCreateRequest {
         key: vec![0].into(),

@@ -1,4 +1,4 @@
-//! The same steps in a namespace of each server's own.
+//! Makes the same writes on both servers, each in its own namespace.
 
 use ::http::Method;
 use serde_json::{Value, json};
@@ -7,7 +7,8 @@ use crate::case::{CaseContext, put};
 use crate::compare::Question;
 use crate::http::Reply;
 
-/// Of equal length and in no other text, so that one can take the other's place.
+/// The namespace of the real server. Both names have the same length and occur in no other text, so
+/// that one can be replaced by the other.
 const THEIRS: &str = "namespace-of-theirs";
 pub(crate) const OURS: &str = "namespace-of-our-own";
 pub(crate) const JSON: &str = "application/json";
@@ -15,8 +16,8 @@ pub(crate) const MERGE: &str = "application/merge-patch+json";
 pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 pub(crate) const OPERATIONS: &str = "application/json-patch+json";
 
-/// Both namespaces, and the steps taken in them. `NS` in a path or a body is the namespace, `RV`
-/// the resourceVersion of the last answer that had one, and `UID` its uid.
+/// A sequence of steps in both namespaces. In a path or a body, `{NS}` is the namespace, `{RV}` and
+/// `{UID}` are the resourceVersion and the UID of the last response that had a UID.
 pub(crate) struct Steps<'e> {
     context: &'e CaseContext<'e>,
     last: [(String, String); 2],
@@ -32,7 +33,7 @@ impl<'e> Steps<'e> {
                 headers: &[("content-type", JSON)],
                 body: &object,
             };
-            // It is there already where both have one etcd.
+            // The namespace already exists if both servers share an etcd.
             for url in [&context.world.real.url, context.world.our_url()] {
                 let reply = put(url, question).await;
                 assert!(matches!(reply.code.as_u16(), 201 | 409), "{reply:?}");
@@ -120,8 +121,8 @@ impl<'e> Steps<'e> {
     }
 }
 
-/// Without what is of one object or one moment alone. managedFields are the real server's; ours
-/// keeps those that it is given.
+/// Returns a response without the values that depend on the object or the time. managedFields are
+/// removed, too: the real server sets them, bench-server keeps the given ones.
 fn level(reply: &Reply) -> Reply {
     let mut body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     let text = match body {
@@ -153,7 +154,7 @@ fn strip(value: &mut Value) {
                     *text = "some".into();
                 }
             }
-            // Of texts that name a revision or a uid only the words are compared.
+            // Words with three or more digits, like revisions and UIDs, are excluded from messages.
             if let Some(Value::String(message)) = fields.get_mut("message") {
                 let words = message.split(' ').map(|word| {
                     let word_of_its_own = word.bytes().filter(u8::is_ascii_digit).count() < 3;

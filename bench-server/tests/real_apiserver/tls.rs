@@ -1,4 +1,4 @@
-//! What an apiserver needs of TLS: certificates, and a relay by which clients of plain HTTP speak
+//! TLS for a real apiserver: certificates, and a relay through which clients of plain HTTP connect
 //! to it as its administrator.
 
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
-/// Certificates and keys, as PEM files in one folder.
+/// Names of the certificates and keys, which are PEM files in one folder.
 pub(crate) const SERVING: &str = "serving";
 pub(crate) const ADMIN: &str = "admin";
 pub(crate) const ACCOUNTS: &str = "accounts";
@@ -59,8 +59,8 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Relays to the TLS server at `to` with the identities in `folder`, on a thread of its own:
-    /// cases have a runtime each.
+    /// Starts a relay to the TLS server at `to` with the identities in `folder`. It has its own
+    /// thread, because each case has its own runtime.
     pub(crate) fn start(to: SocketAddr, folder: &Path) -> Self {
         let connector = TlsConnector::from(Arc::new(client(folder)));
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");

@@ -1,5 +1,5 @@
-//! Watches that end by their own limit: from a revision, from the state, by list, filtered, and in
-//! each form.
+//! Watches that end at their own timeout: from a revision, from the current state, with initial
+//! events, filtered, and in each representation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ const BY_LIST: &str =
     "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
 const NOT_BY_LIST: &str = "sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
 
-/// Asks both; answers what the real one said.
+/// Sends the requests to both servers and compares; returns the real server's responses.
 async fn ask(context: &CaseContext<'_>, questions: &[(String, Vec<(&str, &str)>)]) -> Vec<Reply> {
     let mut replies = Vec::new();
     for some in questions.chunks(12) {
@@ -34,7 +34,7 @@ async fn ask(context: &CaseContext<'_>, questions: &[(String, Vec<(&str, &str)>)
     replies
 }
 
-/// The types of a watch's events in JSON.
+/// Returns the types of a watch's events in JSON.
 fn types(reply: &Reply) -> BTreeSet<String> {
     let events = serde_json::Deserializer::from_slice(&reply.body).into_iter::<Value>();
     let types = events
@@ -70,7 +70,7 @@ async fn from_revisions(context: &CaseContext<'_>) {
         }
     }
     let replies = ask(context, &questions).await;
-    // Every kind that is watched was changed while both watched it; pods were deleted, too.
+    // Every watched kind was changed while both servers watched it; pods were also deleted.
     let mut of_paths: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for ((question, _), reply) in questions.iter().zip(&replies) {
         let (path, _) = question.split_once('?').expect("it has a query");
@@ -84,7 +84,7 @@ async fn from_revisions(context: &CaseContext<'_>) {
             }
         }
     }
-    // The first is of pods, from the oldest revision.
+    // The first watch is of pods, from the oldest revision.
     if context.world.is_pair() && types(&replies[0]) != BTreeSet::from(["ERROR".to_owned()]) {
         context.finding("watches from before both caches are not refused".to_owned());
     }
@@ -164,7 +164,8 @@ async fn in_every_form(context: &CaseContext<'_>) {
                 BY_LIST.to_owned(),
                 "resourceVersion=2".to_owned(),
             ] {
-                // The real server's cache of a custom resource is younger than its objects.
+                // The real server's cache of a custom resource starts after its objects were
+                // written.
                 if path.starts_with(WIDGETS) && start == "resourceVersion=2" {
                     continue;
                 }

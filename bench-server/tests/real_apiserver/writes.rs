@@ -1,7 +1,7 @@
-//! Writes: the same steps in a namespace of each server's own, answer by answer.
+//! Writes: makes the same steps in each server's own namespace, and compares each response.
 //!
-//! Objects are written as a whole, with the fields that a real server would fill in, so that what
-//! is compared is what writing does and not what is filled in.
+//! Objects are written with all fields that a real server would default, so that the effects of
+//! writes are compared and not the defaults.
 
 use ::http::Method;
 use serde_json::{Value, json};
@@ -341,7 +341,7 @@ async fn collections_are_deleted_the_same(context: &CaseContext<'_>) {
     steps.delete("/api/v1/configmaps", &Value::Null).await;
 }
 
-/// An object that ours wrote is the real server's too, and the other way round, at once.
+/// An object that one server wrote can be read from the other immediately.
 async fn what_one_writes_the_other_reads(context: &CaseContext<'_>) {
     let _steps = Steps::begin(context).await;
     let (real, ours) = (context.world.real.url.as_str(), context.world.our_url());

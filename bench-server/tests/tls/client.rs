@@ -1,4 +1,4 @@
-//! A client of HTTP over TLS that says what was agreed in the handshake.
+//! An HTTPS client that reports what was negotiated in the handshake.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,17 +22,18 @@ use tokio_rustls::rustls::{
 
 use crate::identity::Identity;
 
-/// How long an answer may take.
+/// Time limit of a response.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// TLS 1.2 and 1.3, each alone.
+/// TLS 1.2 only, and TLS 1.3 only.
 pub(crate) const VERSIONS: [&[&SupportedProtocolVersion]; 2] =
     [&[&version::TLS12], &[&version::TLS13]];
 
-/// What a client offers for ALPN.
+/// The protocols that a client offers by ALPN.
 pub(crate) const OFFERS: [&[&str]; 4] = [&["h2"], &["http/1.1"], &["http/1.1", "h2"], &[]];
 
-/// Settings of a client that trusts these CAs, has this identity, and offers these protocols.
+/// Returns the configuration of a client that trusts these CAs, has this identity, and offers these
+/// protocols.
 pub(crate) fn config(
     trusted: &[&Path],
     identity: Option<&Identity>,
@@ -61,7 +62,7 @@ pub(crate) fn config(
     Arc::new(config)
 }
 
-/// An answer, and the connection that it came over.
+/// A response, and the properties of its connection.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: StatusCode,
@@ -70,14 +71,14 @@ pub(crate) struct Answer {
     pub(crate) alpn: Option<String>,
     pub(crate) tls: ProtocolVersion,
     pub(crate) handshake: HandshakeKind,
-    /// What the server has shown, DER.
+    /// The server's certificate, DER.
     pub(crate) server: Vec<u8>,
 }
 
-/// Sends one GET over a connection of its own, by HTTP/2 where the handshake has chosen it.
+/// Sends a GET request over a new connection, by HTTP/2 if the handshake has selected it.
 ///
 /// # Errors
-/// Those of socket, handshake and HTTP: with TLS 1.3 a client is refused after its handshake.
+/// Errors of socket, handshake and HTTP: with TLS 1.3, a client is refused after its handshake.
 pub(crate) async fn get(config: &Arc<ClientConfig>, url: &str, path: &str) -> io::Result<Answer> {
     let answer = tokio::time::timeout(LIMIT, answered(config, url, path)).await;
     answer.unwrap_or_else(|_| Err(io::Error::other("no answer in time")))
@@ -138,8 +139,8 @@ async fn answered(config: &Arc<ClientConfig>, url: &str, path: &str) -> io::Resu
     })
 }
 
-/// Greets as a client that knows nothing newer than TLS 1.1, which must be refused by a fatal
-/// alert.
+/// Sends the ClientHello of a client that supports at most TLS 1.1, which the server must refuse by
+/// a fatal alert.
 pub(crate) async fn assert_refuses_tls_1_1(url: &str) {
     let mut hello = vec![0x03, 0x02]; // TLS 1.1
     hello.extend([7; 32]); // the client's random bytes
@@ -165,8 +166,8 @@ pub(crate) async fn assert_refuses_tls_1_1(url: &str) {
     let answer = tokio::time::timeout(LIMIT, exchange).await;
     let answer = answer.expect("in time").expect("an alert");
     let [kind, _, _, _, _, level, description] = answer;
-    // handshake_failure, since rustls looks for the signature schemes of TLS 1.2 first, or
-    // protocol_version.
+    // The alert is handshake_failure, since rustls first checks for the signature schemes of TLS
+    // 1.2, or protocol_version.
     let refused = (kind, level) == (21, 2) && [40, 70].contains(&description);
     assert!(refused, "{answer:?}");
 }

@@ -1,4 +1,4 @@
-//! The etcd tier over TLS, through each client that this project has, and whom it refuses.
+//! The etcd tier over TLS, with each client of this project, and the clients that it refuses.
 
 use bench_server::etcd::server::EtcdTier;
 use bench_server::flags::Flags;
@@ -13,7 +13,8 @@ use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest};
 
 use crate::identity::Identity;
 
-/// Returns a tier that shows `identity`, and the settings of a client that trusts it.
+/// Starts a tier that presents `identity`; returns it and the configuration of a client that trusts
+/// it.
 async fn serving(identity: &Identity, more: &[String]) -> (EtcdTier, ClientConfig) {
     let flags = [
         "bench-server".to_owned(),
@@ -38,7 +39,8 @@ fn every_key() -> RangeRequest {
     }
 }
 
-/// Larger than a frame, a TLS record and what either side gathers; some objects small, some large.
+/// Sizes of the objects. The largest exceeds a frame, a TLS record and the write buffers of both
+/// sides.
 const SIZES: [usize; 3] = [10, 5_000, 200_000];
 const OBJECTS: usize = 30;
 
@@ -102,14 +104,14 @@ async fn a_server_that_nobody_vouches_for_is_not_spoken_to() {
 async fn where_clients_need_a_certificate_only_the_right_one_is_let_in() {
     let (identity, own, other) = (Identity::new(), Identity::new(), Identity::new());
     let ca = format!("--trusted-ca-file={}", own.cert().display());
-    // As with etcd, the CA alone is enough.
+    // As with etcd, a CA alone makes the server require client certificates.
     for demand in [&[ca.clone()][..], &[ca, "--client-cert-auth".to_owned()]] {
         let (_tier, config) = serving(&identity, demand).await;
         for (shown, welcome) in [(None, false), (Some(&other), false), (Some(&own), true)] {
             let mut config = config.clone();
             config.tls.cert = shown.map(Identity::cert);
             config.tls.key = shown.map(Identity::key);
-            // With TLS 1.3 a client learns that it is refused when it first reads.
+            // With TLS 1.3, a client receives the refusal at its first read.
             let answered = async {
                 let lists = RawConnection::connect(&config, None).await?;
                 lists.read_unchecked(ListRpc::Range, &every_key()).await

@@ -1,4 +1,4 @@
-//! Certificates and keys of tests, as files.
+//! Certificates and keys for tests, as files.
 
 use std::path::{Path, PathBuf};
 
@@ -8,14 +8,14 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
-/// A certificate for this machine, of itself or of a CA, and its key.
+/// A certificate for 127.0.0.1, self-signed or signed by a CA, and its key.
 #[derive(Debug)]
 pub(crate) struct Identity {
     folder: TempDir,
 }
 
 impl Identity {
-    /// One that nobody but itself has signed.
+    /// Returns a self-signed identity.
     pub(crate) fn new() -> Self {
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]);
         let made = made.expect("a certificate for an address");
@@ -30,7 +30,7 @@ impl Identity {
         this
     }
 
-    /// Returns where the files lie.
+    /// Returns the folder of the files.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -62,12 +62,13 @@ impl Ca {
         this
     }
 
-    /// Its own certificate.
+    /// Returns the path of the CA's own certificate.
     pub(crate) fn cert(&self) -> PathBuf {
         self.folder.path().join("ca.pem")
     }
 
-    /// Returns a certificate of it that serves and asks, for 127.0.0.1 and with this name.
+    /// Returns a certificate for server and client authentication that this CA has signed, for
+    /// 127.0.0.1 and with this common name.
     pub(crate) fn sign(&self, name: &str) -> Identity {
         let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).expect("an address");
         params.distinguished_name.push(DnType::CommonName, name);

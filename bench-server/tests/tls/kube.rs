@@ -9,7 +9,7 @@ use http::{StatusCode, Version};
 use crate::client::{OFFERS, VERSIONS, assert_refuses_tls_1_1, config, get};
 use crate::identity::{Ca, Identity};
 
-/// Both tiers, the second with these flags.
+/// Starts both tiers, the Kubernetes tier with these flags.
 async fn serving(more: &[String]) -> Result<(EtcdTier, KubeTier), String> {
     let flags = Flags::parse_from(["bench-server", "--listen-client-urls=http://127.0.0.1:0"]);
     let etcd = EtcdTier::start(&flags.etcd, &flags.common).await;
@@ -45,7 +45,7 @@ async fn each_version_of_http_and_tls_is_served() {
             let answer = answer.expect("served");
             assert_eq!(answer.code, StatusCode::OK);
             assert_eq!(answer.tls, versions[0].version);
-            // The server's order counts: HTTP/2 where both are offered.
+            // The server's preference decides: HTTP/2 if both are offered.
             let (alpn, http) = match offer {
                 [] => (None, Version::HTTP_11),
                 offer if offer.contains(&"h2") => (Some("h2"), Version::HTTP_2),

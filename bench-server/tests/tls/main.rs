@@ -1,5 +1,5 @@
-//! Both tiers over TLS: which clients are served, by which version of HTTP, and what happens when
-//! the files change.
+//! Both tiers over TLS: the clients that are served, their version of HTTP, and changes of the
+//! files.
 
 mod client;
 mod etcd;

@@ -1,5 +1,5 @@
-//! Files that change while the server runs. They are read for each connection, so no test waits for
-//! anything.
+//! Certificate files that change while the server runs. The server reads them for each connection,
+//! so no test needs to wait.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,8 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use crate::client::{Answer, VERSIONS, config, get};
 use crate::identity::{Ca, Identity};
 
-/// The files of a tier, laid out as a mounted Secret: each is reached by a symlink that changes.
+/// The files of a tier, laid out like a mounted Secret: all are reached through a symlink that is
+/// replaced.
 struct Mounted {
     folder: TempDir,
 }
@@ -30,7 +31,7 @@ impl Mounted {
         self.folder.path().join("data").join(name)
     }
 
-    /// Holds these files, all at once.
+    /// Replaces the files by these, atomically.
     fn hold(&self, files: &[(&str, &Path)]) {
         let version = tempfile::tempdir_in(self.folder.path())
             .expect("a folder")
@@ -66,7 +67,7 @@ fn assert_shown(answer: &Answer, identity: &Identity) {
     assert!(answer.server == cert.as_ref(), "another certificate");
 }
 
-/// Successes and failures that `/metrics` counts.
+/// Returns the numbers of successful and failed reloads in `/metrics`.
 fn reloads(metrics: &Answer) -> [u64; 2] {
     ["success", "failure"].map(|result| {
         let name = format!("bench_server_tls_reloads_total{{result=\"{result}\"}} ");
@@ -93,7 +94,7 @@ async fn a_changed_certificate_is_shown_and_sessions_begin_anew() {
         let answer = get("/version").await;
         assert_shown(&answer, &first);
         assert_eq!(answer.handshake, HandshakeKind::Full);
-        // What shows that the last assertion could fail.
+        // This shows that the previous assertion could fail.
         assert_eq!(get("/version").await.handshake, HandshakeKind::Resumed);
 
         mounted.hold_pair(&second, &second);
@@ -163,7 +164,7 @@ async fn a_changed_ca_holds_for_clients_that_were_served_before() {
         let url = &tier.urls[0];
         for _ in 0..2 {
             let answer = get(&before, url, "/version").await.expect("served");
-            // A resumed session would not have its certificate looked at.
+            // In a resumed session, the server would not check the client's certificate.
             assert_eq!(answer.handshake, HandshakeKind::Full);
         }
         get(&after, url, "/version").await.expect_err("not yet");

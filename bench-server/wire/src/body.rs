@@ -15,7 +15,7 @@ use super::frame::{Frame, SharedBytes};
 use super::trailers::trailers;
 
 /// Produces a list while it is sent. It is polled only when the connection can take more, so a slow
-/// reader delays the work, and dropped when the client cancels.
+/// reader delays the work. It is dropped when the client cancels.
 pub trait FrameSource<S = SharedSlice>: Send {
     /// Returns the next frame, or `None` when the message or stream is complete.
     ///
@@ -28,19 +28,20 @@ pub trait FrameSource<S = SharedSlice>: Send {
 pub struct ResponseBody<S = SharedSlice>(Kind<S>);
 
 enum Kind<S> {
-    /// No data and no trailers: an error in the headers, or an empty HTTP response.
+    /// No data and no trailers: for an error whose status is in the headers, or for an empty HTTP
+    /// response.
     Empty,
     /// A whole HTTP body.
     Full(Option<Bytes>),
     /// One gRPC message, then its trailers.
     Unary(Option<Frame<S>>),
-    /// gRPC messages as they are produced, then trailers; the first write is timed.
+    /// gRPC messages as they are produced, then trailers. The timer measures the first write.
     Pulled(Box<dyn FrameSource<S>>, Option<FirstByteTimer>),
-    /// Plain bytes as they are produced, this many in all.
+    /// Plain bytes as they are produced, with their total length.
     Plain(Box<dyn FrameSource<S>>, u64),
     /// Only trailers are left.
     Trailers(HeaderMap),
-    /// From one of tonic's services.
+    /// The body of one of tonic's services.
     Tonic(tonic::body::Body),
 }
 
@@ -66,7 +67,7 @@ impl<S: SharedBytes> ResponseBody<S> {
         Self(Kind::Unary(Some(message)))
     }
 
-    /// Returns a body of gRPC messages from `source`, then OK or its error.
+    /// Returns a body of gRPC messages from `source`, then OK or the error of `source`.
     pub fn pulled(source: impl FrameSource<S> + 'static) -> Self {
         Self(Kind::Pulled(Box::new(source), None))
     }
@@ -76,7 +77,7 @@ impl<S: SharedBytes> ResponseBody<S> {
         Self(Kind::Plain(Box::new(source), len))
     }
 
-    /// Stops the timer that `timer` returns at the first write of a list's body; other bodies are
+    /// Makes the first write of a list's body stop the timer that `timer` returns. Other bodies are
     /// not timed.
     pub fn time_first_write(&mut self, timer: impl FnOnce() -> FirstByteTimer) {
         if let Kind::Pulled(_, slot) = &mut self.0 {

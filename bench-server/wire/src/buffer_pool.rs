@@ -1,6 +1,6 @@
 //! Reuses the buffers that small records are copied into, per thread.
 //!
-//! A list of small records fills one frame-sized buffer after the other. A new one costs page
+//! A list of small records fills one frame-sized buffer after the other. A new buffer costs page
 //! faults, so each thread keeps as many as one list has in flight.
 
 use std::cell::RefCell;
@@ -9,13 +9,16 @@ use bytes::Bytes;
 
 use super::sizes::{COPY_BELOW_BYTES, TARGET_BYTES};
 
-/// Size of a pooled buffer: a whole frame, and its last record, which may reach into the next one.
+/// Size of a pooled buffer, bytes: a whole frame, and its last record, which may extend into the
+/// next frame.
 const BUFFER_BYTES: usize = TARGET_BYTES + COPY_BELOW_BYTES;
 
-/// First size of a buffer of unknown final size: between two large records it stays this small.
+/// Initial size of a buffer of unknown final size, bytes. Between two large records a buffer stays
+/// this small.
 const FIRST_BYTES: usize = 512;
 
-/// Spare buffers that a thread keeps: one is filled while HTTP/2 writes the other.
+/// Maximum number of spare buffers that a thread keeps: one is filled while HTTP/2 writes the
+/// other.
 const MAX_SPARE: usize = 2;
 
 thread_local! {
@@ -33,8 +36,8 @@ impl CopyBuffer {
     }
 
     /// Appends `bytes`. `expected` is the total size that an empty buffer may reach: a short
-    /// response gets exactly that, others move from a small buffer to a pooled one when needed.
-    /// `target` is the size of the frame: small frames never take a pooled buffer.
+    /// response gets exactly that, and others move from a small buffer to a pooled one when needed.
+    /// `target` is the size of the frame: small frames never use a pooled buffer.
     #[inline]
     pub(super) fn put(&mut self, bytes: &[u8], expected: usize, target: usize) {
         let needed = self.0.len() + bytes.len();

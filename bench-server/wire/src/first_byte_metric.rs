@@ -1,9 +1,9 @@
 //! The time from a request to the first bytes of its list, measured in the server.
 //!
-//! The timer stops when HTTP/2 passes the first bytes on. Without TLS a first write of 32 KiB or
+//! The timer stops when HTTP/2 passes the first bytes on. Without TLS, a first write of 32 KiB or
 //! more (any list of that size) goes to the socket immediately. A smaller one is in the coalescing
-//! buffer, which is written as soon as the connection's task yields; with TLS it is in the session.
-//! The time in these buffers is not included.
+//! buffer, which is written as soon as the connection's task yields. With TLS, it is in the buffer
+//! of the TLS session. The time in these buffers is not included.
 
 use std::time::Instant;
 
@@ -40,7 +40,8 @@ impl FirstByteMetric {
     }
 }
 
-/// Measures from the headers of one request. Dropping it records nothing: the list was cancelled.
+/// Measures the time from the headers of one request. Dropping it records nothing, because the list
+/// was cancelled.
 #[derive(Debug)]
 pub struct FirstByteTimer {
     began: Instant,

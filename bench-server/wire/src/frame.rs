@@ -1,11 +1,11 @@
 //! The body's data type: references to stored records and copied bytes, written with one `writev`.
 //!
 //! HTTP/2's cost is per frame, not per byte, so objects are collected into frames of exactly
-//! [`TARGET_BYTES`]: HTTP/2 would split a slightly larger frame into a large and a tiny one, for
-//! twice the cost. Within a frame, records below [`COPY_BELOW_BYTES`] are copied, since many small
-//! slices cost more than the copy; larger ones are referenced where the store keeps them. A record
-//! that straddles two frames is referenced by both. HTTP/2 exposes 16 slices at a time;
-//! `listen/src/extra_slices.rs` adds the others to the same write. Measured in
+//! [`TARGET_BYTES`]. HTTP/2 would split a slightly larger frame into a large and a tiny one, for
+//! twice the cost. Within a frame, records below [`COPY_BELOW_BYTES`] are copied, because many
+//! small slices cost more than the copy; larger ones are referenced where the store keeps them. A
+//! record that straddles two frames is referenced by both. HTTP/2 exposes 16 slices at a time;
+//! `listen/src/extra_slices.rs` adds the others to the same write. Measurements are in
 //! `docs/performance.md`.
 
 #[cfg(test)]
@@ -26,8 +26,8 @@ use super::buffer_slice::{BufferSlice, SharedSlice};
 use super::first_byte_metric::FirstByteTimer;
 pub use super::sizes::{COPY_BELOW_BYTES, TARGET_BYTES};
 
-/// Bytes that a frame references where they are stored. Clones are cheap and have the same bytes,
-/// which never change.
+/// Bytes that a frame references where they are stored. Clones are cheap and have the same bytes.
+/// The bytes never change.
 pub trait SharedBytes: AsRef<[u8]> + Clone + fmt::Debug + Send + Sync + Unpin + 'static {}
 
 impl<T: AsRef<[u8]> + Clone + fmt::Debug + Send + Sync + Unpin + 'static> SharedBytes for T {}
@@ -50,13 +50,13 @@ impl<S: SharedBytes> Piece<S> {
     }
 }
 
-/// The pieces of a frame, which stay until the frame is dropped.
+/// The pieces of a frame, which are kept until the frame is dropped.
 #[derive(Debug)]
 enum Pieces<S> {
     None,
-    /// Small responses: no allocation.
+    /// A small response, without an allocation.
     One(Piece<S>),
-    /// Shared with the write of extra slices.
+    /// Two or more pieces, shared with the write of extra slices.
     Many(Arc<PieceList<S>>),
 }
 
@@ -87,13 +87,13 @@ pub struct Frame<S = SharedSlice> {
     pieces: Pieces<S>,
     /// Index of the piece that is read next.
     next: usize,
-    /// Bytes of that piece that are consumed or belong to the frame before.
+    /// Bytes of that piece that are consumed or belong to the previous frame.
     consumed: usize,
-    /// Bytes left; further bytes of the last piece belong to the next frame.
+    /// Remaining bytes of the frame. Further bytes of the last piece belong to the next frame.
     remaining: usize,
-    /// Stops when the first byte is passed on.
+    /// The timer that stops when the first byte is passed on.
     timer: Option<FirstByteTimer>,
-    /// Counts the frame as in flight.
+    /// The counter of this frame in flight.
     in_flight: Option<InFlight>,
     /// The admission of a response that was buffered whole.
     admitted: Option<Admitted>,
@@ -120,8 +120,8 @@ impl<S> Default for Frame<S> {
 }
 
 impl<S: SharedBytes> Frame<S> {
-    /// Counts the frame as in flight until its connection has sent it. Call it when the frame is
-    /// passed on.
+    /// Counts the frame as in flight until its connection has sent it. Must be called when the
+    /// frame is passed on.
     pub fn count_in_flight(&mut self) {
         self.in_flight = in_flight::count_frame(self.remaining);
     }
@@ -217,24 +217,24 @@ impl<S: SharedBytes> Buf for Frame<S> {
 #[derive(Debug)]
 pub struct FrameBuilder<S = SharedSlice> {
     pieces: VecDeque<Piece<S>>,
-    /// Bytes of the first piece that belong to the frame before.
+    /// Bytes of the first piece that belong to the previous frame.
     consumed: usize,
-    /// Bytes collected.
+    /// Number of bytes collected.
     len: usize,
     copies: CopyBuffer,
     /// A buffer for [`Self::put_encoded`], reused.
     encoded: Vec<u8>,
     /// Expected size of all copied bytes.
     expected: usize,
-    /// Bytes of a full frame.
+    /// Size of a full frame, bytes.
     full: usize,
-    /// Size of this frame: smaller when the client reads slowly.
+    /// Size of the current frame, bytes: smaller if the client reads slowly.
     target: usize,
 }
 
 impl<S: SharedBytes> FrameBuilder<S> {
     /// Returns an empty builder. `expected_bytes` is the size of the whole response, so that a
-    /// short one does not take the memory of a whole frame.
+    /// short one does not use the memory of a whole frame.
     pub fn new(expected_bytes: usize) -> Self {
         Self::with_target(expected_bytes, TARGET_BYTES)
     }
@@ -258,7 +258,7 @@ impl<S: SharedBytes> FrameBuilder<S> {
         self.len
     }
 
-    /// Returns whether it is empty.
+    /// Returns whether no bytes are collected.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -283,8 +283,8 @@ impl<S: SharedBytes> FrameBuilder<S> {
         self.encoded = encoded;
     }
 
-    /// Appends stored `pieces`: copies them when they are small together; otherwise references each
-    /// non-empty one by what `share` returns for its number.
+    /// Appends stored `pieces`: copies them if their total is small, otherwise references each
+    /// non-empty one by the result of `share` for its index.
     #[inline]
     pub fn put_pieces<const N: usize>(&mut self, pieces: [&[u8]; N], share: impl Fn(usize) -> S) {
         let len: usize = pieces.iter().map(|piece| piece.len()).sum();
@@ -314,8 +314,8 @@ impl<S: SharedBytes> FrameBuilder<S> {
         }
     }
 
-    /// Returns a frame of exactly the target size, or of all bytes when there are fewer. The rest
-    /// stays for the next one.
+    /// Returns a frame of exactly the target size, or of all bytes if there are fewer. The other
+    /// bytes remain for the next frame.
     pub fn take_frame(&mut self) -> Frame<S> {
         self.close_copies();
         let frame = self.split_frame(self.target);
@@ -329,13 +329,13 @@ impl<S: SharedBytes> FrameBuilder<S> {
         self.split_frame(usize::MAX)
     }
 
-    /// Splits off a frame of the first `most` bytes. A piece that straddles the end is shared with
-    /// the next frame.
+    /// Splits off a frame of the first `most` bytes, or of all if there are fewer. A piece that
+    /// straddles the end is shared with the next frame.
     fn split_frame(&mut self, most: usize) -> Frame<S> {
         let remaining = self.len.min(most);
         let consumed = self.consumed;
         let mut whole = 0;
-        // The offset of the end in the first piece that is not whole in the frame.
+        // The offset of the frame's end in the first piece that is not entirely in the frame.
         let mut straddled = consumed + remaining;
         while let Some(piece) = self.pieces.get(whole) {
             let len = piece.as_slice().len();

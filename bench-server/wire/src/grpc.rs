@@ -1,7 +1,7 @@
 //! gRPC framing for the measured calls: message prefix, request decoding, responses.
 //!
-//! Follows the gRPC over HTTP/2 protocol description; texts of errors of sizes and encodings are
-//! grpc-go's, which etcd's clients match.
+//! Follows the gRPC over HTTP/2 protocol description. Errors of sizes and encodings have the texts
+//! of grpc-go, which etcd's clients match.
 
 use std::io::Read;
 
@@ -16,14 +16,14 @@ use super::body::ResponseBody;
 use super::frame::{Frame, SharedBytes};
 use super::trailers::trailers;
 
-/// Bytes of the prefix of every message: a compression flag and a big-endian length.
+/// Size of the prefix of every message, bytes: a compression flag and a big-endian length.
 pub const PREFIX_BYTES: usize = 5;
 
 /// The compression flags of the prefix.
 const UNCOMPRESSED: u8 = 0;
 const COMPRESSED: u8 = 1;
 
-/// Largest message that etcd's server sends (Go's MaxInt32), bytes.
+/// Maximum message that etcd's server sends (Go's MaxInt32), bytes.
 pub const MAX_SEND_BYTES: u64 = i32::MAX as u64;
 
 /// Returns the prefix of an uncompressed message of `len` bytes.
@@ -41,12 +41,12 @@ pub fn message_prefix(len: u64) -> Result<[u8; PREFIX_BYTES], Status> {
     Ok(prefix)
 }
 
-/// How the compressed messages of a request are compressed: its `grpc-encoding`.
+/// The encoding of the compressed messages of a request: its `grpc-encoding`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// None of them is.
+    /// No compression.
     Identity,
-    /// By gzip, as clients of grpc-go can ask for.
+    /// gzip, which clients of grpc-go can request.
     Gzip,
 }
 
@@ -54,7 +54,7 @@ impl Encoding {
     /// Returns the encoding that the headers of a request name.
     ///
     /// # Errors
-    /// `Unimplemented` for any other than gzip, whether or not a message is compressed.
+    /// `Unimplemented` for any encoding other than gzip, whether or not a message is compressed.
     pub fn of(headers: &HeaderMap) -> Result<Self, Status> {
         let name = headers.get("grpc-encoding").map(HeaderValue::as_bytes);
         match name.unwrap_or_default() {
@@ -67,8 +67,7 @@ impl Encoding {
         }
     }
 
-    /// Returns a message as it was before it was compressed. Stops at `limit_bytes`, however much
-    /// would follow.
+    /// Returns the decompressed message. Stops at `limit_bytes`, even if more would follow.
     fn decompress(self, message: &[u8], limit_bytes: usize) -> Result<Bytes, Status> {
         if self == Self::Identity {
             let text = "grpc: compressed flag set with identity or empty encoding";
@@ -90,12 +89,12 @@ impl Encoding {
     }
 }
 
-/// Reads the single message of a unary (or server-streaming) request, and decompresses it if it is
-/// compressed.
+/// Reads the single message of a unary (or server-streaming) request, and decompresses it if
+/// necessary.
 ///
 /// # Errors
-/// `ResourceExhausted` above `limit_bytes` with grpc-go's text, as soon as the prefix is read, or
-/// when that much was decompressed; `Internal` for a malformed message.
+/// `ResourceExhausted` above `limit_bytes`, with grpc-go's text, as soon as the prefix is read or
+/// that many bytes are decompressed; `Internal` for a malformed message.
 pub async fn read_message<B>(
     mut body: B,
     encoding: Encoding,
@@ -236,7 +235,7 @@ pub fn decode<M: Message + Default>(bytes: Bytes) -> Result<M, Status> {
 /// As [`message_prefix`].
 pub fn message_frame<S>(message: &impl Message) -> Result<Frame<S>, Status> {
     let len = message.encoded_len();
-    // Before memory is reserved.
+    // Checked before memory is reserved.
     let prefix = message_prefix(len as u64)?;
     let mut out = BytesMut::with_capacity(PREFIX_BYTES + len);
     out.put_slice(&prefix);
@@ -320,8 +319,8 @@ mod tests {
         }
     }
 
-    /// Everything that follows was once gathered first, up to twice the limit, and then said to be
-    /// as long as that.
+    /// The error comes as soon as the prefix is read and has the length in the prefix; the rest of
+    /// the body is not read.
     #[tokio::test]
     async fn a_message_that_is_too_large_is_rejected_by_its_prefix() {
         let frames = [
@@ -372,10 +371,10 @@ mod tests {
             let body = framed(1, message.len() as u32, message);
             read_message(body, Encoding::Gzip, limit_bytes).await
         };
-        // Of a hundred bytes, and a megabyte in about a thousand.
+        // A message of a hundred bytes, and one of a megabyte that compresses to about a thousand.
         let small = gzip(&[7; 100]);
         assert_eq!(read(&small, 100).await.unwrap(), [7; 100][..]);
-        // Whose end is missing, which nobody gets to.
+        // Without its end, which must not be reached.
         let bomb = gzip(&[0; 1 << 20]);
         let bomb = &bomb[..bomb.len() - 9];
         for (message, limit_bytes, code, text) in [
@@ -402,7 +401,7 @@ mod tests {
             assert_eq!(status.code(), code);
             assert!(status.message().starts_with(text), "{}", status.message());
         }
-        // A message may be sent as it is all the same.
+        // A message may be uncompressed in spite of the request's encoding.
         let body = framed(0, 3, b"abc");
         let ok = read_message(body, Encoding::Gzip, 10).await.unwrap();
         assert_eq!(&ok[..], b"abc");

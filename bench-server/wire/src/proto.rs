@@ -42,7 +42,7 @@ pub fn tail_fields(more: bool, count: i64) -> Vec<u8> {
 }
 
 /// Returns key and length that wrap a `RangeResponse` of `inner_bytes` in a `RangeStreamResponse`.
-/// They are written even for an empty one, as for any present message field.
+/// They are written even for an empty message, as for any message field that is present.
 pub fn range_stream_wrapper(inner_bytes: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(1 + encoded_len_varint(inner_bytes as u64));
     out.push(RANGE_RESPONSE_KEY);

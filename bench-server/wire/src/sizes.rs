@@ -1,6 +1,6 @@
 //! The size of frames, and the size from which on records are referenced.
 
-/// Size of a full frame, bytes. More than most receivers allow in one DATA frame; HTTP/2 splits it,
+/// Size of a full frame, bytes. Most receivers allow less in one DATA frame; HTTP/2 then splits it,
 /// and every size allowed in practice divides it.
 pub const TARGET_BYTES: usize = 256 * 1024;
 

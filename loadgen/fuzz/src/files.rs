@@ -1,4 +1,4 @@
-//! Files from other sources: scenarios, saved results, kubeconfigs.
+//! Fuzz targets for files: scenarios, saved results, kubeconfigs.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use workloads::{Scenario, scenario};
 
 use super::{refusal, texts};
 
-/// Checks a scenario file: what is accepted is written as a file of the same scenario. What is
-/// refused is refused with a line that the file has.
+/// Checks a scenario file: an accepted scenario is written as a file of the same scenario. The
+/// error of a refused one has a line number within the file.
 ///
 /// # Panics
-/// When a rule is broken.
+/// If a rule is broken.
 pub fn scenario(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -40,10 +40,10 @@ pub fn scenarios() -> Vec<Vec<u8>> {
     texts.map(|text| text.as_bytes().to_vec()).collect()
 }
 
-/// Checks `report.json`: what is accepted is written as a report that is the same.
+/// Checks `report.json`: an accepted report is written as the same report.
 ///
 /// # Panics
-/// When a rule is broken.
+/// If a rule is broken.
 pub fn report(bytes: &[u8]) {
     if let Ok(report) = serde_json::from_slice::<Report>(bytes) {
         let written = serde_json::to_vec(&report).expect("a report is JSON");
@@ -52,23 +52,25 @@ pub fn report(bytes: &[u8]) {
     }
 }
 
-/// Checks `histograms.hlog`: read or refused, within memory that does not depend on what it claims.
+/// Checks `histograms.hlog`: it is read or refused, with memory that does not depend on the sizes
+/// that it claims.
 ///
 /// # Panics
-/// When the parser does.
+/// If the parser panics.
 pub fn histograms(bytes: &[u8]) {
     refusal(read_log(bytes));
 }
 
-/// Checks a kubeconfig without files of its own: its context is read or refused in one line.
+/// Checks a kubeconfig that names no files: its context is read or refused with one line.
 ///
 /// # Panics
-/// When a rule is broken.
+/// If a rule is broken.
 pub fn kubeconfig(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
     };
-    // Named files are read: only the folder that does not exist may be named.
+    // Files that a kubeconfig names are read, so paths other than the folder that does not exist
+    // are excluded.
     if text.contains('/') {
         return;
     }
@@ -77,7 +79,7 @@ pub fn kubeconfig(bytes: &[u8]) {
     }
 }
 
-/// Kubeconfigs with each kind of credentials.
+/// Returns kubeconfigs with each kind of credentials.
 pub fn kubeconfigs() -> Vec<Vec<u8>> {
     texts(&[
         "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts:\n- name: a\n  context: {cluster: c, user: u, namespace: n}\nclusters:\n- name: c\n  cluster: {server: 'localhost:1', insecure-skip-tls-verify: true}\nusers:\n- name: u\n  user: {token: abc}\n",

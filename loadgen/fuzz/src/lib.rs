@@ -1,19 +1,20 @@
 //! Every parser of untrusted bytes, as a function of bytes.
 //!
-//! A target panics when a parser does, and when what it found breaks a rule that holds for every
-//! input: what is written again is the same, two decoders agree, a refusal is an error and nothing
-//! else. Two programs drive the same functions:
+//! A target panics if its parser panics, or if the result breaks a rule that holds for every input:
+//! writing it again gives the same result, two decoders agree, invalid input only causes an error.
+//! Two programs run the same functions:
 //!
-//! - `tests/corpora.rs`: the seeds, the inputs that once broke a rule (`corpora/NAME/`), and a few
-//!   thousand mutations of both, in every test run
+//! - `tests/corpora.rs`: the seeds, the inputs that have broken a rule before (`corpora/NAME/`),
+//!   and a few thousand mutations of both, in every test run
 //! - `libfuzzer/`: libFuzzer with coverage, on the stable toolchain (`scripts/test fuzz`)
 //!
-//! In both an input that takes seconds is a failure, too ([`watchdog`], libFuzzer's `-timeout`).
+//! In both, an input that takes seconds is also a failure ([`watchdog`], libFuzzer's `-timeout`).
 //!
 //! `tests/bad_requests.rs` sends nearly well-formed requests to both tiers.
 //!
-//! Targets by who feeds them: clients of the Kubernetes tier ([`text`], [`objects`]), servers that
-//! are measured ([`messages`], [`mod@metrics`]), files ([`files`]), disks ([`log`]).
+//! Targets by the source of their input: clients of the Kubernetes tier ([`text`], [`objects`]),
+//! measured servers ([`messages`], [`mod@metrics`]), files ([`files`]), disks ([`log`]).
+//! [`mutation`] has the mutations.
 
 pub mod files;
 pub mod log;
@@ -27,14 +28,14 @@ pub mod watchdog;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// A parser and what must hold for it.
+/// A parser and the rules that must hold for it.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// Its name on the command line, and of its folder in `corpora/`.
+    /// The target's name on the command line, which is also that of its folder in `corpora/`.
     pub name: &'static str,
-    /// Runs it. Panics when a rule is broken.
+    /// Runs the target on an input. Panics if a rule is broken.
     pub run: fn(&[u8]),
-    /// Well-formed inputs to begin with.
+    /// Returns the well-formed inputs to start with.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
@@ -138,22 +139,23 @@ pub const TARGETS: &[Target] = &[
 ];
 
 impl Target {
-    /// Returns the folder of the inputs that once broke a rule.
+    /// Returns the folder of the inputs that have broken a rule before.
     pub fn folder(&self) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("corpora")
             .join(self.name)
     }
 
-    /// Returns what it begins with: its seeds, and the inputs in its folder.
+    /// Returns the initial inputs: the target's seeds, and the inputs in its folder.
     ///
     /// # Panics
-    /// When a file there cannot be read, or there is nothing: it would try noise only.
+    /// If a file in the folder cannot be read, or if there are no inputs: only noise would be
+    /// tried.
     pub fn corpus(&self) -> Vec<Vec<u8>> {
         let mut corpus = (self.seeds)();
         let files = fs::read_dir(self.folder()).into_iter().flatten();
         let mut paths: Vec<_> = files.flatten().map(|file| file.path()).collect();
-        // The order in which a file system lists them is its own.
+        // The order of a directory listing is undefined.
         paths.sort();
         for path in paths {
             corpus.push(fs::read(&path).expect("a file of the corpus is readable"));
@@ -166,10 +168,10 @@ impl Target {
         corpus
     }
 
-    /// Writes what it begins with into a folder of its name, for libFuzzer.
+    /// Writes the initial inputs into a folder with the target's name, for libFuzzer.
     ///
     /// # Errors
-    /// When the folder or a file cannot be written.
+    /// If the folder or a file cannot be written.
     pub fn write_corpus(&self, folder: &Path) -> io::Result<()> {
         let folder = folder.join(self.name);
         fs::create_dir_all(&folder)?;
@@ -180,17 +182,17 @@ impl Target {
     }
 }
 
-/// Returns the target of this name.
+/// Returns the target with this name, if any.
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }
 
-/// Copies texts to inputs.
+/// Returns texts as inputs.
 fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
-/// Asserts that a refusal says why, and goes on.
+/// Asserts that an error, if there is one, has a message.
 fn refusal<T, E: std::fmt::Display>(result: Result<T, E>) {
     if let Err(error) = result {
         assert!(

@@ -1,4 +1,4 @@
-//! What a disk gives back: segments of the log, and the records in them.
+//! Fuzz targets for the data on disks: segments of the log, and the records in them.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use store::{Fsync, LogOptions, Store};
 
 use super::refusal;
 
-/// Segments so small that a disk of them is made anew for each input.
+/// A configuration with segments so small that a new disk can be created for each input.
 const CONFIG: Config = Config {
     segment_bytes: 4096,
     sync: true,
 };
 
-/// Returns a disk with a log of these payloads.
+/// Returns a simulated disk with a log of these payloads.
 fn written(payloads: &[&[u8]]) -> Arc<SimulatedDisk> {
     let disk = Arc::new(SimulatedDisk::new(1));
     let opened = Log::open(disk.clone(), CONFIG, |_| Ok(()));
@@ -29,10 +29,11 @@ fn written(payloads: &[&[u8]]) -> Arc<SimulatedDisk> {
     disk
 }
 
-/// Checks the bytes of one segment: replayed or refused. What was replayed once is replayed again.
+/// Checks the bytes of one segment, which are replayed or refused. What was replayed once must be
+/// replayed again.
 ///
 /// # Panics
-/// When a rule is broken.
+/// If a rule is broken.
 pub fn segment(bytes: &[u8]) {
     let disk = written(&[]);
     for name in disk.names().expect("a simulated disk works") {
@@ -63,10 +64,10 @@ pub fn segments() -> Vec<Vec<u8>> {
     names.iter().map(|name| disk.contents(name)).collect()
 }
 
-/// Checks a record of a commit: the store replays it, or refuses it with the place.
+/// Checks a record of a commit: the store replays it, or refuses it with its position.
 ///
 /// # Panics
-/// When the store does.
+/// If the store panics.
 pub fn records(payload: &[u8]) {
     let disk = written(&[payload]);
     let options = LogOptions {
@@ -101,7 +102,7 @@ pub fn payloads() -> Vec<Vec<u8>> {
     };
     store.delete_range(&deleted).expect("a key may be deleted");
     store.close_log();
-    // A start shows every write, so that it can be compacted.
+    // After a restart, every write is visible, so that it can be compacted.
     let store = open();
     store
         .compact(store.revision())

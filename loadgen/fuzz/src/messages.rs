@@ -1,16 +1,16 @@
-//! What a server that is measured sends: the body of a list over gRPC.
+//! Fuzz targets for the responses of measured servers: the body of a list over gRPC.
 
 use etcd_api::client::list_validator::{ListRpc, ListValidator, Object};
 use etcd_api::proto::etcdserverpb::{RangeResponse, RangeStreamResponse};
 use prost::Message;
 
-/// Checks a body of gRPC messages, the first byte choosing the call and how it is cut into frames:
-/// what the validator accepts, prost decodes to the same objects, however it is cut. Fields of
-/// another type than theirs are skipped by Go and the validator, which counts them, and refused by
-/// prost.
+/// Checks a body of gRPC messages. The first byte chooses the call and the size of frames. If the
+/// validator accepts a body, prost must decode it to the same objects, for any size of frames.
+/// Fields with a wrong wire type are refused by prost. Go skips them, and so does the validator,
+/// which counts them.
 ///
 /// # Panics
-/// When a rule is broken.
+/// If a rule is broken.
 pub fn list_validator(bytes: &[u8]) {
     let Some((&choice, body)) = bytes.split_first() else {
         return;
@@ -33,8 +33,8 @@ pub fn list_validator(bytes: &[u8]) {
 /// The keys of a list in order, and the sum of the lengths of its values.
 type Found = (Vec<Vec<u8>>, usize);
 
-/// Returns what the validator finds in a body that comes in frames of this size, and how many parts
-/// of it are irregular; `None` where it refuses.
+/// Returns the objects that the validator finds in a body in frames of this size, and the number of
+/// irregular parts; `None` if it refuses the body.
 fn validated(rpc: ListRpc, body: &[u8], frame_bytes: usize) -> Option<(Found, u64)> {
     let mut validator = ListValidator::new(rpc);
     let (mut keys, mut values) = (Vec::new(), 0);
@@ -49,7 +49,7 @@ fn validated(rpc: ListRpc, body: &[u8], frame_bytes: usize) -> Option<(Found, u6
     Some(((keys, values), irregular))
 }
 
-/// Returns what prost finds in a body.
+/// Returns the objects that prost finds in a body; `None` if it refuses the body.
 fn decoded(rpc: ListRpc, mut body: &[u8]) -> Option<Found> {
     let (mut keys, mut values) = (Vec::new(), 0);
     while let Some((prefix, rest)) = body.split_first_chunk::<5>() {
@@ -68,7 +68,7 @@ fn decoded(rpc: ListRpc, mut body: &[u8]) -> Option<Found> {
     Some((keys.into_iter().map(Into::into).collect(), values))
 }
 
-/// Bodies of both calls.
+/// Returns bodies of both calls.
 pub fn list_responses() -> Vec<Vec<u8>> {
     use etcd_api::proto::etcdserverpb::ResponseHeader;
     use etcd_api::proto::mvccpb::KeyValue;

@@ -1,14 +1,14 @@
-//! What a server that is measured says of itself.
+//! Fuzz targets for the metrics and profiles of measured servers.
 
 use measure::MetricsText;
 use report::flame_graph::stacks::Stacks;
 
 use super::{refusal, texts};
 
-/// Checks a Prometheus page: whatever is on it is read or left out.
+/// Checks a Prometheus page: each line is read or skipped.
 ///
 /// # Panics
-/// When the parser does.
+/// If the parser panics.
 pub fn page(bytes: &[u8]) {
     let page = MetricsText::new(String::from_utf8_lossy(bytes).into_owned());
     let text = String::from_utf8_lossy(bytes);
@@ -22,7 +22,7 @@ pub fn page(bytes: &[u8]) {
     }
 }
 
-/// Pages as etcd and the bench server write them.
+/// Returns pages like those of etcd and bench-server.
 pub fn pages() -> Vec<Vec<u8>> {
     texts(&[
         "# HELP a_total b\n# TYPE a_total counter\na_total{x=\"} y\",z=\"\\\"\"} 1.5e3 1700000000\na_total 2\ngo_memstats_alloc_bytes 1e6\n",
@@ -30,10 +30,11 @@ pub fn pages() -> Vec<Vec<u8>> {
     ])
 }
 
-/// Checks a profile of a Go server: what is accepted is kept as stacks that are the same.
+/// Checks a profile of a Go server: an accepted profile is saved as stacks that are read back the
+/// same.
 ///
 /// # Panics
-/// When a rule is broken.
+/// If a rule is broken.
 pub fn profile(bytes: &[u8]) {
     match Stacks::from_message(bytes) {
         Ok(stacks) => {
@@ -49,11 +50,11 @@ pub fn profile(bytes: &[u8]) {
 /// Returns a profile of three stacks of two functions, one inlined into the other.
 pub fn profiles() -> Vec<Vec<u8>> {
     let message = [
-        // What is counted: samples, and nanoseconds of CPU time.
+        // The sample types: samples, and nanoseconds of CPU time.
         &b"\x0a\x04\x08\x01\x10\x02\x0a\x04\x08\x03\x10\x04"[..],
         b"\x12\x0a\x0a\x02\x02\x01\x12\x04\x03\xc0\x96\xb1",
         b"\x12\x07\x0a\x01\x01\x12\x02\x01\x09",
-        // Where, and the functions there.
+        // The locations, and their functions.
         b"\x22\x08\x08\x01\x18\x10\x22\x02\x08\x07",
         b"\x22\x0c\x08\x02\x18\x20\x22\x02\x08\x08\x22\x02\x08\x07",
         b"\x2a\x04\x08\x07\x10\x05\x2a\x04\x08\x08\x10\x06",

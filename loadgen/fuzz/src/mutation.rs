@@ -1,9 +1,9 @@
-//! Inputs that are nearly well-formed: changes of those that are.
+//! Mutations of well-formed inputs, which give nearly well-formed ones.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// What parsers compare with: ends of ranges, delimiters, nesting, text that is none.
+/// Byte sequences that are special to parsers: limits of ranges, delimiters, nesting, invalid text.
 const WORDS: &[&[u8]] = &[
     b"\0",
     b"\xff",
@@ -29,12 +29,12 @@ const WORDS: &[&[u8]] = &[
     "\u{202e}".as_bytes(),
 ];
 
-/// Random changes, a pure function of a seed and a number.
+/// A source of random mutations, which are a pure function of a seed and a number.
 #[derive(Debug)]
 pub struct Mutations(Xoshiro256PlusPlus);
 
 impl Mutations {
-    /// Returns the changes with this number.
+    /// Returns the mutations with this number.
     pub fn new(seed: u64, number: u64) -> Self {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed << 32 | number))
     }
@@ -44,18 +44,18 @@ impl Mutations {
         (self.0.next_u64() as usize) % end.max(1)
     }
 
-    /// Picks one of several.
+    /// Returns a random element of `all`.
     ///
     /// # Panics
-    /// When there is none.
+    /// If `all` is empty.
     pub fn pick<'a, T: ?Sized>(&mut self, all: &'a [impl AsRef<T>]) -> &'a T {
         all[self.below(all.len())].as_ref()
     }
 
-    /// Returns one of `corpus` with one to four changes.
+    /// Returns a random input of `corpus` with one to four changes.
     ///
     /// # Panics
-    /// When `corpus` is empty.
+    /// If `corpus` is empty.
     pub fn of(&mut self, corpus: &[Vec<u8>]) -> Vec<u8> {
         let mut input = self.pick::<[u8]>(corpus).to_vec();
         for _ in 0..=self.below(4) {
@@ -100,18 +100,18 @@ fn number(variable: &str, default: u64) -> u64 {
     }
 }
 
-/// Returns how many mutations are made: `FUZZ_MUTATIONS`, or 2,000.
+/// Returns the number of mutations: `FUZZ_MUTATIONS`, or 2,000.
 ///
 /// # Panics
-/// When it is no number.
+/// If the variable is not a number.
 pub fn count() -> u64 {
     number("FUZZ_MUTATIONS", 2_000)
 }
 
-/// Returns the seed that all of them follow from: `FUZZ_SEED`, or 1.
+/// Returns the seed of all mutations: `FUZZ_SEED`, or 1.
 ///
 /// # Panics
-/// When it is no number.
+/// If the variable is not a number.
 pub fn seed() -> u64 {
     number("FUZZ_SEED", 1)
 }

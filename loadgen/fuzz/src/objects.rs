@@ -1,5 +1,5 @@
-//! Objects as clients write them and as etcd holds them: protobuf, JSON, and the envelope around
-//! them.
+//! Fuzz targets for objects as clients write them and as etcd stores them: protobuf, JSON, and the
+//! envelope around them.
 
 use kube_api::custom_resource::{custom_resource_from_json, custom_resource_to_json};
 use kube_api::schema::POD;
@@ -9,10 +9,10 @@ use workloads::{DataSet, Scenario};
 
 use super::{refusal, texts};
 
-/// Checks a pod in JSON: what is accepted is written as JSON that is encoded as the same bytes.
+/// Checks a pod in JSON: an accepted pod is written as JSON that encodes to the same bytes.
 ///
 /// # Panics
-/// When a rule is broken.
+/// If a rule is broken.
 pub fn from_json(bytes: &[u8]) {
     let Ok(object) = serde_json::from_slice::<Map<String, Value>>(bytes) else {
         return;
@@ -28,21 +28,21 @@ pub fn from_json(bytes: &[u8]) {
     assert_eq!(self::written(&again), self::written(&encoded), "{json}");
 }
 
-/// Returns the protobuf of a pod, unless it is refused.
+/// Returns a pod in protobuf, or `None` if it is refused.
 fn encoded(object: &Map<String, Value>) -> Option<Vec<u8>> {
     let mut encoded = Vec::new();
     let accepted = kube_api::from_json(&POD, object, &mut encoded).is_ok();
     accepted.then_some(encoded)
 }
 
-/// Returns the JSON of an encoded pod, unless it is malformed.
+/// Returns an encoded pod in JSON, or `None` if it is malformed.
 fn written(encoded: &[u8]) -> Option<Vec<u8>> {
     let mut json = Vec::new();
     let well_formed = kube_api::to_json(&POD, encoded, "", &mut json).is_ok();
     well_formed.then_some(json)
 }
 
-/// Returns pods as JSON.
+/// Returns pods in JSON.
 pub fn pods_as_json() -> Vec<Vec<u8>> {
     let mut seeds: Vec<_> = pods().iter().filter_map(|pod| written(pod)).collect();
     seeds.extend(texts(&[
@@ -52,15 +52,15 @@ pub fn pods_as_json() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Checks two encoded pods, divided in the middle unless they are equal: JSON that is written as a
-/// difference is the JSON of the object, and both writers refuse the same. Metadata is read and
-/// gets a version without losing anything.
+/// Checks the whole input and its two halves as encoded pods: JSON that is written as a difference
+/// is the same as the JSON of the object, and both writers refuse the same objects. Metadata is
+/// read, and gets a version without losing any field.
 ///
 /// # Panics
-/// When a rule is broken.
+/// If a rule is broken.
 pub fn to_json(bytes: &[u8]) {
     let (first, second) = bytes.split_at(bytes.len() / 2);
-    // As a whole, its halves, and the whole again, which is a difference of nothing.
+    // The whole input twice, which has no difference, then both halves, and the whole again.
     let mut writer = JsonDeltaWriter::new(&POD, "");
     for object in [bytes, bytes, first, second, bytes] {
         let mut delta = Vec::new();
@@ -87,7 +87,7 @@ pub fn to_json(bytes: &[u8]) {
     }
 }
 
-/// Returns encoded pods of a data set as it is replayed.
+/// Returns encoded pods of a built-in data set.
 pub fn pods() -> Vec<Vec<u8>> {
     let scenario = Scenario::named("pods-150k").expect("is built in");
     let pods = DataSet::new(&scenario.data_sets[0]);
@@ -97,11 +97,11 @@ pub fn pods() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Checks what etcd holds for an object: what is opened is a part of the value, and an envelope of
-/// the same object opens to it.
+/// Checks the stored value of an object: the opened object is a part of the value, and an envelope
+/// of this object opens to the same.
 ///
 /// # Panics
-/// When a rule is broken.
+/// If a rule is broken.
 pub fn envelope(bytes: &[u8]) {
     refusal(envelope::type_meta(bytes));
     refusal(envelope::open_exactly(bytes, "v1", "Pod"));
@@ -115,7 +115,7 @@ pub fn envelope(bytes: &[u8]) {
     }
 }
 
-/// Envelopes of pods.
+/// Returns envelopes of pods.
 pub fn envelopes() -> Vec<Vec<u8>> {
     pods()
         .iter()
@@ -123,10 +123,11 @@ pub fn envelopes() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Checks a custom resource in JSON: what is accepted is written as JSON that is kept as the same.
+/// Checks a custom resource in JSON: an accepted one is written as JSON that is stored as the same
+/// bytes.
 ///
 /// # Panics
-/// When a rule is broken.
+/// If a rule is broken.
 pub fn custom_resource(bytes: &[u8]) {
     let Ok(kept) = custom_resource_from_json(bytes) else {
         return;

@@ -1,4 +1,4 @@
-//! What clients write into the URL of a list or a watch, and scalars of objects.
+//! Fuzz targets for the parameters in the URL of a list or a watch, and for scalars of objects.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,12 +10,12 @@ use super::{refusal, texts};
 /// Checks a continue token: accepted ones are written as a token that decodes to the same page.
 ///
 /// # Panics
-/// When a rule is broken.
+/// If a rule is broken.
 pub fn continue_token(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
     };
-    // Bytes that are no token are tried as what a token wraps, too.
+    // The input is also tried as the content of a token.
     for token in [text.to_owned(), URL_SAFE_NO_PAD.encode(bytes)] {
         if let Ok(token) = ContinueToken::decode(&token) {
             assert_eq!(ContinueToken::decode(&token.encode()), Ok(token.clone()));
@@ -28,7 +28,7 @@ pub fn continue_token(bytes: &[u8]) {
     }
 }
 
-/// Tokens, and what is inside of them.
+/// Returns tokens, and contents of tokens.
 pub fn continue_tokens() -> Vec<Vec<u8>> {
     let token = ContinueToken::after(1_234_567, "team-a/pod-0001").encode();
     let mut seeds = texts(&[
@@ -40,10 +40,10 @@ pub fn continue_tokens() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Checks a label selector: accepted ones can be asked about any object.
+/// Checks a label selector: accepted ones can be evaluated for any object.
 ///
 /// # Panics
-/// When the parser does.
+/// If the parser panics.
 pub fn label_selector(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -68,10 +68,10 @@ pub fn label_selectors() -> Vec<Vec<u8>> {
     ])
 }
 
-/// Checks a field selector: accepted ones can be asked about any object.
+/// Checks a field selector: accepted ones can be evaluated for any object.
 ///
 /// # Panics
-/// When the parser does.
+/// If the parser panics.
 pub fn field_selector(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -93,7 +93,7 @@ pub fn field_selectors() -> Vec<Vec<u8>> {
 /// Checks a shard selector: accepted ones are written as a text that parses to the same selector.
 ///
 /// # Panics
-/// When a rule is broken.
+/// If a rule is broken.
 pub fn shard_selector(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -111,10 +111,10 @@ pub fn shard_selectors() -> Vec<Vec<u8>> {
     ])
 }
 
-/// Checks the query of a list: accepted or refused, and refused with 400.
+/// Checks the query of a list: it is accepted, or refused with 400.
 ///
 /// # Panics
-/// When a rule is broken.
+/// If a rule is broken.
 pub fn list_options(bytes: &[u8]) {
     let Ok(query) = std::str::from_utf8(bytes) else {
         return;
@@ -125,7 +125,7 @@ pub fn list_options(bytes: &[u8]) {
     ListOptions::for_single_object(query);
 }
 
-/// Queries with every parameter.
+/// Returns queries with every parameter.
 pub fn list_queries() -> Vec<Vec<u8>> {
     texts(&[
         "limit=500&continue=abc&resourceVersion=7&resourceVersionMatch=Exact",
@@ -134,10 +134,11 @@ pub fn list_queries() -> Vec<Vec<u8>> {
     ])
 }
 
-/// Durations, quantities and times: what is written in canonical form stays as it is.
+/// Checks durations, quantities and times: the canonical form is parsed and written as the same
+/// text.
 ///
 /// # Panics
-/// When a rule is broken.
+/// If a rule is broken.
 pub fn scalars(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -159,7 +160,7 @@ pub fn scalars(bytes: &[u8]) {
     }
 }
 
-/// Scalars of each kind.
+/// Returns scalars of each kind.
 pub fn scalar_texts() -> Vec<Vec<u8>> {
     texts(&[
         "1h2m3.5s",

@@ -1,5 +1,5 @@
-//! Finds inputs that a target does not come back from. A loop cannot be unwound, so what is found
-//! is told from another thread, which then ends the process.
+//! Detects inputs for which a target does not return. A loop cannot be unwound, so another thread
+//! reports the input, and then ends the process.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
@@ -7,21 +7,21 @@ use std::time::{Duration, Instant};
 
 use crate::Target;
 
-/// How long one input may take. The slowest takes milliseconds.
+/// Time limit of one input. The slowest takes milliseconds.
 pub const LIMIT: Duration = Duration::from_secs(10);
 
-/// An input under way: whose it is, since when, and the bytes.
+/// The input that is being run, if any: the target's name, the start time, and the bytes.
 type UnderWay = Option<(&'static str, Instant, Vec<u8>)>;
 
-/// Looks after the inputs of one thread, until it is dropped.
+/// Watches the inputs of one thread until it is dropped.
 #[derive(Debug)]
 pub struct Watchdog {
     under_way: Arc<Mutex<UnderWay>>,
 }
 
 impl Watchdog {
-    /// Starts looking. `hangs` is called once with the target's name and the input that has run for
-    /// longer than `limit`.
+    /// Starts a watchdog. `hangs` is called once, with the target's name and the input that has run
+    /// for longer than `limit`.
     pub fn start(limit: Duration, hangs: impl FnOnce(&str, &[u8]) + Send + 'static) -> Self {
         let under_way: Arc<Mutex<UnderWay>> = Arc::default();
         let seen = Arc::downgrade(&under_way);
@@ -29,9 +29,9 @@ impl Watchdog {
         Self { under_way }
     }
 
-    /// Runs a target on an input. Panics where the target does.
+    /// Runs a target on an input. Panics if the target panics.
     pub fn run(&self, target: &Target, input: &[u8]) {
-        // Forgotten also when the target panics.
+        // The input is removed even if the target panics.
         let _forget = Forget(self);
         self.set(Some((target.name, Instant::now(), input.to_vec())));
         (target.run)(input);
@@ -78,10 +78,10 @@ mod tests {
 
     use super::*;
 
-    /// Both ends of a channel, which a function without captures can reach.
+    /// Both ends of a channel, for a function without captures.
     type Ends = (Mutex<Sender<()>>, Mutex<Receiver<()>>);
 
-    /// Ends a target that hangs, once the watchdog has told.
+    /// The channel that ends a hanging target once the watchdog has reported it.
     static END: LazyLock<Ends> = LazyLock::new(|| {
         let (sender, receiver) = channel();
         (Mutex::new(sender), Mutex::new(receiver))

@@ -1,8 +1,9 @@
-//! Nearly well-formed requests to both tiers: each gets a response that means what it says, and no
-//! thread panics.
+//! Sends nearly well-formed requests to both tiers: each gets a consistent response, and no thread
+//! panics.
 //!
-//! `FUZZ_MUTATIONS=N` sends N to each tier (default 2,000), `FUZZ_SEED=S` other ones; a failure
-//! prints the request's number, which with the seed is the request.
+//! `FUZZ_MUTATIONS=N` sends N requests to each tier (default 2,000), `FUZZ_SEED=S` sends other
+//! ones. A failure prints the request's number, which together with the seed identifies the
+//! request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +21,7 @@ use h2::client::SendRequest;
 use http::{HeaderMap, Request, StatusCode};
 use tokio::net::TcpStream;
 
-/// How long a response may take; those that wait for a revision give up after 3 s.
+/// Time limit of a response. Requests that wait for a revision fail after 3 s.
 const WITHIN: Duration = Duration::from_secs(20);
 
 #[test]
@@ -94,7 +95,7 @@ fn messages_of_the_etcd_tier_that_are_nearly_well_formed() {
     });
 }
 
-/// Counts the panics of all threads but those of tests from now on, those of tasks included.
+/// Counts the panics of all threads except those of tests from now on, including panics of tasks.
 fn count_panics() -> &'static AtomicU64 {
     static PANICS: AtomicU64 = AtomicU64::new(0);
     static COUNTED: std::sync::Once = std::sync::Once::new();
@@ -165,8 +166,8 @@ async fn connect(url: &str) -> SendRequest<Bytes> {
 
 type Response = (StatusCode, HeaderMap, Vec<u8>);
 
-/// Sends a request and reads its response up to the end, or up to 64 KiB of one that does not end,
-/// as a watch does not. Header and trailers are put together.
+/// Sends a request and reads its response to the end, or up to 64 KiB of one that does not end,
+/// like a watch. Headers and trailers are merged.
 async fn exchange(
     client: &mut SendRequest<Bytes>,
     request: Request<()>,
@@ -176,7 +177,7 @@ async fn exchange(
     let within = async {
         let mut ready = client.clone().ready().await.map_err(text)?;
         let (response, mut sending) = ready.send_request(request, false).map_err(text)?;
-        // A response may come before the body was taken.
+        // A response may arrive before the body was read.
         let sent = sending.send_data(body.into(), true);
         let response = response.await.map_err(text)?;
         drop(sent);
@@ -184,7 +185,7 @@ async fn exchange(
         let mut headers = head.headers;
         let mut bytes = Vec::new();
         loop {
-            // What does not end is let go when nothing comes for a while.
+            // A response that does not end is dropped if nothing arrives for a while.
             match tokio::time::timeout(Duration::from_millis(100), body.data()).await {
                 Ok(Some(data)) => {
                     let data = data.map_err(text)?;
@@ -210,15 +211,16 @@ async fn exchange(
         .map_err(|_| "no response".to_owned())?
 }
 
-/// What an apiserver, too, answers with 500 or 504 although the request is at fault.
+/// Messages of errors for which an apiserver also returns 500 or 504, although the request is
+/// invalid.
 const KNOWN_FAILURES: &[&str] = &[
     "shard selector",
     "resourceVersion: Invalid value",
     "Too large resource version",
 ];
 
-/// A response of the Kubernetes tier: no failure of the server but those, and a Status that says
-/// the same as the status line.
+/// Checks a response of the Kubernetes tier: it must have no server error except for
+/// [`KNOWN_FAILURES`], and its Status must agree with the status line.
 fn check_status(shown: &str, status: StatusCode, body: &[u8]) {
     let text = String::from_utf8_lossy(body);
     if status.is_server_error() {
@@ -235,11 +237,11 @@ fn check_status(shown: &str, status: StatusCode, body: &[u8]) {
     }
 }
 
-/// A gRPC status: none that means a mistake of the server. `Internal` is what Go and tonic send for
-/// a message that cannot be decoded.
+/// Checks a gRPC status, which must not be a server error. `Internal` is allowed: Go and tonic send
+/// it for a message that cannot be decoded.
 fn check_code(shown: &str, trailers: &HeaderMap) {
     let Some(code) = trailers.get("grpc-status") else {
-        // A stream that goes on.
+        // The stream has not ended.
         return;
     };
     let message = trailers
@@ -345,14 +347,14 @@ fn patches() -> Vec<Vec<u8>> {
     all.map(<[u8]>::to_vec).to_vec()
 }
 
-/// Messages whose fields several calls share: keys, numbers, nested operations.
+/// Returns messages with fields that several calls share: keys, numbers, nested operations.
 fn messages() -> Vec<Vec<u8>> {
     let all: [&[u8]; 6] = [
         b"\x0a\x01a\x12\x01b\x18\x02\x20\x01\x28\x01\x30\x02\x38\x01\x40\x01\x48\x01\x50\x01\x58\x02\x60\x03\x68\x02",
         b"\x0a\x03key\x12\x05value\x18\x01\x20\x01\x28\x01\x30\x01",
         // A transaction: a compare, a put, a range, a nested transaction.
         b"\x0a\x09\x08\x00\x10\x03\x1a\x01k\x38\x00\x12\x0a\x12\x08\x0a\x01k\x12\x03abc\x1a\x05\x0a\x03\x0a\x01k\x12\x04\x22\x02\x0a\x00",
-        // A watch is created, cancelled, asked for progress.
+        // Watch requests: creation, cancellation, progress.
         b"\x0a\x0e\x0a\x01a\x12\x01b\x18\x05\x20\x01\x28\x01\x30\x01",
         b"\x12\x02\x08\x01",
         b"\x08\x3c\x10\x07",
@@ -360,7 +362,7 @@ fn messages() -> Vec<Vec<u8>> {
     all.map(<[u8]>::to_vec).to_vec()
 }
 
-/// Escapes what a URI may not have; separators of a query stay.
+/// Escapes characters that are not allowed in a URI, except for the separators of a query.
 fn escaped(query: &[u8]) -> String {
     query.iter().fold(String::new(), |text, byte| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'&' | b'=' | b'%' | b'-' | b'.' | b'_' => {
@@ -370,7 +372,7 @@ fn escaped(query: &[u8]) -> String {
     })
 }
 
-/// Keeps what a header may have.
+/// Keeps the characters that are allowed in a header.
 fn visible(value: &[u8]) -> String {
     value
         .iter()

@@ -1,8 +1,9 @@
-//! Every target on its seeds, on the inputs that once broke a rule, and on mutations of both.
+//! Runs every target on its seeds, on the inputs that have broken a rule before, and on mutations
+//! of both.
 //!
-//! `FUZZ_MUTATIONS=N` makes N of each target (default 2,000), `FUZZ_SEED=S` other ones. A failure
-//! prints the target and writes the input into its corpus, where it stays until it is committed
-//! with what mends it. So does an input that takes longer than ten seconds, which ends the process.
+//! `FUZZ_MUTATIONS=N` makes N mutations for each target (default 2,000), `FUZZ_SEED=S` makes other
+//! ones. A failure prints the target and writes the input into its corpus, to be committed with the
+//! fix. The same happens for an input that takes longer than ten seconds, which ends the process.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use fuzz_targets::mutation::{self, Mutations};
 use fuzz_targets::watchdog::{self, Watchdog};
 use fuzz_targets::{TARGETS, Target, target};
 
-/// Largest input that is tried, bytes.
+/// Maximum size of an input, bytes.
 const LARGEST: usize = 64 * 1024;
 
 #[test]
@@ -35,7 +36,7 @@ fn every_target_holds_on_its_corpus_and_its_mutations() {
     assert!(failed.is_empty(), "broken by the inputs in {failed:#?}");
 }
 
-/// Runs a target on everything; the error is the file with the input that broke it.
+/// Runs a target on all inputs; the error is the file with the input that broke a rule.
 fn try_target(
     target: &Target,
     corpus: &[Vec<u8>],

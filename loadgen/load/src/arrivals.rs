@@ -1,15 +1,15 @@
-//! When requests are due.
+//! The arrival models of loads: when requests are due.
 
 use workloads::Profile;
 
-/// When requests are sent.
+/// The arrival model of a load.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Pace {
-    /// So many clients, each waiting for its answer.
+    /// A closed loop: a fixed number of clients, each of which waits for its response.
     Closed {
-        /// Over all connections.
+        /// The number of clients over all connections.
         clients: u32,
     },
-    /// On a schedule over all connections, whatever comes back.
+    /// An open loop: a schedule over all connections, independent of the responses.
     Open(Profile),
 }

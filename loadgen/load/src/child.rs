@@ -1,7 +1,7 @@
-//! A process that never outlives us, and whose last words are kept: a server, or a client that is a
-//! program of its own.
+//! A child process that ends with its parent, and whose last log lines are kept: a server, or a
+//! client that is an external program.
 //!
-//! - [`parent_death`]: why it does not
+//! - [`parent_death`]: ends the child when its parent dies
 
 pub mod parent_death;
 
@@ -21,21 +21,21 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Log lines that are kept for the error when the server dies.
+/// How many log lines are kept for the error when the server dies.
 const KEPT_LINES: usize = 5;
-/// What a log line is cut to.
+/// The length to which a kept log line is cut.
 const KEPT_BYTES: usize = 300;
-/// What of a line is read into memory; the rest is passed over.
+/// How much of a line is read into memory. The rest is skipped.
 const LONGEST_LINE: usize = 4 << 10;
-/// Lines of standard output that wait for [`ChildServer::ready_line`]; further ones are not looked
-/// at.
+/// How many lines of standard output wait for [`ChildServer::ready_line`]. Further lines are
+/// dropped.
 const WAITING_LINES: usize = 1_024;
-/// How long it may take to end once its output is closed.
+/// How long a process may take to end once its output is closed.
 const END_WITHIN: Duration = Duration::from_secs(2);
-/// How long a dead server's last lines may take to reach us.
+/// How long a dead server's last lines may take to arrive.
 const LAST_WORDS_WITHIN: Duration = Duration::from_secs(2);
 
-/// A server that could not be started, or did not get ready.
+/// The failure to start a server.
 #[derive(Debug, thiserror::Error)]
 pub enum ChildError {
     /// The program cannot be run.
@@ -43,54 +43,54 @@ pub enum ChildError {
     Spawn {
         /// The program.
         program: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// It ended before it was ready.
+    /// The server ended before it was ready.
     #[error("{0}")]
     Died(Death),
-    /// It did not get ready in time.
+    /// The server was not ready in time.
     #[error("{name} was not ready after {} s; its last lines: {log}", within.as_secs())]
     Slow {
         /// The server.
         name: String,
-        /// How long it had.
+        /// The time limit.
         within: Duration,
-        /// Its last log lines.
+        /// The server's last log lines.
         log: String,
     },
 }
 
-/// How a server died.
+/// The death of a server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name} died ({status}); its last lines: {log}")]
 pub struct Death {
     /// The server.
     pub name: String,
-    /// Exit code or signal.
+    /// The exit code or signal.
     pub status: String,
-    /// Its last log lines.
+    /// The server's last log lines.
     pub log: String,
 }
 
-/// A running server. Dropped, it is killed.
+/// A running server. It is killed when this is dropped.
 #[derive(Debug)]
 pub struct ChildServer {
     name: String,
     child: Child,
     pid: u32,
     log: Arc<Mutex<VecDeque<String>>>,
-    /// Tasks that read its output; they end when it has said its last.
+    /// The tasks that read its output. They end when the output does.
     readers: Vec<JoinHandle<()>>,
-    /// Standard output, until it is ready.
+    /// The lines of standard output, until the server is ready.
     stdout: Option<mpsc::Receiver<String>>,
 }
 
 impl ChildServer {
-    /// Starts a server: it has no standard input, and what it prints is kept as its log.
+    /// Starts a server without standard input. Its output is kept as its log.
     ///
     /// # Errors
-    /// [`ChildError::Spawn`].
+    /// [`ChildError::Spawn`] when the program cannot be run.
     pub fn spawn(name: &str, program: &Path, args: &[OsString]) -> Result<Self, ChildError> {
         let mut command = Command::new(program);
         command.args(args);
@@ -105,10 +105,10 @@ impl ChildServer {
     }
 
     /// Starts a program that reads commands from its standard input and responds on its standard
-    /// output; what it prints on standard error is kept as its log.
+    /// output. Its standard error is kept as its log.
     ///
     /// # Errors
-    /// [`ChildError::Spawn`].
+    /// [`ChildError::Spawn`] when the program cannot be run.
     pub fn spawn_with_pipes(
         name: &str,
         command: Command,
@@ -123,9 +123,9 @@ impl ChildServer {
         Ok((started, stdin, stdout))
     }
 
-    /// Starts `command` in a process group of its own: a Ctrl-C at the terminal is for us, and the
-    /// child must live until we have noted what was measured. Standard output is a pipe that is not
-    /// read yet.
+    /// Starts `command` in a process group of its own. A Ctrl-C at the terminal is meant for the
+    /// generator, and the child must live until the measurements are recorded. Standard output is a
+    /// pipe that is not read yet.
     fn start(name: &str, mut command: Command, stdin: Stdio) -> Result<Self, ChildError> {
         let program = PathBuf::from(command.as_std().get_program());
         let failed = |source| ChildError::Spawn { program, source };
@@ -156,20 +156,20 @@ impl ChildServer {
         })
     }
 
-    /// Returns how it is called in results: `etcd` or `kube`.
+    /// Returns the server's name in results: `etcd` or `kube`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns its process number.
+    /// Returns the process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Waits for a line on standard output that begins with `prefix`; returns what follows it. What
-    /// follows is discarded: a second call returns nothing.
+    /// Waits for a line on standard output that begins with `prefix`, and returns the rest of the
+    /// line. Later lines are discarded, so this can succeed only once.
     ///
     /// # Errors
     /// [`ChildError::Died`] or [`ChildError::Slow`].
@@ -195,7 +195,7 @@ impl ChildServer {
         }
     }
 
-    /// Returns the error for a server that does not get ready.
+    /// Returns the error of a server that is not ready in time.
     #[must_use]
     pub fn slow(&self, within: Duration) -> ChildError {
         ChildError::Slow {
@@ -205,7 +205,7 @@ impl ChildServer {
         }
     }
 
-    /// Returns how it died, if it did.
+    /// Returns how the server died, if it did.
     pub async fn died(&mut self) -> Option<Death> {
         let status = match self.child.try_wait() {
             Ok(None) => return None,
@@ -215,41 +215,42 @@ impl ChildServer {
         Some(self.death(status).await)
     }
 
-    /// Returns how it died, once its standard output is closed: it is ending, or has no more to
-    /// say.
+    /// Returns how the server died, for a server whose standard output is closed. If it has not
+    /// ended after a short time, the status says that it closed its output.
     pub async fn ends(&mut self) -> Death {
         let status = timeout(END_WITHIN, self.child.wait()).await;
         let status = status.map_or_else(|_| "closed its output".into(), describe);
         self.death(status).await
     }
 
-    /// Returns how it dies, waited for.
+    /// Waits until the server dies, and returns how.
     pub async fn death_comes(&mut self) -> Death {
         let status = self.child.wait().await;
         self.death(describe(status)).await
     }
 
-    /// Kills it and waits until its memory is free again.
+    /// Kills the server and waits until its memory is free.
     pub async fn stop(mut self) {
         // An error means that it has ended already.
         self.child.kill().await.ok();
     }
 
-    /// Asks it to end (SIGTERM) and waits until it has; kills it after `within`.
+    /// Asks the server to end (SIGTERM) and waits for that. Kills it after `within`.
     pub async fn terminate(mut self, within: Duration) {
         let pid = i32::try_from(self.pid).ok().map(Pid::from_raw);
         let asked = pid.is_some_and(|pid| kill(pid, Signal::SIGTERM).is_ok());
-        // Until it was waited for, no other process has its pid.
+        // Until the child was waited for, no other process has its pid.
         if !asked || timeout(within, self.child.wait()).await.is_err() {
             self.stop().await;
         }
     }
 
-    /// Returns what it died of and said last. Its output may still be on its way to us when it is
-    /// gone.
+    /// Returns the death with the last log lines. Waits for output that is still in the pipe when
+    /// the process has ended.
     async fn death(&mut self, status: String) -> Death {
         for reader in self.readers.drain(..) {
-            // A child of its own may hold the pipe open; then what came until now must do.
+            // A grandchild may hold the pipe open. In that case the lines received so far must
+            // suffice.
             timeout(LAST_WORDS_WITHIN, reader).await.ok();
         }
         Death {
@@ -259,7 +260,7 @@ impl ChildServer {
         }
     }
 
-    /// Returns the last lines of its log, or `none`.
+    /// Returns the last lines of the log, or `none`.
     #[must_use]
     pub fn last_lines(&self) -> String {
         let log = self.log.lock();
@@ -292,15 +293,15 @@ async fn keep_lines(
             log.push_back(line.chars().take(KEPT_BYTES).collect());
         }
         if let Some(lines) = &lines {
-            // Closed: the ready line is no longer awaited. Full: it is not among a thousand
-            // lines.
+            // Closed: the ready line is not awaited any more. Full: it is not among the first
+            // thousand lines.
             lines.try_send(line.into_owned()).ok();
         }
     }
 }
 
-/// Reads a line, of which `line` gets the first [`LONGEST_LINE`] bytes without its end. False when
-/// there is none any more.
+/// Reads a line, and writes its first [`LONGEST_LINE`] bytes to `line`, without the newline.
+/// Returns false at the end.
 pub(crate) async fn next_line(
     reader: &mut (impl AsyncBufRead + Unpin),
     line: &mut Vec<u8>,
@@ -329,7 +330,7 @@ pub(crate) async fn next_line(
 mod tests {
     use super::*;
 
-    /// How long a shell may take to begin, or to end.
+    /// How long a shell may take to start or to end.
     const READY: Duration = Duration::from_secs(10);
 
     fn shell(script: &str) -> ChildServer {
@@ -358,7 +359,7 @@ mod tests {
         );
     }
 
-    /// Its pipe was closed at such a line: a server that wrote on was killed by that.
+    /// A reader that closed the pipe at such a line would kill a server that writes on.
     #[tokio::test]
     async fn a_line_that_is_no_text_ends_nothing() {
         let mut child = shell(r"printf 'a\377b\n' >&2; printf '\377\n'; echo ready x; sleep 60");

@@ -1,13 +1,13 @@
-//! Operations driven: in rounds, by clients that wait, or on a schedule.
+//! Runs operations: in rounds, by clients that wait for responses, or on a schedule.
 //!
 //! - [`closed`]: lists in rounds, by a fixed number of clients
-//! - [`calls`]: small requests, by clients that wait or on a schedule; `connection`: the
-//!   share of one connection; [`run`]: what one run of them came to
-//! - [`lists`]: lists that run with other loads, in a closed loop or on a schedule
-//! - [`deliveries`]: watchers, and how long after its write each event came
-//! - [`open_clock`]: the clock of the schedule of small requests; `alarm`: its timer;
-//!   `paused`: a timer and a server on a clock that jumps, for tests
-//! - [`watch_workers`]: workers that watch; [`writers`]: what they watch being written
+//! - [`calls`]: small requests, by clients that wait or on a schedule; `connection`: the share of
+//!   one connection; [`run`]: the settings of one run and its tally
+//! - [`lists`]: lists that run together with other loads, in a closed loop or on a schedule
+//! - [`deliveries`]: watchers, and the delay of each event after its write
+//! - [`open_clock`]: the clock of a schedule of small requests; `alarm`: its timer; `paused`: a
+//!   timer and a server on tokio's paused clock, for tests
+//! - [`watch_workers`]: workers that watch; [`writers`]: the writes that they watch
 
 mod alarm;
 pub mod calls;

@@ -1,22 +1,22 @@
-//! Where requests go.
+//! The endpoint that requests go to.
 
 use etcd_api::client::config::ClientConfig;
 use kube_api::client::KubeAccess;
 
-/// How to reach a running target; what a client thread needs of it.
+/// The endpoint of a running target, with everything that a client thread needs to connect.
 #[derive(Debug, Clone)]
 pub struct TargetEndpoint {
     /// The etcd tier.
     pub etcd: Option<ClientConfig>,
-    /// The Kubernetes tier.
+    /// The URL of the Kubernetes tier.
     pub kube_url: Option<String>,
-    /// What the Kubernetes tier lets clients in by.
+    /// The credentials for the Kubernetes tier.
     pub kube_access: KubeAccess,
 }
 
 impl TargetEndpoint {
-    /// Returns the endpoint as it is for the client of this number: of several endpoints of an etcd
-    /// each client begins at the next one.
+    /// Returns the endpoint for client `number`. If an etcd has several endpoints, each client
+    /// starts at the next one.
     #[must_use]
     pub fn for_client(&self, number: usize) -> Self {
         Self {

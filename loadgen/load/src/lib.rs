@@ -1,13 +1,14 @@
-//! The engine of the generator: what is asked of a target, when, by whom, and what came of it.
+//! The load generator's engine: sends operations to a target on a schedule or from waiting clients,
+//! measures them, and verifies the responses.
 //!
-//! - [`operation`]: what is done: lists by any strategy, small requests, watches, patches
-//! - [`arrivals`]: when requests are due; [`driver`]: operations driven, in rounds or on a schedule
-//! - [`clients`]: threads and programs that operations run in; [`child`]: a process that never
-//!   outlives this one
-//! - [`endpoint`]: where requests go; [`shaper`]: a slower network on the way
-//! - [`record`]: latencies while they happen
-//! - [`verify`]: whether what was received is what was written
-//! - [`shards`]: which worker has which objects, and whether each write reached the one that has it
+//! - [`operation`]: the operations: lists by every strategy, small requests, watches, patches
+//! - [`arrivals`]: when requests are due; [`driver`]: runs operations, in rounds or on a schedule
+//! - [`clients`]: threads and programs in which operations run; [`child`]: child processes that end
+//!   with this one
+//! - [`endpoint`]: where requests go; [`shaper`]: emulates a slower network in between
+//! - [`record`]: records latencies and errors, with live counters
+//! - [`verify`]: compares what was received with what was written
+//! - [`shards`]: which worker owns which objects, and whether each write reached its owner
 
 pub mod arrivals;
 pub mod child;

@@ -1,5 +1,5 @@
-//! Recording while it happens: latency histograms, one per worker and merged at the end, and
-//! counts that are read meanwhile.
+//! Records measurements: latency histograms, one per worker and merged at the end, and counters
+//! that are read during the run.
 
 mod errors;
 mod latency;

@@ -1,95 +1,95 @@
-//! The highest rate at which a target keeps an objective: which rate to try next, and when enough
-//! is known.
+//! Searches for the highest rate at which a target meets an objective: decides which rate to try
+//! next, and when to stop.
 //!
-//! No rate has an exact answer: the same one passes and fails from trial to trial. So two rates are
-//! reported, as RFC 9971 (MLRsearch) does: the largest that passed below every one that failed, and
-//! the smallest that failed. A load's verdict is that of two trials that agree, of three at most.
-//! The search doubles the rate with short trials until one fails, from which nothing is reported,
-//! and then halves what lies between, in logarithms, with full ones.
+//! No rate has an exact answer: the same rate passes and fails from trial to trial. Two rates are
+//! therefore reported, as in RFC 9971 (MLRsearch): the largest that passed below every one that
+//! failed, and the smallest that failed. The verdict of a rate is that of two trials that agree, of
+//! three at most. The search doubles the rate with short trials until one fails. Short trials are
+//! not reported. It then bisects the interval in between, in logarithms, with full trials.
 
-/// What is searched for.
+/// The parameters of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Goal {
-    /// The first rate that is tried, a second.
+    /// The first rate that is tried, per second.
     pub from: f64,
-    /// No higher rate is tried.
+    /// The highest rate that is tried, per second.
     pub to: f64,
-    /// How far the two bounds may lie apart, as a part of the lower one.
+    /// The largest distance of the two bounds, as a fraction of the lower one.
     pub width: f64,
 }
 
-/// How long a trial is.
+/// The length of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
-    /// To bracket the search.
+    /// A short trial, to bracket the rate.
     Short,
-    /// Long enough to be reported.
+    /// A full trial, long enough to be reported.
     Full,
 }
 
-/// What a trial showed.
+/// The result of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The objective was kept.
+    /// The objective was met.
     Kept,
-    /// It was missed.
+    /// The objective was missed.
     Missed,
-    /// The generator did not keep the rate, so it says nothing about the target.
+    /// The generator did not keep up with the rate, so the trial shows nothing about the target.
     GeneratorLate,
 }
 
-/// One trial that has been made.
+/// A completed trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Trial {
-    /// The rate, a second.
+    /// The rate, per second.
     pub rate: f64,
-    /// How long it was.
+    /// The length of the trial.
     pub length: Length,
-    /// What it showed.
+    /// The result of the trial.
     pub verdict: Verdict,
 }
 
-/// What to do next.
+/// The next step of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Step {
     /// Make this trial, and [`Search::record`] it.
     Try {
-        /// The rate, a second.
+        /// The rate, per second.
         rate: f64,
-        /// How long.
+        /// The length of the trial.
         length: Length,
     },
-    /// Enough is known.
+    /// The search has ended.
     Done(Outcome),
 }
 
-/// What a search came to.
+/// The outcome of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Outcome {
-    /// Both bounds.
+    /// Both bounds were found.
     Between {
-        /// The largest rate that passed, below every one that did not.
+        /// The largest rate that passed, below every one that failed.
         lower: f64,
-        /// The smallest that did not pass.
+        /// The smallest rate that failed.
         upper: f64,
-        /// Whether it was the generator that gave out at the upper one.
+        /// Whether the upper rate failed because of the generator.
         generator: bool,
     },
-    /// The highest rate that was to be tried passed.
+    /// The highest rate passed.
     AboveAll {
         /// That rate.
         rate: f64,
     },
-    /// The first rate did not pass.
+    /// The first rate failed.
     BelowAll {
         /// That rate.
         rate: f64,
-        /// Whether it was the generator that gave out.
+        /// Whether it failed because of the generator.
         generator: bool,
     },
 }
 
-/// Trials of one load that must agree.
+/// The number of trials of one rate that must agree.
 const VOTES: usize = 2;
 
 /// The state of a search: its goal and its trials. Costs O(trials) for each step.
@@ -110,7 +110,7 @@ impl Search {
         }
     }
 
-    /// Takes the result of a trial.
+    /// Records the result of a trial.
     pub fn record(&mut self, trial: Trial) {
         self.trials.push(trial);
     }
@@ -121,8 +121,8 @@ impl Search {
         &self.trials
     }
 
-    /// Returns what to do next. Ends: each rate takes at most three full trials, and each further
-    /// rate halves what lies between the bounds.
+    /// Returns the next step. The search ends, because each rate takes at most three full trials,
+    /// and each further rate halves the interval between the bounds.
     #[must_use]
     pub fn next(&self) -> Step {
         let Goal { from, to, width } = self.goal;
@@ -165,7 +165,7 @@ impl Search {
         rates.find(|rate| self.full_verdict(*rate).is_none())
     }
 
-    /// `outcome` where full trials of `rate` agree; else one more of them.
+    /// Returns `outcome` if the full trials of `rate` agree, or else one more of them.
     fn confirmed(&self, rate: f64, outcome: impl Fn() -> Outcome) -> Step {
         match self.full_verdict(rate) {
             Some(_) => Step::Done(outcome()),
@@ -173,13 +173,13 @@ impl Search {
         }
     }
 
-    /// Rates whose verdict is so.
+    /// Returns the rates with this verdict.
     fn rates(&self, is: impl Fn(bool) -> bool) -> impl Iterator<Item = f64> {
         let rates = self.trials.iter().map(|trial| trial.rate);
         rates.filter(move |rate| self.verdict(*rate).is_some_and(&is))
     }
 
-    /// Returns whether a rate is kept: by its full trials where there are any, else by its short
+    /// Returns whether a rate passes: by its full trials if there are any, or else by its short
     /// ones.
     fn verdict(&self, rate: f64) -> Option<bool> {
         match self.of(rate, Length::Full).next() {
@@ -231,7 +231,7 @@ mod tests {
         width: 0.05,
     };
 
-    /// Runs a search against `server`; returns what it came to and how many trials it took.
+    /// Runs a search against `server`. Returns its outcome and the number of trials.
     fn search(goal: Goal, mut server: impl FnMut(f64, Length) -> Verdict) -> (Outcome, usize) {
         let mut search = Search::new(goal);
         for _ in 0..200 {
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_short_trial_that_lied_is_overruled() {
-        // Short trials pass at twice the rate that full ones keep.
+        // Short trials pass at twice the rate of full ones.
         let (outcome, _) = search(GOAL, |rate, length| match length {
             Length::Short => up_to(40_000.0)(rate, length),
             Length::Full => up_to(20_000.0)(rate, length),
@@ -299,7 +299,7 @@ mod tests {
             panic!("{outcome:?}");
         };
         assert!(lower <= 20_000.0 && upper > 20_000.0, "{outcome:?}");
-        // And where only the first passed by luck.
+        // The same if only short trials pass.
         let (outcome, _) = search(GOAL, |_, length| match length {
             Length::Short => Verdict::Kept,
             Length::Full => Verdict::Missed,
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn the_lower_bound_is_below_every_rate_that_failed() {
-        // A server that fails between two rates that it keeps: the safe side is reported.
+        // A server that fails between two rates at which it passes: the safe side is reported.
         let (outcome, _) = search(GOAL, |rate, _| match rate {
             3_000.0..9_000.0 => Verdict::Missed,
             _ if rate < 50_000.0 => Verdict::Kept,

@@ -1,11 +1,11 @@
-//! A network between clients and a server that is not as fast as loopback: a relay that holds bytes
-//! back.
+//! Emulates a network between clients and a server that is slower than loopback, with a relay that
+//! delays bytes.
 //!
-//! Half of the round-trip time passes in each direction, the bytes of all connections in one
-//! direction share the bandwidth, and each client takes what it gets no faster than its read rate.
-//! What cannot be passed on yet waits in the relay, up to [`Link::buffer_bytes`]; then the relay
-//! reads no more, and TCP tells the sender. Not imitated are losses, reordering, the handshake of
-//! TCP and its slow start. The relay is part of the generator: its CPU is the generator's.
+//! Half of the round-trip time passes in each direction. All connections share the bandwidth of a
+//! direction, and each client receives no faster than its read rate. Bytes that cannot be passed on
+//! yet wait in the relay, up to [`Link::buffer_bytes`]. Then the relay stops reading, and TCP slows
+//! the sender down. Losses, reordering, TCP's handshake and its slow start are not emulated. The
+//! relay is part of the generator, and so is its CPU time.
 //!
 //! - [`mod@relay`]: one direction of one connection
 
@@ -23,29 +23,31 @@ use tokio::time::sleep;
 use self::relay::{RateLimit, Way, relay};
 use crate::clients::thread;
 
-/// Where a new relay listens.
+/// The address on which a new relay listens.
 const ANY_PORT: (&str, u16) = ("127.0.0.1", 0);
-/// Bytes that wait in the relay at least.
+/// The smallest buffer of the relay, in bytes.
 const LEAST_BUFFER: u64 = 64 << 10;
-/// Bytes that wait in the relay at most, for each direction of each connection.
+/// The largest buffer of the relay for each direction of each connection, in bytes.
 const MOST_BUFFER: u64 = 8 << 20;
-/// How long to wait when no connection can be had, as when descriptors have run out.
+/// How long to wait when no connection can be accepted, for example because file descriptors have
+/// run out.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// What a network is like.
+/// The properties of a network.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Link {
-    /// There and back again, without what bytes wait for.
+    /// The round-trip time, without the time that bytes wait in queues.
     pub rtt: Duration,
-    /// Bytes a second in each direction, of all connections together; `None` for no limit.
+    /// The bandwidth of each direction in bytes per second, for all connections together; `None`
+    /// for no limit.
     pub bandwidth: Option<u64>,
-    /// Bytes a second that one connection's client takes; `None` for no limit.
+    /// The rate at which each connection's client reads, in bytes per second; `None` for no limit.
     pub client_read_rate: Option<u64>,
 }
 
 impl Link {
-    /// Returns how many bytes wait in the relay at most, for each direction of each connection:
-    /// what is on its way in one round trip, between 64 KiB and 8 MiB.
+    /// Returns the size of the relay's buffer for each direction of each connection: the bytes that
+    /// are in flight during one round trip, between 64 KiB and 8 MiB.
     #[must_use]
     pub fn buffer_bytes(&self) -> u32 {
         let limits = [self.bandwidth, self.client_read_rate];
@@ -59,17 +61,17 @@ impl Link {
     }
 }
 
-/// A relay that runs, in a thread of its own, until it is dropped.
+/// A running relay, in a thread of its own. It stops when this is dropped.
 #[derive(Debug)]
 pub struct Shaper {
     address: SocketAddr,
     _end: oneshot::Sender<()>,
 }
 
-/// Why there is no relay.
+/// The failure of a relay.
 #[derive(Debug, thiserror::Error)]
 pub enum ShaperError {
-    /// No port or no thread.
+    /// There is no port or no thread.
     #[error("the relay that slows the network down cannot start: {0}")]
     Start(#[from] std::io::Error),
     /// The thread ended before it listened.
@@ -81,7 +83,7 @@ impl Shaper {
     /// Starts a relay to a server.
     ///
     /// # Errors
-    /// [`ShaperError`] when it has no port or no thread.
+    /// [`ShaperError`] when there is no port or no thread.
     pub async fn start(to: SocketAddr, link: Link) -> Result<Self, ShaperError> {
         let (end, ended) = oneshot::channel::<()>();
         let body = async move |says: oneshot::Sender<Result<SocketAddr, ShaperError>>| {
@@ -97,7 +99,7 @@ impl Shaper {
                     return;
                 }
             };
-            // Whoever asked may have gone; then `ended` closes.
+            // The caller may have gone. In that case `ended` closes.
             says.send(Ok(address)).ok();
             tokio::select! {
                 () = accept(&listener, to, link) => {}
@@ -110,14 +112,14 @@ impl Shaper {
         Ok(Self { address, _end: end })
     }
 
-    /// Returns where clients connect instead of to the server.
+    /// Returns the address to which clients connect instead of the server's.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-/// Takes connections for as long as it is polled; dropped, it closes them.
+/// Accepts connections for as long as it is polled. Closes them when dropped.
 async fn accept(listener: &TcpListener, to: SocketAddr, link: Link) {
     let limit = || link.bandwidth.map(|rate| Arc::new(RateLimit::new(rate)));
     let (there, back) = (limit(), limit());
@@ -136,7 +138,8 @@ async fn accept(listener: &TcpListener, to: SocketAddr, link: Link) {
     }
 }
 
-/// One connection, until both sides have ended or one fails. A client sees a connection that ends.
+/// Relays one connection until both sides have ended or one fails. The client sees a failure as the
+/// end of the connection.
 async fn connection(
     client: TcpStream,
     to: SocketAddr,
@@ -147,7 +150,7 @@ async fn connection(
     let Ok(server) = connected(to, link.buffer_bytes()).await else {
         return;
     };
-    // Without it what is passed on late would wait for acknowledgements, too.
+    // Otherwise bytes that are passed on late would wait for acknowledgements, too.
     client.set_nodelay(true).ok();
     server.set_nodelay(true).ok();
     let reads = link
@@ -166,12 +169,12 @@ async fn connection(
         to_client,
         way(back.into_iter().chain(reads).collect()),
     );
-    // The first that fails ends both.
+    // The first failure ends both directions.
     tokio::try_join!(requests, responses).ok();
 }
 
-/// A connection to the server whose socket holds no more than the relay: what waits there is what
-/// the network would have stopped.
+/// Connects to the server with a receive buffer no larger than the relay's: the network would have
+/// stopped what waits in that buffer.
 async fn connected(to: SocketAddr, buffer_bytes: u32) -> std::io::Result<TcpStream> {
     let socket = match to {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,

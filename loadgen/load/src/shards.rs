@@ -1,11 +1,11 @@
-//! Which worker has which objects: the hashes of one field cut into ranges (KEP-5866), equal ones
-//! or such that hold equally many.
+//! The assignment of objects to workers: the hashes of one field are divided into ranges
+//! (KEP-5866), which are equal or contain about equally many objects.
 //!
-//! - [`distribution`]: how many objects have which hash
-//! - [`inventory`]: what each shard of a data set must hold
-//! - [`plan`]: a shard for each worker; together they hold every hash once
-//! - [`resharding`]: from N workers to N + 1, and how many objects change hands
-//! - [`event_ledger`]: whether each write reached the worker that has its object, once, and no
+//! - [`distribution`]: the number of objects by hash
+//! - [`inventory`]: the expected contents of each shard of a data set
+//! - [`plan`]: a shard for each worker; together they contain every hash once
+//! - [`resharding`]: from N workers to N + 1, and how many objects move
+//! - [`event_ledger`]: checks that each write reached the worker that owns its object, once, and no
 //!   other
 
 pub mod distribution;

@@ -1,9 +1,10 @@
-//! Every list is compared with what was seeded, from the bytes that were received.
+//! Compares every list with what was written, from the bytes that were received.
 //!
-//! Order and framing are checked while the bytes come in (`etcd_api::client::list_validator`);
-//! here are number, bytes, revision and the fingerprint of keys and values.
+//! Order and framing are checked while the bytes stream in (`etcd_api::client::list_validator`).
+//! This module checks the number of objects and bytes, the revision, and the fingerprint of keys
+//! and values.
 //!
-//! - [`invalid_response`]: what may be wrong with a list
+//! - [`invalid_response`]: the ways in which a complete response can be invalid
 
 mod invalid_response;
 
@@ -13,34 +14,34 @@ use invalid_response::shown;
 pub(crate) use invalid_response::{FaultyKeys, not_a_list};
 pub use invalid_response::{History, InvalidResponse};
 
-/// What a list said about itself; what it held is in the [`Check`].
+/// The metadata of a list. Its contents are in the [`Check`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Listed {
-    /// Revision (resourceVersion) that it was read at.
+    /// The revision (resourceVersion) at which the list was read.
     pub revision: i64,
-    /// Chunks, pages or frames with objects.
+    /// The number of chunks, pages or frames with objects.
     pub chunks: u64,
-    /// Bytes received, protocol framing of HTTP excluded.
+    /// The number of bytes received, without the protocol framing of HTTP.
     pub wire_bytes: u64,
 }
 
-/// What every list must hold.
+/// The expected contents of every list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expected {
-    /// Objects and bytes and what they are.
+    /// The number of objects and bytes, and their hashes.
     pub fingerprint: Fingerprint,
-    /// Which revision wrote which object: the sum of the objects' hashes, each times its mod
-    /// revision, modulo 2⁶⁴. `None` where that is not known of every object.
+    /// The sum of the objects' hashes, each times its mod revision, modulo 2⁶⁴. It verifies which
+    /// revision wrote which object. `None` if that is not known of every object.
     pub revisions: Option<u64>,
-    /// No list may be read at an older revision: the one of the last write before it.
+    /// The least revision of a list: that of the last write before it.
     pub revision: i64,
 }
 
 impl Expected {
-    /// Holds a sum of what was received against [`Self::revisions`], where that is known.
+    /// Compares the received sum with [`Self::revisions`], if that is known.
     ///
     /// # Errors
-    /// [`InvalidResponse::ObjectRevision`].
+    /// [`InvalidResponse::ObjectRevision`] if they differ.
     pub fn check_revisions(&self, found: u64) -> Result<(), InvalidResponse> {
         match self.revisions {
             Some(expected) if expected != found => {
@@ -51,25 +52,25 @@ impl Expected {
     }
 }
 
-/// Gathers what one list holds.
+/// Accumulates the contents of one list.
 #[derive(Debug, Clone)]
 pub struct Check {
-    /// What keys are taken relative to, so that a data set has one fingerprint wherever it is
+    /// The prefix that keys are relative to, so that a data set has one fingerprint wherever it is
     /// stored.
     root: String,
     fingerprint: Fingerprint,
     revisions: u64,
     highest_revision: i64,
     foreign_key: Option<String>,
-    /// The first that is not possible, and whose it is.
+    /// The first object with an impossible history.
     impossible: Option<(String, History)>,
     leases: FaultyKeys,
-    /// The key of the first with fields that etcd does not send.
+    /// The key of the first object with fields that etcd does not send.
     irregular: Option<String>,
 }
 
 impl Check {
-    /// A check of one list whose keys all begin with `root`.
+    /// Returns a check of one list whose keys all begin with `root`.
     #[must_use]
     pub fn new(root: &str) -> Self {
         Self {
@@ -84,7 +85,7 @@ impl Check {
         }
     }
 
-    /// Takes an object and returns its hash, for [`Self::visit_again`]. Costs one pass over key and
+    /// Adds an object, and returns its hash for [`Self::visit_again`]. Costs one pass over key and
     /// value.
     pub fn visit(&mut self, key: &[u8], value: &[u8], mod_revision: i64) -> u64 {
         let Some(relative) = key.strip_prefix(self.root.as_bytes()) else {
@@ -96,7 +97,7 @@ impl Check {
         hash
     }
 
-    /// Takes what etcd says about the writes of the object with this key.
+    /// Records the history that etcd reports for the object with this key.
     pub fn note_history(&mut self, key: &[u8], history: History) {
         if history.lease != 0 {
             self.leases.add(key);
@@ -106,12 +107,13 @@ impl Check {
         }
     }
 
-    /// Takes that the object with this key has fields that etcd does not send.
+    /// Records that the object with this key has fields that etcd does not send.
     pub fn note_irregular(&mut self, key: &[u8]) {
         self.irregular.get_or_insert_with(|| shown(key));
     }
 
-    /// Returns what is wrong with the list by its response alone, with the object that has it.
+    /// Returns an error that was found from the response's metadata, completed with the object that
+    /// caused it.
     pub(crate) fn naming(&self, wrong: InvalidResponse) -> InvalidResponse {
         match wrong {
             InvalidResponse::Irregular { count, first: None } => InvalidResponse::Irregular {
@@ -122,14 +124,14 @@ impl Check {
         }
     }
 
-    /// Takes an object that an equal check has visited before, by the hash that it returned and the
-    /// bytes of its relative key and its value.
+    /// Adds an object that an equal check has visited before, by the hash that [`Self::visit`]
+    /// returned and the number of bytes of its relative key and its value.
     pub fn visit_again(&mut self, hash: u64, bytes: u64, mod_revision: i64) {
         self.fingerprint.add_hashed(hash, bytes);
         self.note_revision(hash, mod_revision);
     }
 
-    /// Bytes of a key that count: those behind the root.
+    /// Returns the number of bytes of a key that count, which are those after the root.
     #[must_use]
     pub fn relative_len(&self, key: &[u8]) -> u64 {
         key.len().saturating_sub(self.root.len()) as u64
@@ -141,11 +143,11 @@ impl Check {
         self.revisions = self.revisions.wrapping_add(product);
     }
 
-    /// Ends the check.
+    /// Ends the check. Returns the contents of the list.
     ///
     /// # Errors
-    /// The first thing that is [`InvalidResponse`]; without an expectation only what contradicts
-    /// itself.
+    /// The first [`InvalidResponse`] found. Without an expectation, only contradictions within the
+    /// list.
     pub fn finish(
         self,
         listed: &Listed,
@@ -178,23 +180,23 @@ impl Check {
     }
 }
 
-/// What one list held.
+/// The contents of one list.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Found {
-    /// Of the keys and values received.
+    /// The fingerprint of the keys and values received.
     pub fingerprint: Fingerprint,
-    /// As [`Expected::revisions`].
+    /// See [`Expected::revisions`].
     pub revisions: u64,
 }
 
 impl Found {
-    /// Adds what another part of the same objects held.
+    /// Adds the contents of another part of the same objects.
     pub fn merge(&mut self, other: &Self) {
         self.fingerprint.merge(&other.fingerprint);
         self.revisions = self.revisions.wrapping_add(other.revisions);
     }
 
-    /// Returns what it has other than an earlier list of the same revision, in words.
+    /// Describes how the list differs from an earlier one of the same revision.
     #[must_use]
     pub fn difference(&self, before: &Self) -> String {
         let (found, earlier) = (&self.fingerprint, &before.fingerprint);
@@ -209,10 +211,10 @@ impl Found {
         }
     }
 
-    /// Whether this is what was expected of a list, or of several parts together.
+    /// Compares the contents of a list, or of several parts together, with the expected ones.
     ///
     /// # Errors
-    /// The first thing that is [`InvalidResponse`].
+    /// The first [`InvalidResponse`] found.
     pub fn compare(&self, listed: &Listed, expected: &Expected) -> Result<(), InvalidResponse> {
         let (found, wanted) = (&self.fingerprint, &expected.fingerprint);
         if found.objects != wanted.objects {

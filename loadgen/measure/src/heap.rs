@@ -1,8 +1,9 @@
-//! What one thread holds, by the allocator's own counters of it: the memory of one worker among
-//! many in a process.
+//! The memory that one thread holds, from the allocator's per-thread counters: measures one worker
+//! among many in a process.
 //!
-//! A thread's counters rise with what it allocates and with what it frees. Memory that another
-//! thread frees stays on its account, so what is handed away must be taken off ([`handing_away`]).
+//! A thread's counters grow with what it allocates and with what it frees. Memory that another
+//! thread frees is never counted as freed by the thread that allocated it, so memory that is handed
+//! to another thread must be subtracted ([`handing_away`]).
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -16,13 +17,13 @@ thread_local! {
 struct Heap {
     allocated: ThreadLocal<u64>,
     freed: ThreadLocal<u64>,
-    /// What it held when it began.
+    /// Bytes that the thread held when counting began.
     base: u64,
     most: u64,
 }
 
 impl Heap {
-    /// `None` where the program has another allocator, whose counters these are not.
+    /// Returns `None` if the program uses another allocator, so that these counters do not move.
     fn begin() -> Option<Self> {
         let (allocated, freed) = (allocatedp::read().ok()?, deallocatedp::read().ok()?);
         let before = allocated.get();
@@ -40,26 +41,27 @@ impl Heap {
         Some(heap)
     }
 
-    /// Counted from nothing; below it is what this thread frees for others.
+    /// Returns the bytes allocated less the bytes freed by this thread. Wraps around below zero if
+    /// the thread has freed more memory of other threads than it holds.
     fn holds(&self) -> u64 {
         self.allocated.get().wrapping_sub(self.freed.get())
     }
 
     fn note(&mut self) {
         let above = self.holds().wrapping_sub(self.base);
-        // Less than at the beginning is nothing, not very much.
+        // Fewer bytes than at the beginning wrap around to a huge number: ignored.
         if above <= i64::MAX as u64 {
             self.most = self.most.max(above);
         }
     }
 }
 
-/// Counts from here on what this thread holds above what it holds now.
+/// Starts counting what this thread holds beyond what it holds now.
 pub fn begin() {
     HEAP.with_borrow_mut(|heap| *heap = Heap::begin());
 }
 
-/// Takes note of what this thread holds. Costs some nanoseconds.
+/// Updates this thread's peak with what it holds now. Costs some nanoseconds.
 pub fn note() {
     HEAP.with_borrow_mut(|heap| {
         if let Some(heap) = heap {
@@ -68,7 +70,7 @@ pub fn note() {
     });
 }
 
-/// Makes something that another thread will free; it is on nobody's account.
+/// Runs `make`, whose result another thread will free, and does not count what it allocates.
 pub fn handing_away<T>(make: impl FnOnce() -> T) -> T {
     let held = || HEAP.with_borrow(|heap| heap.as_ref().map_or(0, Heap::holds));
     let before = held();
@@ -82,8 +84,8 @@ pub fn handing_away<T>(make: impl FnOnce() -> T) -> T {
     made
 }
 
-/// Returns the most bytes that this thread held at a time since [`begin`], as far as anybody took
-/// note; `None` where that is not counted.
+/// Returns the most bytes that this thread held since [`begin`], among the moments at which
+/// [`note`] was called; `None` if they are not counted.
 #[must_use]
 pub fn most() -> Option<u64> {
     note();

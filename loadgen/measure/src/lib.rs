@@ -1,17 +1,19 @@
-//! Memory and CPU of a process, the server's and the generator's own, as exactly as the kernel and
-//! the allocator tell; what servers tell on their metrics pages; and the machine that they run on.
+//! Measures memory and CPU time of processes, the servers' and the generator's own, as exactly as
+//! the kernel and the allocator report them; reads the metrics pages of servers; and describes the
+//! machine.
 //!
-//! - [`Process`], [`Memory`]: one process, read through the kernel; [`Highest`]: its peaks
-//! - [`Sampler`]: processes over time, on a thread of its own
-//! - [`MetricsClient`], [`MetricsText`]: a server's Prometheus page; [`AllocatedWatch`]: what it
-//!   has allocated, again and again
-//! - [`RemoteServer`]: a server that is somewhere else, by its own metrics; [`settle()`]: a server
-//!   at rest
-//! - [`Pprof`], [`perf_folder_prefix, perf_stacks`]: where a server's CPU time went
+//! - [`Process`], [`Memory`]: the sizes of one process, read from the kernel; [`Highest`]: its
+//!   peaks
+//! - [`Sampler`]: samples processes over time, on a thread of its own
+//! - [`MetricsClient`], [`MetricsText`]: a server's Prometheus page; [`AllocatedWatch`]: its
+//!   allocated bytes, polled
+//! - [`RemoteServer`]: an existing server, measured by its own metrics; [`settle()`]: waits until a
+//!   server is idle
+//! - [`Pprof`], [`perf_stacks`], [`perf_folder_prefix`]: where a server's CPU time went
 //! - [`Rounds`]: time and CPU round by round
-//! - [`heap`]: what one thread of this process holds
-//! - [`machine()`], [`disk`], [`MachineClocks`]: the machine, what it has left, and what it did
-//!   meanwhile
+//! - [`heap`]: the memory that one thread of this process holds
+//! - [`machine()`], [`disk`], [`MachineClocks`]: the machine, its free memory and disk, and its
+//!   load during a phase
 
 pub mod heap;
 mod machine;

@@ -1,4 +1,5 @@
-//! The machine that a run is made on: what it is, and how much memory and disk it has left.
+//! The machine that a run is made on: its description, its free memory and disk, and its load
+//! during a phase.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -7,16 +8,18 @@ use nix::sys::statvfs::statvfs;
 use procfs::{CpuInfo, CpuPressure, CpuTime, Current as _, CurrentSI as _, KernelStats, Meminfo};
 use sysinfo::System;
 
-/// Where Linux says how many free pages each core may keep.
+/// The file in which Linux reports how many free pages each core may keep.
 const FREE_PAGE_LISTS: &str = "/proc/sys/vm/percpu_pagelist_high_fraction";
-/// Where Linux shows the devices that a virtual machine's host gives it, a folder each.
+/// The folder in which Linux shows the devices that a virtual machine's host provides, one folder
+/// each.
 const VIRTIO_DEVICES: &str = "/sys/bus/virtio/devices";
-/// A memory balloon among them (virtio 1.2, §5.5).
+/// The device number of a memory balloon (virtio 1.2, §5.5).
 const BALLOON: &str = "0x0005";
-/// Its feature `VIRTIO_BALLOON_F_PAGE_REPORTING`, a digit of the device's `features`.
+/// The index of the balloon's feature bit `VIRTIO_BALLOON_F_PAGE_REPORTING` in the device's
+/// `features`, one digit a bit.
 const PAGE_REPORTING: usize = 5;
 
-/// What a machine is. What it does not tell is `unknown`, 0 or `None`.
+/// The description of a machine. Values that cannot be read are `unknown`, 0 or `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Machine {
     /// Host name.
@@ -33,11 +36,10 @@ pub struct Machine {
     pub os: String,
     /// Kernel release.
     pub kernel: String,
-    /// `vm.percpu_pagelist_high_fraction`: the part of memory that Linux keeps as lists of free
-    /// pages, one list a core; 0 where it fits them to the load.
+    /// `vm.percpu_pagelist_high_fraction`: the fraction of memory that Linux keeps in lists of free
+    /// pages, one list per core; 0 if it sizes them by load.
     pub free_page_lists: Option<u32>,
-    /// Whether the host of this virtual machine takes free pages back (virtio's free page
-    /// reporting).
+    /// Whether the host of this virtual machine reclaims free pages (virtio's free page reporting).
     pub free_page_reporting: Option<bool>,
 }
 
@@ -54,52 +56,54 @@ pub struct Disk {
     pub free_bytes: u64,
 }
 
-/// What a machine did in an interval, apart from the generator and its servers. Each is `None`
-/// where the kernel does not tell.
+/// The load of a machine during an interval, apart from the generator and its servers. A field is
+/// `None` if the kernel does not report it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct MachineLoad {
-    /// CPU time of other processes, as a part of all that the cores could give, from 0 to 1.
+    /// CPU time of other processes, as a fraction of what all cores could give, from 0 to 1.
     pub others_cpu_part: Option<f64>,
-    /// CPU time that the host of this virtual machine kept from it (steal), as a part of the same.
+    /// CPU time that the host of this virtual machine withheld from it (steal), as a fraction of
+    /// the same.
     pub stolen_cpu_part: Option<f64>,
-    /// The part of the time in which a runnable task waited for a core.
+    /// The fraction of the time during which a runnable task waited for a core.
     pub waiting_part: Option<f64>,
 }
 
-/// Why the machine did not tell.
+/// An error while reading the machine's free memory or disk.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
-    /// The kernel's memory figures cannot be read.
+    /// The kernel's memory statistics cannot be read.
     #[error("free memory cannot be read: {0}")]
     Memory(procfs::ProcError),
-    /// The file system of a path cannot be asked.
+    /// The file system of a path cannot be queried.
     #[error("free space of {}: {source}", path.display())]
     Disk {
         /// The path.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: nix::Error,
     },
 }
 
-/// A phase of less than this has too few of the kernel's ticks.
+/// The shortest phase for which a load is reported: a shorter one has too few of the kernel's
+/// ticks.
 const LEAST_TOLD: Duration = Duration::from_millis(500);
 
 /// The machine's clocks at one moment.
 #[derive(Debug, Clone, Copy)]
 pub struct MachineClocks {
     at: Instant,
-    /// CPU time that all processes have used since the machine was started. Within ticks of 10 ms
-    /// on each core; interrupts are counted for no process.
+    /// CPU time that all processes have used since boot, in ticks of 10 ms on each core. Interrupts
+    /// are counted for no process.
     used: Option<Duration>,
-    /// What its host kept from it.
+    /// CPU time that the host withheld (steal).
     stolen: Option<Duration>,
-    /// For how long a task waited for a core.
+    /// Time during which a runnable task waited for a core.
     waiting: Option<Duration>,
 }
 
 impl MachineClocks {
-    /// Reads them. What the kernel does not tell is absent.
+    /// Reads the clocks. Those that the kernel does not report are `None`.
     #[must_use]
     pub fn now() -> Self {
         let total = KernelStats::current().ok().map(|stats| stats.total);
@@ -115,8 +119,8 @@ impl MachineClocks {
         }
     }
 
-    /// Returns what the machine did from then to now; `ours` is the CPU time of generator and
-    /// servers, where that is known. `None` of less than half a second.
+    /// Returns the load of the machine between `self` and `now`; `ours` is the CPU time of
+    /// generator and servers, if known. Returns `None` for less than half a second.
     #[must_use]
     pub fn load_until(&self, now: &Self, ours: Option<Duration>) -> Option<MachineLoad> {
         let elapsed = now.at.saturating_duration_since(self.at);
@@ -163,14 +167,14 @@ pub fn machine() -> Machine {
     }
 }
 
-/// Returns what a setting of the system is, where it says.
+/// Returns the trimmed text of a system file, or `None` if it cannot be read.
 fn setting(path: impl AsRef<Path>) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     Some(text.trim().to_owned())
 }
 
-/// Returns whether the host of this virtual machine is told which pages are free and takes them
-/// back. `None` where `devices` cannot be read: another system, or no virtio at all.
+/// Returns whether the host of this virtual machine is told which pages are free and reclaims them.
+/// Returns `None` if `devices` cannot be read: another system, or no virtio at all.
 fn free_page_reporting(devices: &Path) -> Option<bool> {
     let balloons = std::fs::read_dir(devices).ok()?.filter_map(|device| {
         let device = device.ok()?.path();
@@ -182,10 +186,10 @@ fn free_page_reporting(devices: &Path) -> Option<bool> {
     Some(reporting.any(|is_on| is_on))
 }
 
-/// Returns the memory that can be had without swapping, in bytes: what the kernel calls available.
+/// Returns the memory that is available without swapping, in bytes: the kernel's `MemAvailable`.
 ///
 /// # Errors
-/// When the kernel does not tell.
+/// If the kernel's memory statistics cannot be read.
 pub fn free_memory_bytes() -> Result<u64, MachineError> {
     let memory = Meminfo::current().map_err(MachineError::Memory)?;
     Ok(memory.mem_available.unwrap_or(memory.mem_free))
@@ -194,7 +198,7 @@ pub fn free_memory_bytes() -> Result<u64, MachineError> {
 /// Returns the bytes that may still be written to the file system under `path`, which must exist.
 ///
 /// # Errors
-/// When it does not exist or cannot be asked.
+/// If the path does not exist or its file system cannot be queried.
 pub fn free_disk_bytes(path: &Path) -> Result<u64, MachineError> {
     let of = statvfs(path).map_err(|source| MachineError::Disk {
         path: path.to_owned(),
@@ -206,13 +210,13 @@ pub fn free_disk_bytes(path: &Path) -> Result<u64, MachineError> {
 /// Returns the disk under `path`: its file system, device and free space.
 ///
 /// # Errors
-/// When the path does not exist or cannot be asked.
+/// If the path does not exist or its file system cannot be queried.
 pub fn disk(path: &Path) -> Result<Disk, MachineError> {
     let free_bytes = free_disk_bytes(path)?;
     let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mounts = procfs::process::Process::myself().and_then(|own| own.mountinfo());
-    // Of the mount points above a path the longest is its own; of two at the same place the later
-    // covers the earlier.
+    // The longest mount point above a path is the path's own; `max_by_key` returns the last of two
+    // equal ones, and the later mount covers the earlier.
     let mount = mounts
         .into_iter()
         .flatten()

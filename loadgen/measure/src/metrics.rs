@@ -1,5 +1,4 @@
-//! What a server tells about itself: its Prometheus page, fetched over one kept connection of
-//! HTTP/1.1.
+//! A server's Prometheus page, fetched over one kept-alive HTTP/1.1 connection.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,16 +11,16 @@ use kube_api::client::{Connection, KubeAccess, KubeError, Options, read_whole};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-/// How long a server may take to answer.
+/// The longest time that a response may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// A page beyond this is not read to its end. etcd's has some 100 KiB.
+/// The largest page that is read, in bytes. etcd's has some 100 KiB.
 const LARGEST_PAGE: usize = 16 << 20;
 
-/// The gauges that tell what is allocated, by allocator: jemalloc in our servers, Go's heap in etcd
-/// and kube-apiserver.
+/// The gauges of allocated bytes, by allocator: jemalloc in our servers, Go's heap in etcd and
+/// kube-apiserver.
 const ALLOCATED: [&str; 2] = ["jemalloc_allocated_bytes", "go_memstats_heap_inuse_bytes"];
 
-/// A connection to a server's plain-text pages, opened when first needed and again when it was
+/// A connection to a server's plain-text pages, opened when first needed and reopened after it was
 /// lost.
 #[derive(Debug)]
 pub struct MetricsClient {
@@ -29,10 +28,10 @@ pub struct MetricsClient {
     connection: Connection,
 }
 
-/// Why a page could not be had.
+/// An error while fetching a page.
 #[derive(Debug, thiserror::Error)]
 pub enum MetricsError {
-    /// Not a URL that this client can fetch.
+    /// The URL is not one that this client can fetch.
     #[error("`{0}` is not an http:// URL with a host and a port")]
     Url(String),
     /// The connection could not be made, or broke.
@@ -44,26 +43,26 @@ pub enum MetricsError {
         authority: String,
         /// The page.
         path: String,
-        /// What happened.
+        /// The cause.
         reason: String,
     },
-    /// The server answered something else than 200.
+    /// The status of the response is not 200.
     #[error("http://{authority}{path} answers {status}")]
     Status {
         /// Host and port.
         authority: String,
         /// The page.
         path: String,
-        /// What it answered.
+        /// The status of the response.
         status: StatusCode,
     },
 }
 
 impl MetricsClient {
-    /// Returns a client for the pages of `url`, whose path is ignored. Opens nothing yet.
+    /// Returns a client for the pages of `url`, whose path is ignored. Does not connect yet.
     ///
     /// # Errors
-    /// When `url` is not `http://HOST:PORT`.
+    /// If `url` is not `http://HOST:PORT`.
     pub fn new(url: &str) -> Result<Self, MetricsError> {
         let refused = || MetricsError::Url(url.to_owned());
         let uri: Uri = url.parse().map_err(|_| refused())?;
@@ -82,19 +81,19 @@ impl MetricsClient {
         })
     }
 
-    /// Returns the server's figures as of now.
+    /// Fetches the server's current metrics.
     ///
     /// # Errors
-    /// When the page cannot be had.
+    /// If the page cannot be fetched.
     pub async fn metrics(&mut self) -> Result<MetricsText, MetricsError> {
         Ok(MetricsText(self.text(Method::GET, "/metrics").await?))
     }
 
-    /// Returns any page's text.
+    /// Fetches the text of any page.
     ///
     /// # Errors
-    /// When the server cannot be reached, answers anything but 200, or takes longer than ten
-    /// seconds.
+    /// If the server cannot be reached, the status is not 200, or the response takes longer than
+    /// ten seconds.
     pub async fn text(&mut self, method: Method, path: &str) -> Result<String, MetricsError> {
         let answer = timeout(ANSWER_WITHIN, self.exchange(&method, path)).await;
         let (status, body) = match answer {
@@ -132,7 +131,7 @@ impl MetricsClient {
     }
 
     fn lost(&mut self, method: Method, path: &str, reason: String) -> MetricsError {
-        // What is left of an answer would be taken for the next one's.
+        // The rest of this response would be taken for the next one.
         self.connection.cancel();
         MetricsError::Connection {
             method,
@@ -148,13 +147,13 @@ impl MetricsClient {
 pub struct MetricsText(String);
 
 impl MetricsText {
-    /// Returns a page that was fetched.
+    /// Wraps the text of a page.
     #[must_use]
     pub fn new(page: String) -> Self {
         Self(page)
     }
 
-    /// Returns the sum of a metric over all its labels; `None` when the page does not have it.
+    /// Returns the sum of a metric over all its labels; `None` if the page does not have it.
     #[must_use]
     pub fn sum(&self, name: &str) -> Option<f64> {
         self.samples()
@@ -163,8 +162,8 @@ impl MetricsText {
             .reduce(|sum, value| sum + value)
     }
 
-    /// Returns the bytes that the server's allocator has handed out, by the first gauge that we
-    /// know; `None` when there is none.
+    /// Returns the bytes that the server's allocator has handed out, from the first known gauge;
+    /// `None` if the page has none.
     #[must_use]
     pub fn allocated(&self) -> Option<u64> {
         ALLOCATED
@@ -173,8 +172,8 @@ impl MetricsText {
             .map(|bytes| bytes as u64)
     }
 
-    /// Returns every counter (its name ends with `_total`) with its labels, as `name{labels}`;
-    /// those of the server's language and process left out.
+    /// Returns every counter (a metric whose name ends with `_total`) with its labels, as
+    /// `name{labels}`, without the counters of the server's language runtime and process.
     #[must_use]
     pub fn totals(&self) -> BTreeMap<String, f64> {
         const NOT_ITS_OWN: [&str; 3] = ["go_", "process_", "promhttp_"];
@@ -188,11 +187,12 @@ impl MetricsText {
             .collect()
     }
 
-    /// Name, labels without braces, and value of each line.
+    /// Iterates over the page's samples: name, labels without braces, and value.
     fn samples(&self) -> impl Iterator<Item = (&str, &str, f64)> {
         let values = self.0.lines().filter(|line| !line.starts_with('#'));
         values.filter_map(|line| {
-            // Labels may hold anything, spaces and braces too: the last brace ends them.
+            // Label values may contain anything, spaces and braces too: the last brace ends the
+            // labels.
             let (series, rest) = match line.rfind('}') {
                 Some(end) => (&line[..end], &line[end + 1..]),
                 None => line.split_at(line.find(' ')?),
@@ -203,7 +203,7 @@ impl MetricsText {
     }
 }
 
-/// Returns by how much each counter has grown, where it has.
+/// Returns the growth of each counter that has grown.
 #[must_use]
 pub fn grown(
     before: &BTreeMap<String, f64>,
@@ -218,11 +218,11 @@ pub fn grown(
         .collect()
 }
 
-/// Asks a server again and again what is allocated, so that a sampler, which may not wait, always
-/// has the latest answer.
+/// Polls a server's allocated bytes, so that a sampler, which must not wait, always has the latest
+/// value.
 ///
-/// Each question costs the server what building its page costs, and that is part of its measured
-/// CPU time.
+/// Each poll costs the server as much as building its page, and that is part of its measured CPU
+/// time.
 #[derive(Debug)]
 pub struct AllocatedWatch {
     latest: Arc<AtomicU64>,
@@ -230,8 +230,8 @@ pub struct AllocatedWatch {
 }
 
 impl AllocatedWatch {
-    /// Asks now, and from then on at most once per `every`. `None` when the server does not tell
-    /// what is allocated. Must be called within a runtime.
+    /// Polls once now, and then at most once per `every`. Returns `None` if the server does not
+    /// report allocated bytes. Must be called within a runtime.
     pub async fn start(mut client: MetricsClient, every: Duration) -> Option<Self> {
         let first = client.metrics().await.ok()?.allocated()?;
         let latest = Arc::new(AtomicU64::new(first));
@@ -241,7 +241,7 @@ impl AllocatedWatch {
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
-                // A server that is too busy to answer has no new figure; the old one stays.
+                // If the server is too busy to respond, the last value stays.
                 if let Ok(page) = client.metrics().await
                     && let Some(bytes) = page.allocated()
                 {
@@ -252,7 +252,7 @@ impl AllocatedWatch {
         Some(Self { latest, task })
     }
 
-    /// Returns the latest answer, in bytes.
+    /// Returns the latest value, in bytes.
     #[must_use]
     pub fn latest(&self) -> u64 {
         self.latest.load(Ordering::Relaxed)

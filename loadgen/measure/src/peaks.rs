@@ -1,61 +1,62 @@
-//! The highest sizes of a stretch of time, and to how much each counter is known.
+//! The peak sizes of a process over a phase, and the resolution of the kernel's counters.
 
 use procfs::{CpuInfo, Current as _, KernelVersion};
 
 use crate::process::Memory;
 
-/// Pages that a core may count for itself before they reach a counter of resident pages
+/// The fewest pages that a core counts by itself before it adds them to a counter of resident pages
 /// (`percpu_counter_batch`: 32, or twice the number of cores).
 const LEAST_BATCH: u64 = 32;
-/// The Linux since which `/proc/PID/status` adds what each core counted for itself, so that its
-/// sizes are exact.
+/// The Linux version from which `/proc/PID/status` adds the pages that each core counted by itself,
+/// so that its sizes are exact.
 const EXACT_STATUS: (u8, u8) = (6, 16);
-/// Where Linux says how many pages of socket memory a core may count for itself, and what it is
-/// where it does not say.
+/// The file in which Linux reports how many pages of socket memory a core may count by itself, and
+/// the default if there is no such file.
 const SOCKET_BATCH: &str = "/proc/sys/net/core/mem_pcpu_rsv";
 const USUAL_SOCKET_BATCH: u64 = 256;
-/// Where Linux says how much memory sockets have.
+/// The file in which Linux reports the memory of sockets.
 const SOCKETS: &str = "/proc/net/sockstat";
 
-/// The highest sizes that were seen of one process.
+/// The highest sampled sizes of one process, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Highest {
     /// Anonymous memory.
     pub anon: u64,
     /// Pages of mapped files and shared memory.
     pub file: u64,
-    /// Allocated bytes, where the process tells them.
+    /// Allocated bytes, if the process reports them.
     pub allocated: Option<u64>,
 }
 
 impl Highest {
-    /// Takes one more sample.
+    /// Raises the peaks to a sample that is higher.
     pub fn see(&mut self, memory: &Memory, allocated: Option<u64>) {
         self.anon = self.anon.max(memory.anon);
         self.file = self.file.max(memory.file);
         self.allocated = self.allocated.max(allocated);
     }
 
-    /// Returns the peak of private memory of a stretch at whose end the kernel's high-water mark is
+    /// Returns the peak of private memory in a phase at whose end the kernel's high-water mark is
     /// `mark`.
     ///
-    /// The kernel marks the whole resident size only: anonymous memory, files and shared memory
-    /// together. When the mark was set there were at most as many pages of files as the most that
-    /// were sampled, so at least the rest was private. What was sampled is private without doubt,
-    /// and may be more: when the mark was set by pages of files. The larger of the two is the peak;
-    /// it says too much only where pages of files came and went between two samples.
+    /// The kernel's mark covers the whole resident size: anonymous memory, files and shared memory
+    /// together. When the mark was set, at most as many file pages were resident as the highest
+    /// sample has, so at least the rest of the mark was private. The highest sample of anonymous
+    /// memory is certainly private, and may be the larger number if file pages set the mark. The
+    /// larger of the two is the peak; it is too high only if file pages came and went between two
+    /// samples.
     #[must_use]
     pub fn private(&self, mark: u64) -> u64 {
         self.anon.max(mark.saturating_sub(self.file))
     }
 }
 
-/// Returns how far the growth of a process's resident size may be from the truth, in bytes.
+/// Returns the largest possible error in the growth of a process's resident size, in bytes.
 ///
-/// The kernel counts resident pages on each core by itself and adds a core's count to the sum once
-/// it is a batch. The high-water mark is taken from that sum: on two cores it was seen to miss up
-/// to 220 of the 256 KiB that it may. The sizes in `/proc/PID/status` are exact from Linux 6.16 on;
-/// before, they miss as much, and a growth the sum of both.
+/// Each core counts resident pages by itself and adds its count to the sum once it reaches a batch.
+/// The high-water mark is taken from that sum: on two cores, it was seen to miss up to 220 of the
+/// possible 256 KiB. The sizes in `/proc/PID/status` are exact from Linux 6.16 on. Before, they
+/// miss as much, and a growth misses the sum of both.
 #[must_use]
 pub fn rss_resolution() -> u64 {
     let kernel = KernelVersion::current();
@@ -68,8 +69,8 @@ fn rss_resolution_of(cores: u64, page: u64, is_exact: bool) -> u64 {
     if is_exact { mark } else { 2 * mark }
 }
 
-/// Returns how far the memory of sockets may be from the truth, in bytes: each core counts up to a
-/// megabyte for itself.
+/// Returns the largest possible error in the memory of sockets, in bytes: each core counts up to a
+/// megabyte by itself.
 #[must_use]
 pub fn socket_resolution() -> u64 {
     let batch = std::fs::read_to_string(SOCKET_BATCH).ok();
@@ -77,14 +78,14 @@ pub fn socket_resolution() -> u64 {
     batch.unwrap_or(USUAL_SOCKET_BATCH) * cores() * procfs::page_size()
 }
 
-/// All that the machine has, whichever of them this process may use.
+/// Returns the number of cores of the machine, including those that this process may not use.
 fn cores() -> u64 {
     CpuInfo::current().map_or(1, |cpus| cpus.num_cores() as u64)
 }
 
-/// Returns what TCP sockets of this machine hold in the kernel, in bytes: what was sent and not yet
-/// acknowledged, what was received and not yet read, of all processes and network namespaces.
-/// `None` where the kernel does not tell.
+/// Returns the kernel memory of this machine's TCP sockets, in bytes, over all processes and
+/// network namespaces: data sent and not yet acknowledged, and data received and not yet read.
+/// Returns `None` if the kernel does not report it.
 #[must_use]
 pub fn socket_memory() -> Option<u64> {
     socket_memory_of(&std::fs::read_to_string(SOCKETS).ok()?)

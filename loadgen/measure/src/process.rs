@@ -1,5 +1,5 @@
-//! One process, read through the kernel: resident sizes, the high-water mark and its reset, and the
-//! CPU clock.
+//! The sizes of one process, read from the kernel: resident memory, the high-water mark and its
+//! reset, and the CPU clock.
 
 use std::time::Duration;
 
@@ -23,10 +23,10 @@ pub struct Memory {
     pub peak: u64,
 }
 
-/// What a process has of the kernel at one moment.
+/// The kernel objects of a process at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Handles {
-    /// Open file descriptors that are no sockets.
+    /// Open file descriptors other than sockets.
     pub files: u64,
     /// Open sockets.
     pub sockets: u64,
@@ -34,10 +34,10 @@ pub struct Handles {
     pub threads: u64,
 }
 
-/// A process that can be measured, ours or another.
+/// A process that can be measured: this one or another.
 ///
-/// The handle stays with the process that it was made for: after its end every call fails, even if
-/// its number is used again.
+/// The handle is bound to the process that it was made for: after that process has ended every call
+/// fails, even if its PID is reused.
 #[derive(Debug)]
 pub struct Process {
     pid: i32,
@@ -45,29 +45,29 @@ pub struct Process {
     cpu_clock: ClockId,
 }
 
-/// Why a process could not be measured.
+/// An error while measuring a process.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    /// The kernel's files about it cannot be read: it has ended, or belongs to another user.
+    /// The files below `/proc` cannot be read: the process has ended, or belongs to another user.
     #[error("process {pid}: {source}")]
     Proc {
-        /// Its number.
+        /// The PID.
         pid: i32,
-        /// What the kernel said.
+        /// The kernel's error.
         source: ProcError,
     },
-    /// Its CPU clock cannot be read.
+    /// The process's CPU clock cannot be read.
     #[error("CPU clock of process {pid}: {source}")]
     Clock {
-        /// Its number.
+        /// The PID.
         pid: i32,
-        /// What the kernel said.
+        /// The kernel's error.
         source: nix::Error,
     },
-    /// Its status lacks a line, as a process has when it has ended but was not waited for.
+    /// The status lacks a line, as that of a process that has ended but was not waited for.
     #[error("process {pid} has no {line}: it has ended")]
     Ended {
-        /// Its number.
+        /// The PID.
         pid: i32,
         /// The missing line.
         line: &'static str,
@@ -75,10 +75,10 @@ pub enum ProcessError {
 }
 
 impl Process {
-    /// Returns the process of that number.
+    /// Returns a handle to the process with this PID.
     ///
     /// # Errors
-    /// When there is none, or it may not be looked at.
+    /// If there is no such process, or it may not be inspected.
     pub fn new(pid: u32) -> Result<Self, ProcessError> {
         let pid = i32::try_from(pid).unwrap_or(i32::MAX);
         let proc = procfs::process::Process::new(pid)
@@ -92,19 +92,19 @@ impl Process {
         })
     }
 
-    /// Returns this process: the generator.
+    /// Returns a handle to this process: the generator.
     ///
     /// # Errors
-    /// When the kernel shows no `/proc`.
+    /// If there is no `/proc`.
     pub fn own() -> Result<Self, ProcessError> {
         Self::new(std::process::id())
     }
 
-    /// Returns its resident sizes. Costs some 20 µs: one file of the kernel, no pass over the
-    /// mappings as `smaps` would be.
+    /// Returns the resident sizes. Costs some 20 µs: reads one file, and does not scan the mappings
+    /// as `smaps` does.
     ///
     /// # Errors
-    /// When it has ended.
+    /// If the process has ended.
     pub fn memory(&self) -> Result<Memory, ProcessError> {
         let status: Status = self
             .proc
@@ -124,17 +124,17 @@ impl Process {
         })
     }
 
-    /// Returns its file descriptors and threads. Costs a system call for each descriptor.
+    /// Returns the numbers of file descriptors and threads. Costs a system call per descriptor.
     ///
     /// # Errors
-    /// When it has ended, or belongs to somebody else.
+    /// If the process has ended, or belongs to another user.
     pub fn handles(&self) -> Result<Handles, ProcessError> {
         let unreadable = |source| self.unreadable(source);
         let mut handles = Handles {
             threads: self.proc.stat().map_err(unreadable)?.num_threads as u64,
             ..Handles::default()
         };
-        // One that was closed meanwhile is none.
+        // A descriptor that was closed since the folder was read is skipped.
         for descriptor in self.proc.fd().map_err(unreadable)?.flatten() {
             match descriptor.target {
                 FDTarget::Socket(_) => handles.sockets += 1,
@@ -148,21 +148,21 @@ impl Process {
     /// of its own.
     ///
     /// # Errors
-    /// When it has ended, or belongs to another user.
+    /// If the process has ended, or belongs to another user.
     pub fn reset_peak(&self) -> Result<(), ProcessError> {
         self.proc
             .clear_refs(procfs::process::ClearRefs::PeakRSS)
             .map_err(|source| self.unreadable(source))
     }
 
-    /// Returns the user and system CPU time since it started, threads that have ended included.
-    /// From the process's CPU clock, which counts nanoseconds; `/proc/PID/stat` counts ticks of 10
-    /// ms.
+    /// Returns the user and system CPU time since the process started, threads that have ended
+    /// included. Reads the process's CPU clock, which counts nanoseconds; `/proc/PID/stat` counts
+    /// ticks of 10 ms.
     ///
     /// # Errors
-    /// When it has ended.
+    /// If the process has ended.
     pub fn cpu(&self) -> Result<Duration, ProcessError> {
-        // The clock goes by number; the directory handle does not. A reused number must not be
+        // The clock is identified by PID, unlike the directory handle: a reused PID must not be
         // mistaken for the process.
         if !self.proc.is_alive() {
             return Err(ProcessError::Ended {
@@ -177,7 +177,7 @@ impl Process {
         Ok(now.into())
     }
 
-    /// Returns whether it has not ended.
+    /// Returns whether the process has not ended.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.proc.is_alive()
@@ -191,8 +191,8 @@ impl Process {
     }
 }
 
-/// Returns the user and system CPU time of the calling thread since it started; zero where the
-/// kernel has no such clock.
+/// Returns the user and system CPU time of the calling thread since it started; zero if the kernel
+/// has no such clock.
 #[must_use]
 pub fn thread_cpu() -> Duration {
     let now = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);

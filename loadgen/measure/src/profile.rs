@@ -1,7 +1,7 @@
-//! Where the CPU time of a server went: stacks that a profiler sampled.
+//! Profiles of a server's CPU time: stacks that a profiler sampled.
 //!
-//! - [`Pprof`]: of a Go server, which samples itself when it is asked to
-//! - [`perf_stacks`]: of any process of this machine, by Linux's `perf`
+//! - [`Pprof`]: profiles of a Go server, which samples itself on request
+//! - [`perf_stacks`]: profiles of any process of this machine, by Linux's `perf`
 
 mod perf;
 mod pprof;
@@ -13,41 +13,41 @@ use kube_api::client::KubeError;
 pub use perf::{PerfStacks, perf_folder_prefix, perf_stacks};
 pub use pprof::Pprof;
 
-/// How long a server is sampled at most: half a minute has thousands of samples, and the files
-/// stay small.
+/// The longest time for which a server is sampled: half a minute gives thousands of samples and
+/// small files.
 pub const SAMPLE_FOR_MOST: Duration = Duration::from_secs(30);
 
-/// Why there is no profile.
+/// An error while taking a profile.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
     /// The server does not serve its profile.
     #[error("{0}")]
     Server(#[from] KubeError),
-    /// It took the request and sent nothing.
+    /// The server accepted the request and did not respond in time.
     #[error("no profile of {seconds} s within {within} s")]
     Late {
-        /// How long it was to sample.
+        /// The requested duration of sampling, in seconds.
         seconds: u64,
-        /// How long it was waited for.
+        /// The timeout, in seconds.
         within: u64,
     },
     /// A program cannot be run.
     #[error("`{program}` cannot be run: {source}")]
     Start {
-        /// Its name.
+        /// The program's name.
         program: &'static str,
-        /// Why not.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// It ended without doing what it should.
+    /// A program failed.
     #[error("`{program}`: {said}")]
     Failed {
-        /// Its name and first word.
+        /// The program's name and subcommand.
         program: &'static str,
-        /// What it said.
+        /// The first line of its error output, and its status.
         said: String,
     },
-    /// No temporary file, or one that cannot be read.
+    /// A temporary file cannot be created or read.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }

@@ -1,9 +1,8 @@
-//! An existing etcd or Kubernetes API: its cost is what its `/metrics`
-//! says.
+//! An existing etcd or Kubernetes API, measured by its own `/metrics` page.
 //!
-//! That page has the memory as it is when it is asked for, and the CPU time of everything that the
-//! server does, whoever asks for it, the page itself among it (some 10 ms). So it is fetched
-//! between lists, and not more than once a second: peaks within a list are not seen.
+//! The page reports the memory at the time of the request, and the CPU time of everything that the
+//! server does for any client, including the page itself (some 10 ms). So it is fetched between
+//! lists, at most once a second, and peaks within a list are not seen.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,26 +15,26 @@ use tokio::time::timeout;
 use crate::metrics::{MetricsText, grown};
 
 const PATH: &str = "/metrics";
-/// The page costs the server what a small list does.
+/// The shortest interval between fetches: the page costs the server as much as a small list.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long it may take to come.
+/// The longest time that the page may take.
 const PAGE_WITHIN: Duration = Duration::from_secs(10);
-/// A page beyond this is not read to its end; a large cluster's has some 20 MiB.
+/// The largest page that is read, in bytes; a large cluster's has some 20 MiB.
 const LARGEST_PAGE: usize = 128 << 20;
 
-/// The metrics page of a server that is somewhere else.
+/// The metrics page of an existing server.
 #[derive(Debug)]
 pub struct RemotePage {
     connection: Connection,
 }
 
-/// A server that is somewhere else, measured by its own metrics.
+/// An existing server, measured by its own metrics.
 #[derive(Debug)]
 pub struct RemoteServer {
     page: RemotePage,
     looked: Instant,
-    /// What CPU time and counters are counted from; `None` where it could not be read when the
-    /// phase began.
+    /// The page from which the growth of CPU time and counters is computed; `None` if it could not
+    /// be fetched when the phase began.
     begin: Option<MetricsPage>,
     rss_peak: u64,
     allocated_peak: Option<u64>,
@@ -43,53 +42,53 @@ pub struct RemoteServer {
     allocated_idle: Option<u64>,
 }
 
-/// What a remote server cost, by its own metrics. Sizes are in bytes.
+/// The cost of a remote server, by its own metrics. Sizes are in bytes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RemoteCost {
-    /// Resident size when it was opened.
+    /// Resident size when [`RemoteServer::open`] was called.
     pub rss_idle: u64,
-    /// The largest that it told.
+    /// The largest resident size that it reported.
     pub rss_peak: u64,
-    /// Allocated bytes when it was opened; `None` where it does not tell.
+    /// Allocated bytes when [`RemoteServer::open`] was called; `None` if not reported.
     pub allocated_idle: Option<u64>,
-    /// The most that it told.
+    /// The most allocated bytes that it reported.
     pub allocated_peak: Option<u64>,
-    /// What it did since the phase began; `None` where its page could not be read then, or it was
-    /// started again since.
+    /// Its work since the phase began; `None` if its page could not be fetched then, or if it was
+    /// restarted since.
     pub work: Option<RemoteWork>,
-    /// Whether it was started again in the phase: its counters began anew.
+    /// Whether it was restarted during the phase, which resets its counters.
     pub restarted: bool,
 }
 
-/// What a remote server did in a phase, by its own metrics.
+/// The work of a remote server during a phase, by its own metrics.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RemoteWork {
-    /// CPU time of all that it did, for anybody, in seconds.
+    /// CPU time of all its work, for any client, in seconds.
     pub cpu_s: f64,
-    /// By how much its counters grew.
+    /// The growth of its counters.
     pub counters: BTreeMap<String, u64>,
 }
 
-/// What one page said. Sizes are in bytes.
+/// The values of one page. Sizes are in bytes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MetricsPage {
     /// CPU time since the server started, in seconds.
     pub cpu_s: f64,
-    /// When it started, in seconds of Unix time; `None` where it does not tell.
+    /// When it started, in seconds of Unix time; `None` if not reported.
     pub started: Option<f64>,
     /// Resident size.
     pub rss: u64,
-    /// Allocated bytes; `None` where it does not tell.
+    /// Allocated bytes; `None` if not reported.
     pub allocated: Option<u64>,
     /// Its counters, as `name{labels}`.
     pub counters: BTreeMap<String, f64>,
 }
 
 impl RemoteServer {
-    /// Asks the server at `url` for its figures, which are those at rest.
+    /// Fetches the metrics of the server at `url` and keeps them as its idle values.
     ///
     /// # Errors
-    /// [`KubeError`] when it does not tell them: with 403 where who asks may not read metrics.
+    /// [`KubeError`] if the page cannot be fetched, with 403 if the client may not read metrics.
     pub async fn open(url: &str, access: KubeAccess) -> Result<Self, KubeError> {
         let mut page = RemotePage::new(url, access)?;
         let idle = page.read().await?;
@@ -104,29 +103,29 @@ impl RemoteServer {
         })
     }
 
-    /// Notes the clocks: the phase begins.
+    /// Begins a phase: fetches the values from which growth is computed.
     ///
     /// # Errors
-    /// [`KubeError`] when the page cannot be had. What the server does in the phase is not known
-    /// then: an earlier page would count the work before it, too.
+    /// [`KubeError`] if the page cannot be fetched. The server's work in the phase is unknown then:
+    /// an earlier page would count the work before the phase, too.
     pub async fn begin(&mut self) -> Result<(), KubeError> {
         self.begin = None;
         self.begin = Some(self.look().await?);
         Ok(())
     }
 
-    /// Looks at the memory, if the last look is a second ago.
+    /// Samples the memory, if the last sample is at least a second old.
     pub async fn look_again(&mut self) {
         if self.looked.elapsed() >= LOOK_EVERY {
-            // A server that is too busy to tell has no new figure.
+            // If the server is too busy to respond, the last values stay.
             self.look().await.ok();
         }
     }
 
-    /// Returns what it cost since [`Self::begin`].
+    /// Returns the server's cost since [`Self::begin`].
     ///
     /// # Errors
-    /// [`KubeError`] when the server has ceased to tell.
+    /// [`KubeError`] if the page cannot be fetched any more.
     pub async fn end(&mut self) -> Result<RemoteCost, KubeError> {
         let end = self.look().await?;
         let begin = self.begin.as_ref();
@@ -155,15 +154,15 @@ impl RemoteServer {
 }
 
 impl MetricsPage {
-    /// Returns whether the server was started again after it told `earlier`. Where it does not tell
-    /// when it was, less CPU time than before is the sign.
+    /// Returns whether the server was restarted after it reported `earlier`. If it does not report
+    /// its start time, a restart shows as less CPU time than before.
     fn is_of_another_start(&self, earlier: &Self) -> bool {
         self.started != earlier.started || self.cpu_s < earlier.cpu_s
     }
 }
 
 impl RemotePage {
-    /// The page of the server at `url`. Opens nothing yet.
+    /// Returns a client for the metrics page of the server at `url`. Does not connect yet.
     ///
     /// # Errors
     /// [`KubeError::Url`].
@@ -175,7 +174,8 @@ impl RemotePage {
     /// Fetches the page.
     ///
     /// # Errors
-    /// [`KubeError`] when it cannot be had within ten seconds, or lacks CPU time or resident size.
+    /// [`KubeError`] if the page cannot be fetched within ten seconds, or lacks CPU time or
+    /// resident size.
     pub async fn read(&mut self) -> Result<MetricsPage, KubeError> {
         let page = match timeout(PAGE_WITHIN, self.text()).await {
             Ok(page) => page?,
@@ -185,7 +185,7 @@ impl RemotePage {
                 return Err(KubeError::Body(format!("no {PATH} within {within} s")));
             }
         };
-        // Where it is not told, zero would be taken for what it is.
+        // A missing value must not be read as zero.
         let told = |name: &str| {
             let missing = || KubeError::Body(format!("{PATH} has no {name}"));
             page.sum(name).ok_or_else(missing)

@@ -1,4 +1,4 @@
-//! The rounds of the measured phase one by one: time and the servers' CPU.
+//! Records the time and the servers' CPU time of each round of the measured phase.
 
 use std::time::{Duration, Instant};
 
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 pub struct Round {
     /// Wall-clock time.
     pub took: Duration,
-    /// CPU time of all servers meanwhile; `None` where none of them is ours.
+    /// CPU time of all servers during the round; `None` if loadgen started none of them.
     pub server_cpu: Option<Duration>,
 }
 
-/// Rounds that have ended, and the one under way.
+/// The rounds that have ended, and an unfinished one.
 #[derive(Debug, Default)]
 pub struct Rounds {
     open: Option<Open>,
@@ -25,7 +25,7 @@ struct Open {
 }
 
 impl Rounds {
-    /// Begins a round; `server_cpu` is the CPU time of all servers until now. One that is under way
+    /// Begins a round; `server_cpu` is the CPU time of all servers until now. An unfinished round
     /// is dropped.
     pub fn begin(&mut self, server_cpu: Option<Duration>) {
         self.open = Some(Open {
@@ -34,7 +34,7 @@ impl Rounds {
         });
     }
 
-    /// Ends it; one that is not `whole` is not kept.
+    /// Ends the round, and drops it if it is not `whole`.
     pub fn end(&mut self, whole: bool, server_cpu: Option<Duration>) {
         let Some(open) = self.open.take().filter(|_| whole) else {
             return;
@@ -46,7 +46,7 @@ impl Rounds {
         });
     }
 
-    /// Returns those that have ended; one under way is dropped.
+    /// Returns the rounds that have ended. An unfinished round is dropped.
     #[must_use]
     pub fn take(&mut self) -> Vec<Round> {
         self.open = None;

@@ -1,7 +1,8 @@
-//! A thread that samples processes on a fixed schedule, apart from any runtime that carries load.
+//! A thread that samples processes on a fixed schedule, separate from any runtime that carries
+//! load.
 //!
-//! - [`bounded`]: series that do not grow without end
-//! - [`steady`]: whether a process held more late than early
+//! - [`bounded`]: a series of samples whose size is limited
+//! - [`steady`]: compares a process's memory late in a phase with its memory early in it
 
 mod bounded;
 mod steady;
@@ -20,7 +21,7 @@ use crate::metrics::AllocatedWatch;
 use crate::peaks::{Highest, socket_memory};
 use crate::process::Process;
 
-/// The default distance between samples.
+/// The default interval between samples.
 pub const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 
 /// A process at one moment. Sizes are in bytes.
@@ -36,7 +37,7 @@ pub struct Sample {
     pub file: u64,
     /// CPU time that the process has used since it started, in seconds.
     pub cpu_s: f64,
-    /// What its allocator says is allocated, as of the latest answer; `None` where it does not say.
+    /// Allocated bytes by its allocator's latest report; `None` if it has none.
     pub allocated: Option<u64>,
 }
 
@@ -45,22 +46,23 @@ pub struct Sample {
 pub struct Series {
     /// [`Watched::name`].
     pub process: String,
-    /// In order of time; of a long series each is several, with the highest of their sizes.
+    /// In order of time. In a long series, each sample combines several neighbours and has the
+    /// highest of their sizes.
     pub samples: Vec<Sample>,
 }
 
 /// A process to sample.
 #[derive(Debug)]
 pub struct Watched {
-    /// How its series is called: see [`Series::process`].
+    /// The name of its series: see [`Series::process`].
     pub name: String,
     /// The process.
     pub process: Process,
-    /// Where its allocated bytes come from, if anywhere.
+    /// The source of its allocated bytes, if any.
     pub allocated: Option<AllocatedWatch>,
 }
 
-/// Samples being taken. [`Sampler::stop`] hands them over; dropping it ends the thread too.
+/// A running sampler. [`Sampler::stop`] returns the samples; dropping it ends the thread too.
 #[derive(Debug)]
 pub struct Sampler {
     stop: Sender<()>,
@@ -68,30 +70,30 @@ pub struct Sampler {
     peaks: Arc<Mutex<Peaks>>,
 }
 
-/// What was sampled.
+/// The samples of all processes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sampled {
     /// One series for each process, in the order given.
     pub series: Vec<Series>,
-    /// Most memory that the kernel had for TCP sockets, in bytes; `None` where it does not tell.
+    /// The highest kernel memory of TCP sockets, in bytes; `None` if the kernel does not report it.
     pub most_socket_memory: Option<u64>,
 }
 
-/// The highest that was seen.
+/// The highest samples.
 #[derive(Debug, Default)]
 struct Peaks {
-    /// Of each process, since it was last taken.
+    /// The peaks of each process since they were last taken.
     processes: Vec<Highest>,
     /// Kernel memory of sockets.
     sockets: Option<u64>,
 }
 
 impl Sampler {
-    /// Starts looking, at once and then every `every`, until stopped. A process that ends just gets
-    /// no further samples.
+    /// Starts sampling, at once and then every `every`, until stopped. A process that has ended
+    /// gets no further samples.
     ///
     /// # Errors
-    /// When the thread cannot be started.
+    /// If the thread cannot be started.
     pub fn start(watched: Vec<Watched>, every: Duration) -> std::io::Result<Self> {
         let (stop, stopped) = channel();
         let peaks = Arc::new(Mutex::new(Peaks {
@@ -117,8 +119,8 @@ impl Sampler {
         std::mem::replace(&mut peaks.processes, none)
     }
 
-    /// Takes a last sample and returns what was sampled: also of a phase that was over before the
-    /// first one.
+    /// Takes a last sample and returns all samples, so that even a phase shorter than one interval
+    /// has some.
     #[must_use]
     pub fn stop(self) -> Sampled {
         drop(self.stop);
@@ -142,8 +144,8 @@ fn run(
     let mut next = begun;
     loop {
         look_at_all(&mut all, &watched, begun, peaks);
-        // After a stall the schedule goes on from now: samples that were missed are not made up for
-        // in a burst.
+        // After a stall the schedule continues from now: missed samples are not made up for in a
+        // burst.
         next = (next + every).max(Instant::now());
         match stopped.recv_timeout(next.saturating_duration_since(Instant::now())) {
             Err(RecvTimeoutError::Timeout) => {}

@@ -1,4 +1,5 @@
-//! A server at rest: its memory is what it keeps, and not what it has yet to give back.
+//! Waits until a server is idle, so that its memory is what it keeps, without what it has yet to
+//! release.
 
 use std::time::{Duration, Instant};
 
@@ -7,15 +8,17 @@ use http::Method;
 use crate::metrics::MetricsClient;
 use crate::process::{Process, ProcessError};
 
-/// A server that has no settle page is idle when it stops shrinking for a second, or after this.
+/// Without a settle page, a server is idle once its memory changes by less than [`SETTLED_BYTES`]
+/// in a second, or after this time.
 const SETTLE_WITHIN: Duration = Duration::from_secs(10);
 const SETTLE_STEP: Duration = Duration::from_secs(1);
 const SETTLED_BYTES: u64 = 4 << 20;
 
-/// Asks a server to give back what it does not use; waits where it cannot be asked.
+/// Asks a server to release unused memory, or waits until its memory is stable if it has no page
+/// for that.
 ///
 /// # Errors
-/// When the process has ended.
+/// If the process has ended.
 pub async fn settle(
     process: &Process,
     client: Option<&mut MetricsClient>,

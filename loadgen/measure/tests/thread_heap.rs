@@ -1,5 +1,5 @@
-//! What a thread's share of the heap is said to be, in a program whose allocator counts by thread,
-//! as the generator's does.
+//! Tests the heap counters of a thread, in a program whose allocator counts by thread, as the
+//! generator's does.
 
 use std::hint::black_box;
 use std::thread;
@@ -33,7 +33,7 @@ fn a_thread_answers_for_what_it_holds_and_no_other_does() {
     };
     assert!(near(most, 4), "{most:?}");
     assert!(near(heap::most(), 1), "{:?}", heap::most());
-    // Freed here, allocated there: nothing that was held here.
+    // Memory that another thread allocated: freeing it here does not change what this thread held.
     drop(four);
     assert!(near(heap::most(), 1), "{:?}", heap::most());
 

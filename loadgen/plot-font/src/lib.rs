@@ -1,8 +1,8 @@
 //! The font that every chart is drawn with, registered with plotters.
 //!
-//! With its `ab_glyph` feature plotters knows no fonts but those that a program registers, and
-//! cargo's feature unification gives that feature to everybody in the workspace: criterion's own
-//! plots too then end in a panic after measuring. So every bench configures its groups with this:
+//! With its `ab_glyph` feature, plotters knows only the fonts that a program registers. Cargo's
+//! feature unification enables that feature for the whole workspace, so criterion's own plots would
+//! panic after measuring. Therefore every bench registers the font in its configuration:
 //!
 //! ```text
 //! criterion_group! {
@@ -27,8 +27,8 @@ pub fn register() {
         (FontStyle::Italic, notosans::ITALIC_TTF),
         (FontStyle::Oblique, notosans::ITALIC_TTF),
     ] {
-        // The error has neither text nor Debug; the fonts are constants that the test below draws
-        // with.
+        // The error implements neither Display nor Debug. The fonts are constants, and the test
+        // below draws with them.
         assert!(
             register_font(FAMILY, style, font).is_ok(),
             "the embedded Noto Sans is a font"

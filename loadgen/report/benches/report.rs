@@ -1,4 +1,4 @@
-//! What drawing a saved result takes: it must not be felt at the end of a run.
+//! The time that it takes to draw a saved result, which must not be noticeable at the end of a run.
 
 use std::time::Duration;
 

@@ -1,33 +1,37 @@
-//! Whether servers return to what they held at rest, round after round of the same loads.
+//! Judges whether what servers hold at rest returns to its earlier level, round after round of the
+//! same loads.
 //!
-//! Two rules. What only clients and their requests make (connections, watchers, leases, keys, the
-//! earlier states of a watch cache) must equal after each round what it was before the first: a
-//! single one more is a leak. What a program keeps in pools that fill with use (memory, threads,
-//! descriptors, tasks) need not be what a fresh program has, but may not grow from round to round.
-//! It *grows* where its rise over the rounds is above what is allowed and no chance: by the
-//! Mann-Kendall test of a trend at 1 %. A rise that is above what is allowed and may be chance is
-//! no answer; nor is none, among values that lie farther apart than what is allowed: a leak would
-//! not show.
+//! There are two rules. What exists only because of clients and their requests (connections,
+//! watchers, leases, keys, the earlier snapshots of a watch cache) must equal, after each round,
+//! its value before the first: a single one more is a leak. What a program keeps in pools that fill
+//! with use (memory, threads, descriptors, tasks) may exceed that of a fresh program, but must not
+//! grow from round to round. It grows if its rise over the rounds exceeds what is allowed and is
+//! significant by the Mann-Kendall test of a trend at 1 %. The verdict is *cannot tell* if the rise
+//! exceeds what is allowed but may be chance, and also if the values scatter more than what is
+//! allowed, since a leak would not show.
 
 use crate::quantity::Quantity;
 use crate::result::{AtRest, Held, HeldKind, Verdict, median};
 
-/// How sure a trend must be: the probability of one as steady without any.
+/// The largest probability of a trend as steady by chance alone at which the trend counts as
+/// certain.
 const SURE: f64 = 0.01;
-/// Rounds below which nothing is said of a trend.
+/// The number of rounds below which a trend cannot be judged.
 const LEAST_ROUNDS: usize = 5;
-/// What the allocated bytes may grow by: a hundredth of what is held and 1 MiB. Revisions take more
-/// digits as they grow, tables double, and the page that says it is part of it.
+/// The permitted growth of allocated bytes: a hundredth of what is held, plus 1 MiB. Revisions take
+/// more digits as they grow, tables double in size, and the metrics page that reports the value is
+/// itself allocated.
 const ALLOCATED_PART: f64 = 0.01;
 const ALLOCATED_BYTES: f64 = (1 << 20) as f64;
-/// What private memory may grow by: pages that hold a few allocations each stay.
+/// The permitted growth of private memory. Pages that hold only a few allocations stay resident.
 const PRIVATE_PART: f64 = 0.05;
 const PRIVATE_BYTES: f64 = (8 << 20) as f64;
-/// What may come and go by itself of threads, descriptors and tasks, over all rounds.
+/// The permitted growth of threads, descriptors and tasks over all rounds, since some come and go
+/// by themselves.
 const FEW: f64 = 2.0;
 
 impl Held {
-    /// Judges what was held before the first round, and after each.
+    /// Judges the amounts before the first round and after each.
     #[must_use]
     pub fn judged(process: &str, kind: HeldKind, at_rest: Vec<u64>) -> Self {
         let (before, after) = at_rest.split_first().unwrap_or((&0, &[]));
@@ -60,7 +64,7 @@ impl Held {
         }
     }
 
-    /// Returns what it is, and what it came to, in words.
+    /// Returns the kind, its amounts and the permitted growth as text.
     #[must_use]
     pub fn text(&self) -> String {
         let (first, last) = (self.at_rest.first(), self.at_rest.last());
@@ -91,8 +95,8 @@ impl From<bool> for Verdict {
 }
 
 impl AtRest {
-    /// Returns what does not return to where it was, or may not, in words; `None` where all of it
-    /// does.
+    /// Returns the kinds that do not return to their earlier level or, if there are none, those for
+    /// which that cannot be told, as text; `None` where all return.
     #[must_use]
     pub fn wrong(&self) -> Option<(Verdict, String)> {
         [Verdict::NotReturned, Verdict::CannotTell]
@@ -115,7 +119,7 @@ impl HeldKind {
         )
     }
 
-    /// Returns what it may grow by, where it was `held` after the first round.
+    /// Returns the permitted growth, given the amount `held` after the first round.
     fn allowed(self, held: u64) -> f64 {
         let held = held as f64;
         match self {
@@ -125,7 +129,7 @@ impl HeldKind {
         }
     }
 
-    /// Returns so much of it, with its unit.
+    /// Returns an amount with its unit.
     #[must_use]
     pub fn quantity(self, held: f64) -> Quantity {
         match self {
@@ -153,8 +157,8 @@ impl std::fmt::Display for HeldKind {
     }
 }
 
-/// Returns the median of the slopes between any two values (Theil and Sen), for each step from one
-/// to the next; 0 for fewer than two. A few outliers do not move it.
+/// Returns the median of the slopes between any two values (Theil and Sen), per step from one value
+/// to the next; 0 for fewer than two values. A few outliers do not affect it.
 fn median_slope(values: &[u64]) -> f64 {
     let mut slopes = Vec::new();
     for (i, &from) in values.iter().enumerate() {
@@ -165,16 +169,16 @@ fn median_slope(values: &[u64]) -> f64 {
     median(slopes).unwrap_or(0.0)
 }
 
-/// Returns how far values lie from their median, by the median of that; 0 of none.
+/// Returns the median absolute deviation from the median; 0 without values.
 fn scatter(values: &[u64]) -> f64 {
     let values = values.iter().map(|&value| value as f64);
     let middle = median(values.clone()).unwrap_or(0.0);
     median(values.map(|value| (value - middle).abs())).unwrap_or(0.0)
 }
 
-/// Returns the probability that values in random order have as many pairs that rise, less those
-/// that fall (Mann and Kendall, one-sided, exact; equal pairs count as neither, which makes it
-/// larger).
+/// Returns the probability that values in random order have at least as large a difference between
+/// rising and falling pairs (Mann and Kendall, one-sided, exact). Equal pairs count as neither,
+/// which increases the result.
 fn chance_of_trend(values: &[u64]) -> f64 {
     let n = values.len();
     let pairs = n * n.saturating_sub(1) / 2;
@@ -185,10 +189,11 @@ fn chance_of_trend(values: &[u64]) -> f64 {
             fall += usize::from(to < from);
         }
     }
-    // Rises less falls is `pairs` less twice the falls of a random order without equal pairs.
+    // For a random order without equal pairs, the difference is `pairs` minus twice the falling
+    // pairs.
     let most_falls = (pairs + fall - rise).div_ceil(2);
-    // How many of the n! orders have so many falls, as parts of all: one value more is put into
-    // one of its k places, each with one fall more.
+    // `orders[f]` is the part of the k! orders that have f falling pairs. The k-th value is
+    // inserted at one of k places, with 0 to k − 1 additional falling pairs.
     let mut orders = vec![1.0];
     for k in 2..=n {
         let mut next = vec![0.0; orders.len() + k - 1];
@@ -231,10 +236,10 @@ mod tests {
     fn memory_that_rises_each_round_has_not_returned_and_a_pool_that_fills_has() {
         let leak: Vec<u64> = (0..7).map(|round| (40 + 2 * round) * MIB).collect();
         assert_eq!(verdict(HeldKind::Allocated, &leak), Verdict::NotReturned);
-        // Twice what a fresh server has, and from then on the same.
+        // The pool takes twice what a fresh server has, and does not grow further.
         let pool = [40, 80, 81, 80, 80, 81, 80].map(|mib| mib * MIB);
         assert_eq!(verdict(HeldKind::Allocated, &pool), Verdict::Returned);
-        // A steady rise below what is allowed.
+        // The values rise steadily, but by less than what is allowed.
         let digits: Vec<u64> = (0..7).map(|round| 40 * MIB + round * 10_000).collect();
         assert_eq!(verdict(HeldKind::Allocated, &digits), Verdict::Returned);
     }
@@ -243,7 +248,7 @@ mod tests {
     fn memory_that_jumps_about_is_no_answer_and_neither_are_few_rounds() {
         let noise = [40, 40, 90, 50, 45, 95, 70].map(|mib| mib * MIB);
         assert_eq!(verdict(HeldKind::Allocated, &noise), Verdict::CannotTell);
-        // A Go program that collects its garbage when it likes.
+        // The values of a Go program, whose garbage collections come at any time.
         let garbage = [9, 811, 135, 509, 131, 156, 260].map(|mib| mib * MIB);
         assert_eq!(verdict(HeldKind::Allocated, &garbage), Verdict::CannotTell);
         let few = [40, 40, 40, 40].map(|mib| mib * MIB);
@@ -289,7 +294,7 @@ mod tests {
         assert!((chance_of_trend(&one_swapped) - 5.0 / 120.0).abs() < 1e-12);
         let falling = [5, 4, 3, 2, 1];
         assert!((chance_of_trend(&falling) - 1.0).abs() < 1e-12);
-        // Without any trend it is above a half, since equal pairs count for none.
+        // Without any trend the probability is above a half, since equal pairs count as neither.
         assert!(chance_of_trend(&[7; 6]) > 0.5);
         assert!((chance_of_trend(&[]) - 1.0).abs() < 1e-12);
     }

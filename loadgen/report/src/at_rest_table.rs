@@ -1,4 +1,4 @@
-//! What servers held at rest, in words: the same cells for the terminal and the README.
+//! What servers held at rest, as text: the same cells for the terminal and the README.
 
 use crate::quantity::Quantity;
 use crate::result::{Case, Held, LoadRound, Verdict};
@@ -15,16 +15,16 @@ pub const TITLES: [&str; 8] = [
     "verdict",
 ];
 
-/// Which cells are numbers.
+/// The columns that contain numbers.
 pub const NUMBERS: std::ops::RangeInclusive<usize> = 4..=6;
 
-/// Rounds that are shown one by one; of more, as many at the end.
+/// The maximal number of rounds that are shown. If there are more, the last ones are shown.
 const SHOWN: usize = 6;
 
 /// The cells of one row, in the order of [`TITLES`].
 pub type AtRestRow = [String; TITLES.len()];
 
-/// Returns what all these cases held; empty where none repeats its loads on the same servers.
+/// Returns the rows of all these cases; empty where no case repeats its loads on the same servers.
 pub fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<AtRestRow> {
     let mut rows = Vec::new();
     for case in cases {
@@ -73,7 +73,7 @@ fn of_held([case, target]: [String; 2], held: &Held) -> AtRestRow {
     ]
 }
 
-/// What was asked of them meanwhile.
+/// Returns the row with the totals of requests, events and cuts of all rounds.
 fn of_rounds([case, target]: [String; 2], rounds: &[LoadRound]) -> AtRestRow {
     let sum = |of: fn(&LoadRound) -> u64| Quantity::Count(rounds.iter().map(of).sum());
     let seconds: f64 = rounds.iter().map(|round| round.elapsed_s).sum();

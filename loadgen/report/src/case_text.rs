@@ -1,6 +1,6 @@
-//! A case in words: the same cells for the terminal, the page and the README.
+//! A case as text: the same cells for the terminal, the page and the README.
 //!
-//! - [`notes`](self::notes()): the sentences in the last cell
+//! - [`notes`](self::notes()): the sentences of the last cell
 
 mod notes;
 mod sharding;
@@ -12,8 +12,8 @@ use crate::result::{Case, Cold, Quantiles, ServedFrom, ServerFigures};
 
 pub use notes::{notes, warnings};
 
-/// Titles of the cells, in order. Those of numbers name what the number is; its unit stands beside
-/// it.
+/// Titles of the cells, in order. Titles of numbers name the quantity; the unit is part of the
+/// cell.
 pub const TITLES: [&str; 14] = [
     "target",
     "tier",
@@ -31,21 +31,22 @@ pub const TITLES: [&str; 14] = [
     "notes",
 ];
 
-/// What the first list took before everything was warm.
+/// Title of the first list, sent before caches and memory were warm.
 pub const FIRST_LIST: &str = "first list, cold: time · above idle";
 
-/// Kernel memory of sockets.
+/// Title of the kernel memory of sockets.
 pub const SOCKETS: &str = "sockets above idle";
 
-/// Which of the cells holds the notes: the last, and the only one that is a sentence.
+/// The index of the cell with the notes: the last, and the only one that contains sentences.
 pub const NOTES: usize = TITLES.len() - 1;
 
 /// One row of the table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CaseRow {
-    /// In the order of [`TITLES`].
+    /// The cells, in the order of [`TITLES`].
     pub cells: [String; TITLES.len()],
-    /// False when the row must not be ranked: not measured, invalid, or wrong.
+    /// False when the row must not be ranked because the case was not measured, is invalid, or had
+    /// errors.
     pub counts: bool,
 }
 
@@ -81,8 +82,8 @@ impl CaseRow {
     }
 }
 
-/// Returns the strategy as rows show it: with its clients where there are several at once, and what
-/// else sets it apart.
+/// Returns the strategy as rows show it: with the number of clients if there are several, and the
+/// other settings that distinguish the case.
 #[must_use]
 pub fn strategy(case: &Case) -> String {
     let mut text = vec![strategy_and_clients(case)];
@@ -90,7 +91,7 @@ pub fn strategy(case: &Case) -> String {
     text.join(", ")
 }
 
-/// Returns the strategy with its clients only, where there is little room.
+/// Returns the strategy with only the number of clients, where there is little room.
 pub(super) fn strategy_and_clients(case: &Case) -> String {
     match case.clients {
         0 | 1 => case.strategy.clone(),
@@ -98,8 +99,7 @@ pub(super) fn strategy_and_clients(case: &Case) -> String {
     }
 }
 
-/// Returns the private memory above idle at its peak, and beside it how much pages of mapped files
-/// grew.
+/// Returns the peak of private memory above idle, and the growth of pages of mapped files.
 pub(super) fn peak(server: &ServerFigures) -> String {
     let private = Quantity::bytes_within(server.peak_above_idle, server.rss_resolution);
     match server.mapped_above_idle() {
@@ -108,8 +108,8 @@ pub(super) fn peak(server: &ServerFigures) -> String {
     }
 }
 
-/// Returns the private memory above idle at its peak over the bytes of the lists in flight, to what
-/// its counter can tell.
+/// Returns the peak of private memory above idle divided by the bytes of the lists in flight, as
+/// far as the counter's resolution permits.
 pub(super) fn per_listed_byte(case: &Case) -> Option<Quantity> {
     let server = case.server.as_ref()?;
     let in_flight = case.bytes * u64::from(case.clients.max(1));
@@ -118,8 +118,8 @@ pub(super) fn per_listed_byte(case: &Case) -> Option<Quantity> {
     Some(Quantity::PerByteFrom(ratio, least))
 }
 
-/// Returns the CPU time of the server for one request. Of several loads at once, where no request
-/// has a cost of its own, the cores that the server used on average.
+/// Returns the CPU time of the server per request. If several loads ran together, where no single
+/// request has a cost, it returns the average number of cores that the server used.
 pub(super) fn server_cpu(case: &Case) -> Option<String> {
     let server = case.server.as_ref()?;
     if let Some(cpu_s) = server.cpu_s_per_request {
@@ -131,8 +131,8 @@ pub(super) fn server_cpu(case: &Case) -> Option<String> {
     is_known.then(|| format!("{:.2} cores", cpu_s / measured_s))
 }
 
-/// Returns [`server_cpu`], that of a small request with the rate at which it was, since that
-/// decides what it costs.
+/// Returns [`server_cpu`]. The CPU time of a small request depends on the rate, so the rate is
+/// appended.
 fn server_cpu_and_rate(case: &Case) -> Option<String> {
     let cpu = server_cpu(case)?;
     let is_of_one = case.server.as_ref()?.cpu_s_per_request.is_some();
@@ -142,7 +142,7 @@ fn server_cpu_and_rate(case: &Case) -> Option<String> {
     })
 }
 
-/// Returns what the first list took, and its peak.
+/// Returns the time and the peak of the first list.
 fn first_list(case: &Case, cold: &Cold) -> String {
     let time = Quantity::Milliseconds(cold.ms);
     let resolution = case.server.as_ref().and_then(|s| s.rss_resolution);
@@ -152,7 +152,7 @@ fn first_list(case: &Case, cold: &Cold) -> String {
     }
 }
 
-/// Returns by how much the kernel's memory of sockets grew.
+/// Returns the growth of the kernel's memory of sockets.
 fn sockets(server: &ServerFigures) -> String {
     let grown = server.sockets_above_idle();
     Quantity::or_absent(grown.map(|bytes| Quantity::bytes_within(bytes, server.socket_resolution)))

@@ -1,5 +1,5 @@
-//! The charts of a result, each as SVG and as PNG of double size. A chart that cannot be drawn
-//! costs that chart.
+//! The charts of a result, each as SVG and as PNG of double size. A failure to draw one chart does
+//! not affect the others.
 
 pub(crate) mod axis;
 mod canvas;
@@ -27,22 +27,22 @@ use rows::RowsFigure;
 /// Pixels of the bitmap per user unit of the SVG.
 const BITMAP_SCALE: u32 = 2;
 
-/// One chart: its name, which is its files' too, and its picture.
+/// One chart: its name, which is also that of its files, and its picture.
 #[derive(Debug, Clone)]
 pub struct Chart {
-    /// `latency`, `open-loop`, `bars`, `first-chunk`, `memory`, `peak`, `cpu`, `shards` or
-    /// `shard-watches`, and the data set where there are several.
+    /// The kind (`latency`, `open-loop`, `bars`, `first-chunk`, `memory`, `peak`, `cpu`, `shards`
+    /// or `shard-watches`), and the data set where there are several.
     pub name: String,
     /// The name without the data set.
     pub(crate) kind: &'static str,
-    /// Name of the data set that it is of.
+    /// Name of the data set that the chart is about.
     pub data_set: String,
-    /// What it shows, in a sentence: for people who do not see it.
+    /// The chart's content in a sentence, for readers who cannot see it.
     pub caption: String,
     pub(crate) figure: Figure,
 }
 
-/// What a chart shows, however it is drawn.
+/// The content of a chart, independent of how it is drawn.
 #[derive(Debug, Clone)]
 pub(crate) enum Figure {
     Rows(RowsFigure),
@@ -54,7 +54,7 @@ impl Chart {
     /// Returns the picture as an SVG document.
     ///
     /// # Errors
-    /// When plotters fails, which no input is known to cause.
+    /// When plotters fails, which is not expected for any input.
     pub fn svg(&self) -> Result<String, DrawError> {
         let mut svg = String::new();
         {

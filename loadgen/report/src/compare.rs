@@ -1,15 +1,18 @@
-//! Two sides compared, a verdict for each number of each case: better, worse, no
-//! difference, or cannot tell and why. `docs/compare.md` says how a verdict is made.
+//! The comparison of two sides. Each metric of each case gets a verdict: better, worse, no
+//! difference, or cannot tell with the reason. `docs/compare.md` describes how a verdict is
+//! reached.
 //!
-//! A side is the results of several runs, since what counts is starts of a server, not lists of
-//! one start. Everything here works on results that were read before; nothing reads or writes.
+//! A side consists of the results of several runs, because the unit of comparison is one start of a
+//! server, not one list. This module works on results in memory and reads or writes no file.
 //!
-//! - `matching`: which cases did the same work; `comparability`: what must be equal besides
-//! - `metric`: what is compared; `verdict`: the rule; `interval`: where a median ratio lies;
-//!   `significance`: how likely chance does it; `judge`: all cases of two sides
-//! - `warnings`: what a reader should know first; `side`: what is said of each side
-//! - [`text`], [`markdown`], [`json`], [`junit`], [`annotations`], [`chart`]: the comparison for
-//!   people and programs, with `wording` for what they say alike
+//! - `matching`: finds the cases that did the same work; `comparability`: the other conditions that
+//!   must be equal
+//! - `metric`: the metrics that are compared; `verdict`: the rule for a verdict; `interval`: the
+//!   confidence interval of a median ratio; `significance`: p-values; `judge`: compares all cases
+//!   of two sides
+//! - `warnings`: the notes that a reader should see first; `side`: the description of a side
+//! - [`text`], [`markdown`], [`json`], [`junit`], [`annotations`], [`chart`]: the comparison in
+//!   formats for people and programs; `wording`: the wording that they share
 
 pub mod annotations;
 pub mod chart;
@@ -45,37 +48,37 @@ pub enum CompareError {
     /// A side has no result.
     #[error("no result to compare")]
     NoResult,
-    /// The sides did not do the same, or not on the same machine.
+    /// The sides did different work, or ran on different machines.
     #[error("these results cannot be compared: {}{}", .0, allowed_by(.0))]
     Different(Difference),
-    /// The results of one side did not do the same, or not on the same machine.
+    /// The results of one side did different work, or ran on different machines.
     #[error(
         "the results of one side do not belong together: {} is {} in one and {} in another{}",
         .0.what, .0.base, .0.new, allowed_by(.0)
     )]
     Mixed(Difference),
-    /// One run is twice in a side.
+    /// One side contains the same run twice.
     #[error("the run of {started} on {host} is there twice: its starts count once")]
     SameRun {
-        /// When it began.
+        /// When the run began.
         started: String,
-        /// Where it ran.
+        /// The host that it ran on.
         host: String,
     },
     /// One run is on both sides.
     #[error("the run of {started} on {host} is on both sides: it would be compared with itself")]
     OnBothSides {
-        /// When it began.
+        /// When the run began.
         started: String,
-        /// Where it ran.
+        /// The host that it ran on.
         host: String,
     },
-    /// A target was named that is not there, or might be several.
+    /// The named target does not exist, or several targets match the name.
     #[error("no single target `{name}`: there are {targets}")]
     NoTarget {
         /// The name.
         name: String,
-        /// What there is.
+        /// The existing targets.
         targets: String,
     },
     /// Both sides are the same target of the same results.
@@ -94,12 +97,12 @@ pub enum CompareError {
     /// No case is in both.
     #[error("no case is in both: none did the same work on the same objects")]
     NothingInCommon,
-    /// Cases did the same work, but no two of them under the same conditions.
+    /// Some cases did the same work, but none under the same conditions.
     #[error("no case can be compared: {0}")]
     NothingComparable(String),
 }
 
-/// Says how to compare all the same, where that can be.
+/// Returns a hint on how to compare in spite of the difference, where `--allow` permits that.
 fn allowed_by(difference: &Difference) -> String {
     use clap::ValueEnum as _;
     let value = difference.condition.and_then(|it| it.to_possible_value());
@@ -108,23 +111,23 @@ fn allowed_by(difference: &Difference) -> String {
     })
 }
 
-/// What is compared with what.
+/// The two sides of a comparison.
 #[derive(Debug, Clone, Copy)]
 pub struct Sides<'a> {
     /// Results of the base.
     base: &'a [SavedResult],
     /// Results of the new side.
     new: &'a [SavedResult],
-    /// Names of one target of each; `None` for those of the same name.
+    /// The name of one target of each side; `None` to compare targets of the same name.
     targets: Option<(&'a str, &'a str)>,
-    /// Whether both sides are targets of the same runs, whose starts are pairs.
+    /// Whether both sides are targets of the same runs, so that their starts form pairs.
     is_paired: bool,
-    /// Whether the verdict was computed after each pair to decide whether to go on.
+    /// Whether a verdict was computed after each pair to decide whether to measure another.
     is_sequential: bool,
 }
 
 impl<'a> Sides<'a> {
-    /// Returns the sides of different runs: starts that have nothing to do with each other.
+    /// Returns the sides of different runs, whose starts are independent.
     #[must_use]
     pub fn of_runs(
         base: &'a [SavedResult],
@@ -154,37 +157,40 @@ impl<'a> Sides<'a> {
     }
 }
 
-/// What a comparison is asked for.
+/// The options of a comparison.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The metrics; all where there are none, of which [`Metric::DECIDING`] decide the end.
+    /// The metrics to compare. If empty, all are compared and [`Metric::DECIDING`] decide the
+    /// result.
     pub metrics: Vec<Metric>,
-    /// The change that counts as none, as a part of the base, instead of each metric's own.
+    /// The largest change that counts as no difference, as a part of the base; replaces each
+    /// metric's own margin.
     pub margin: Option<f64>,
-    /// The change to the worse that is too much, as a part of the base.
+    /// The smallest change for the worse that fails the comparison, as a part of the base.
     pub fail_above: Option<f64>,
-    /// Conditions that need not hold.
+    /// Conditions that may differ.
     pub allow: Vec<Condition>,
 }
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     /// The base.
     pub base: Side,
     /// The new side.
     pub new: Side,
-    /// What counted as too much; as in [`Options`].
+    /// The smallest change for the worse that fails the comparison, as in [`Options`].
     pub fail_above: Option<f64>,
     /// A line for each metric of each case that both sides have.
     pub lines: Vec<Line>,
-    /// What a reader should know first.
+    /// Notes that a reader should see first.
     pub notes: Vec<String>,
-    /// Cases that both sides have and that must not be compared, or that only the base has.
+    /// Cases without comparable numbers: those that both sides have but that must not be compared,
+    /// and those that only the base has.
     pub not_comparable: Vec<Unjudged>,
-    /// Cases that the base has measured and that the new side cannot do, or failed at.
+    /// Cases that were measured in the base and that the new side does not support or failed.
     pub gone: Vec<Unjudged>,
-    /// Metrics that were asked for and that no case of both sides has.
+    /// Requested metrics that no case of both sides has.
     pub absent: Vec<Metric>,
 }
 
@@ -192,19 +198,19 @@ pub struct Comparison {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Side {
-    /// Its targets, in the order of their partners on the other side.
+    /// The side's targets, in the order of their counterparts on the other side.
     pub targets: Vec<String>,
-    /// The programs behind them.
+    /// The programs that these targets run.
     pub programs: Vec<String>,
     /// Number of runs.
     pub runs: usize,
-    /// When the first of them began: RFC 3339, UTC.
+    /// When the first run began: RFC 3339, UTC.
     pub first: String,
-    /// When the last of them began.
+    /// When the last run began.
     pub last: String,
     /// Commits that the generator was built from.
     pub commits: Vec<String>,
-    /// Where they ran: host, cores, CPU, memory.
+    /// The machines of the runs: host, cores, CPU, memory.
     pub machines: Vec<String>,
 }
 
@@ -214,45 +220,45 @@ pub struct Side {
 pub struct Unjudged {
     /// The case.
     pub case: String,
-    /// Why.
+    /// Why it has no verdict.
     pub reason: String,
 }
 
-/// One metric of one case.
+/// The comparison of one metric of one case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// What was done: data set, tier, strategy, clients, options.
+    /// The work of the case: data set, tier, strategy, clients, options.
     pub case: String,
     /// The target of the base.
     pub base_target: String,
     /// The target of the new side.
     pub new_target: String,
-    /// What is compared.
+    /// The metric.
     pub metric: Metric,
-    /// Each start's value in the base, in order of time.
+    /// The value of each start in the base, in order of time.
     pub base: Vec<f64>,
-    /// Each start's value on the new side.
+    /// The value of each start on the new side, in order of time.
     pub new: Vec<f64>,
-    /// What they say about the ratio; `None` where a side has no value.
+    /// The estimated ratio of new to base; `None` where a side has no value.
     pub estimate: Option<Estimate>,
-    /// The change that counts as none.
+    /// The largest change that counts as no difference.
     pub margin: f64,
     /// The verdict.
     pub verdict: Verdict,
-    /// Whether the line decides how the comparison ends.
+    /// Whether the line counts for the end of the comparison.
     pub is_deciding: bool,
-    /// Whether it is within what is allowed: `None` where that cannot be told.
+    /// Whether the change is within the limit; `None` where that cannot be decided.
     pub is_within: Option<bool>,
 }
 
 /// How a comparison ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// Every deciding line is within what is allowed.
+    /// Every deciding line is within its limit.
     Within,
-    /// A deciding line is worse than what is allowed, or a case is gone.
+    /// A deciding line is beyond its limit, or a case is gone.
     Worse,
-    /// Neither can be said.
+    /// Neither can be concluded.
     CannotTell,
 }
 
@@ -265,17 +271,17 @@ impl Line {
 }
 
 impl Comparison {
-    /// Returns the lines that decide how it ends.
+    /// Returns the lines that decide the end.
     pub fn deciding(&self) -> impl Iterator<Item = &Line> {
         self.lines.iter().filter(|line| line.is_deciding)
     }
 
-    /// Returns the deciding lines that are surely worse than what is allowed.
+    /// Returns the deciding lines that are certainly beyond their limit.
     pub fn worse(&self) -> impl Iterator<Item = &Line> {
         self.deciding().filter(|line| line.is_within == Some(false))
     }
 
-    /// Returns how it ends. A comparison that could not have failed has not passed.
+    /// Returns the end. A comparison that could not have failed does not count as passed.
     #[must_use]
     pub fn end(&self) -> End {
         if !self.gone.is_empty() || self.worse().next().is_some() {
@@ -292,7 +298,8 @@ impl Comparison {
         }
     }
 
-    /// Returns whether several pairs of targets are compared, which lines then have to name.
+    /// Returns whether several pairs of targets are compared, so that lines must name their
+    /// targets.
     #[must_use]
     pub fn has_several_targets(&self) -> bool {
         self.base.targets.len() > 1

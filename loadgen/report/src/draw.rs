@@ -1,5 +1,5 @@
-//! Draws charts, a page, a table. Drawn only from a saved result, so that any result
-//! can be drawn again.
+//! Draws the charts, the page and the README of a result. The input is a saved result, so that any
+//! result can be drawn again.
 
 use std::any::Any;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::terminal;
 /// Why a saved result could not be drawn again.
 #[derive(Debug, thiserror::Error)]
 pub enum DrawAgainError {
-    /// It cannot be read.
+    /// The result cannot be read.
     #[error(transparent)]
     Folder(#[from] FolderError),
     /// A chart or a page could not be drawn or written.
@@ -24,13 +24,13 @@ pub enum DrawAgainError {
     NotDrawn {
         /// The result's folder.
         folder: PathBuf,
-        /// What, and why, `; ` between them.
+        /// The files that could not be drawn, each with the reason, separated by `; `.
         failures: String,
     },
 }
 
-/// Saves a result, draws it, and gives the folder its name. What could not be drawn is returned in
-/// words: it costs a picture, not the run.
+/// Saves a result, draws it, and renames its folder to the final name. Returns what could not be
+/// drawn as text: a failure costs a picture, not the run.
 ///
 /// # Errors
 /// When the raw data cannot be saved.
@@ -44,7 +44,7 @@ pub fn publish(
 }
 
 /// Draws all flame graphs, charts, the page and the README of a result into `folder`. Returns what
-/// could not be drawn, and why.
+/// could not be drawn, each with the reason.
 #[must_use]
 pub fn draw(result: &SavedResult, folder: &Path) -> Vec<String> {
     let mut failures = flame_graph::draw_all(&result.report, folder);
@@ -79,10 +79,10 @@ pub fn draw(result: &SavedResult, folder: &Path) -> Vec<String> {
     failures
 }
 
-/// Draws a saved result again, in its folder. Returns its table.
+/// Draws a saved result again, in its folder. Returns its table as text.
 ///
 /// # Errors
-/// When the folder holds no result, or something cannot be drawn.
+/// When the folder contains no result, or something cannot be drawn.
 pub fn draw_again(folder: &Path) -> Result<String, DrawAgainError> {
     let result = SavedResult::load(folder)?;
     let failures = draw(&result, folder);
@@ -99,7 +99,7 @@ pub fn draw_again(folder: &Path) -> Result<String, DrawAgainError> {
     ))
 }
 
-/// Plotters reports some of its failures by panicking.
+/// Draws a chart. Catches panics, since plotters reports some of its failures by panicking.
 fn draw_chart(chart: &Chart, folder: &Path) -> Result<String, String> {
     match catch_unwind(AssertUnwindSafe(|| chart.write(folder))) {
         Ok(drawn) => drawn.map_err(|error| error.to_string()),

@@ -1,6 +1,7 @@
-//! Flame graphs of the profiles of a result: stacks as they were saved, drawn as SVG.
+//! Flame graphs of a result's profiles: draws the saved stacks as SVG.
 //!
-//! - [`stacks`]: stacks and how often each was seen; `pprof`: those of a Go server's profile
+//! - [`stacks`]: stacks, each with its number of samples; `pprof`: reads the stacks of a Go
+//!   server's profile
 
 mod pprof;
 pub mod stacks;
@@ -14,10 +15,10 @@ use inferno::flamegraph::{Options, from_lines};
 use crate::result::{Case, CpuProfile, Profiler, Report};
 use stacks::{Stacks, StacksError};
 
-/// Bytes of a flame graph at most: a page of a dozen stays small.
+/// The maximal size of a flame graph in bytes, so that a page with a dozen of them stays small.
 const LARGEST: usize = 150_000;
-/// Functions below this part of the samples, in percent, are not drawn: the first at which the
-/// graph is small enough.
+/// The least parts of the samples, in percent, below which functions are not drawn. The first one
+/// that makes the graph small enough is used.
 const NARROWEST: [f64; 5] = [0.1, 0.3, 1.0, 3.0, 10.0];
 
 /// Why there is no flame graph.
@@ -26,20 +27,20 @@ pub enum FlameGraphError {
     /// The stacks cannot be read.
     #[error(transparent)]
     Stacks(#[from] StacksError),
-    /// A file cannot be read or written, or the graph not be drawn.
+    /// A file cannot be read or written, or the graph cannot be drawn.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// Stacks that are too deep.
+    /// The stacks are too deep, so that the graph is too large.
     #[error("{found} bytes, and {LARGEST} are the limit")]
     TooLarge {
-        /// What it took without all but the widest functions.
+        /// The size of the graph with only the widest functions.
         found: usize,
     },
 }
 
-/// Draws the flame graph of every profile of a report, each beside its stacks in the result's
-/// folder. Stacks that are not there are left out: a folder may be kept without them. Returns what
-/// could not be drawn, and why.
+/// Draws the flame graph of every profile of a report, next to its stacks in the result's folder.
+/// Profiles whose stacks are missing are skipped, since a folder may be saved without them. Returns
+/// what could not be drawn, each with the reason.
 pub(crate) fn draw_all(report: &Report, folder: &Path) -> Vec<String> {
     let mut failures = Vec::new();
     for case in &report.cases {
@@ -74,13 +75,13 @@ fn draw_file(
     Ok(fs::write(graph, svg(&stacks, &title)?)?)
 }
 
-/// Returns the flame graph of stacks, callers below their callees, each as wide as the part of the
-/// samples in which it was on a stack. It has a script, by which a click enlarges a function and
-/// Ctrl-F finds them by name.
+/// Returns the flame graph of stacks. Callers are below their callees, and the width of a function
+/// is the part of the samples that have it on their stack. The graph contains a script: a click
+/// enlarges a function, and Ctrl-F searches functions by name.
 ///
 /// # Errors
-/// [`FlameGraphError`] without samples, and when the graph is larger than 150,000 bytes without
-/// all but the widest functions.
+/// [`FlameGraphError`] without samples, and when the graph is larger than 150,000 bytes even with
+/// only the widest functions.
 pub fn svg(stacks: &Stacks, title: &str) -> Result<String, FlameGraphError> {
     let lines: Vec<String> = stacks.lines().collect();
     let mut found = 0;
@@ -88,7 +89,7 @@ pub fn svg(stacks: &Stacks, title: &str) -> Result<String, FlameGraphError> {
         let mut options = Options::default();
         title.clone_into(&mut options.title);
         options.min_width = narrowest;
-        // The same stacks are the same bytes.
+        // The same stacks yield the same bytes.
         options.deterministic = true;
         let mut svg = Vec::new();
         from_lines(&mut options, lines.iter().map(String::as_str), &mut svg)?;

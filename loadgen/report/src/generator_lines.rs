@@ -1,10 +1,10 @@
-//! What is said of the generators of a result, where there were several.
+//! The text about the generators of a result, where there were several.
 
 use crate::quantity::Quantity;
 use crate::result::{Generator, Quantiles, Report, RunShard};
 
-/// Returns a line on which generator's the result is, or on all that are in it and one on each;
-/// none where there was one generator and it began at once.
+/// Returns a line about the generator that the result belongs to; for a merged result, a line about
+/// all generators and one about each. Empty for a result of one generator whose load began at once.
 #[must_use]
 pub fn lines(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
@@ -76,7 +76,7 @@ fn late_text(late_ms: f64) -> String {
 fn clock(shard: &RunShard) -> String {
     match (shard.clock_ahead_ms, shard.clock_within_ms) {
         (Some(ahead), Some(within)) => {
-            // Of a zero there is one only.
+            // Adding 0.0 turns -0.0 into 0.0.
             let ahead = (ahead * 10.0).round() / 10.0 + 0.0;
             format!(", its clock {ahead:+.1} ms (± {within:.1}) from generator 0's")
         }

@@ -1,19 +1,19 @@
-//! How what a case costs grows with the number of objects: a straight line through the data sets of
-//! a run, on logarithmic axes.
+//! How the cost of a case grows with the number of objects: the slope of a straight line through
+//! the data sets of a run, on logarithmic axes.
 //!
-//! Its slope is an exponent: 1 where ten times the objects cost ten times as much, 0 where they
-//! cost the same, 2 where each object makes all others dearer. It is fitted only through data sets
-//! whose objects are of one size: else the number would not be all that grows.
+//! The slope is an exponent: 1 where ten times the objects cost ten times as much, 0 where they
+//! cost the same, 2 where the cost of each object grows with their number. The line is fitted only
+//! through data sets whose objects have the same size, so that only the number of objects differs.
 
 use crate::quantity::Quantity;
 use crate::result::{Case, Growth, Report};
 
-/// Points that a line needs: through two there is always one.
+/// The least number of points. A line through two points always fits.
 const LEAST_POINTS: usize = 3;
-/// By how much objects may differ in size between data sets.
+/// The factor below which sizes of objects in different data sets count as the same.
 const SAME_SIZE: f64 = 1.2;
 
-/// A figure whose growth is fitted: its name in `report.json`, and in words.
+/// A metric whose growth is fitted: its path in `report.json`, its name in text, and its value.
 type Figure = (&'static str, &'static str, fn(&Case) -> Option<f64>);
 
 const FIGURES: [Figure; 2] = [
@@ -25,7 +25,7 @@ const FIGURES: [Figure; 2] = [
     }),
 ];
 
-/// Fits every figure of every case that was measured on three data sets or more.
+/// Fits every metric of every case that was measured on at least three data sets.
 #[must_use]
 pub fn fit(report: &Report) -> Vec<Growth> {
     let mut all = Vec::new();
@@ -52,8 +52,8 @@ pub fn fit(report: &Report) -> Vec<Growth> {
     all
 }
 
-/// Returns the numbers of objects and what they cost, for data sets whose objects are as large as
-/// the first's.
+/// Returns the numbers of objects and the metric's values, for data sets whose objects are as large
+/// as the first's.
 fn points(
     report: &Report,
     target: &str,
@@ -82,8 +82,8 @@ fn points(
     points
 }
 
-/// The slope of the line through the logarithms with the least squares of distances; `None` through
-/// too few points.
+/// Returns the slope of the least-squares line through the logarithms; `None` if there are too few
+/// points.
 fn exponent(points: &[[f64; 2]]) -> Option<f64> {
     if points.len() < LEAST_POINTS {
         return None;
@@ -97,7 +97,7 @@ fn exponent(points: &[[f64; 2]]) -> Option<f64> {
     Some(together / of_x)
 }
 
-/// Returns each growth in words, for the table at the end of a run.
+/// Returns a line for each growth, for the end of a run's output.
 #[must_use]
 pub fn lines(report: &Report) -> Vec<String> {
     let line = |growth: &Growth| {
@@ -137,7 +137,7 @@ mod tests {
         near(exponent(&power(2.0, 7.0)), 2.0);
         near(exponent(&power(0.0, 5.0)), 0.0);
         assert_eq!(exponent(&power(1.0, 1.0)[..2]), None);
-        // One that lies apart has its part: the slope of least squares.
+        // An outlier affects the least-squares slope.
         near(
             exponent(&[
                 [1.0, 1.0],

@@ -1,8 +1,8 @@
-//! `thresholds.csv`: which thresholds the runs met that were kept before, one line for each
-//! threshold and run.
+//! `thresholds.csv`: the verdicts of the thresholds in earlier runs, one line for each threshold
+//! and run.
 //!
-//! `scripts/keep` appends to it. It lies beside the result folders, so that a result which is drawn
-//! there says in how many of the last runs each of its thresholds held.
+//! `scripts/keep` appends to it. It is stored next to the result folders. A result that is drawn
+//! there shows in how many of the last runs each of its thresholds was met.
 
 use std::fmt;
 use std::fs::File;
@@ -14,41 +14,41 @@ use serde::{Deserialize, Serialize};
 use crate::result::{Report, Threshold};
 use crate::threshold_table::ThresholdTable;
 
-/// Name of the file, in the folder that holds the results.
+/// Name of the file, in the folder that contains the result folders.
 const HISTORY_FILE: &str = "thresholds.csv";
 
-/// So many runs are looked back at.
+/// The maximal number of runs that are counted.
 const LAST_RUNS: usize = 5;
 
 /// Title of the column.
 const HELD: &str = "held";
 
-/// One threshold in one run.
+/// The verdict of one threshold in one run.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 struct Line {
     /// [`Report::started`].
     date: String,
     scenario: String,
     target: String,
-    /// Data set, tier and row.
+    /// Data set, tier and case.
     case: String,
     threshold: String,
-    /// `<=` or `>=`, and a number in the unit of the figure.
+    /// `<=` or `>=`, and a number in the metric's unit.
     limit: String,
     /// `yes`, `no`, or `undecided`.
     met: String,
 }
 
-/// In how many of the last runs a threshold was met; undecided is not met.
+/// In how many of the last runs a threshold was met. Undecided counts as not met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// In so many.
+    /// The number of runs that met it.
     pub met: usize,
-    /// Of so many, five at most.
+    /// The number of runs that are counted, at most five.
     pub of: usize,
 }
 
-/// `in 4 of the last 5 runs`.
+/// Writes `in 4 of the last 5 runs`.
 impl fmt::Display for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.of {
@@ -58,17 +58,17 @@ impl fmt::Display for Held {
     }
 }
 
-/// The thresholds of runs that were kept.
+/// The thresholds of earlier runs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct History(Vec<Line>);
 
 impl History {
-    /// Reads the history beside a result folder; empty where there is none.
+    /// Reads the history next to a result folder; empty where there is none.
     ///
     /// # Errors
-    /// When the file is there and cannot be read.
+    /// When the file exists and cannot be read.
     pub(super) fn beside(folder: &Path) -> Result<Self, csv::Error> {
-        // A relative folder of one name has an empty parent, `.` has none.
+        // A relative path of one component has an empty parent, and `.` has none.
         let folder = folder.canonicalize().map_err(csv::Error::from)?;
         let Some(parent) = folder.parent() else {
             return Ok(Self::default());
@@ -83,8 +83,8 @@ impl History {
         }
     }
 
-    /// Adds a column that says in how many of the last runs each threshold held, where there is any
-    /// history of them.
+    /// Adds a column that shows in how many of the last runs each threshold was met, unless there
+    /// is no history for any of them.
     pub(super) fn add_to(&self, table: &mut ThresholdTable, report: &Report) {
         let held = report
             .thresholds
@@ -101,8 +101,8 @@ impl History {
         }
     }
 
-    /// Returns how often a threshold was met in the last runs up to this report that had the same
-    /// limit; `None` where there are none.
+    /// Returns how often a threshold with the same limit was met in the last runs up to this
+    /// report; `None` if there are none.
     pub(super) fn held(&self, threshold: &Threshold, report: &Report) -> Option<Held> {
         let mut runs: Vec<&Line> = self
             .0

@@ -1,4 +1,4 @@
-//! Distributions of latencies, and the rule for which quantiles a sample of a size may claim.
+//! Distributions of latencies, and the rule for which quantiles a sample size supports.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use hdrhistogram::Histogram;
 
 use crate::result::quantiles::Quantiles;
 
-/// What values are counted at that are above it: an hour.
+/// The highest value of a histogram, an hour. Higher values are counted as this one.
 const HIGHEST_NS: u64 = 3_600_000_000_000;
-/// Significant decimal digits that a value keeps.
+/// The number of significant decimal digits of recorded values.
 pub(crate) const DIGITS: u8 = 3;
 const NS_PER_MS: f64 = 1e6;
 
@@ -20,8 +20,8 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Returns the latencies of these values, `clamped` of which were above the highest that is
-    /// told apart. A saved histogram does not tell how many those are.
+    /// Returns the latencies in this histogram. `clamped` of them were above its highest value; a
+    /// saved histogram does not contain that number.
     #[must_use]
     pub fn new(histogram_ns: Histogram<u64>, clamped: u64) -> Self {
         Self {
@@ -36,8 +36,8 @@ impl Latencies {
         self.histogram_ns.len()
     }
 
-    /// Returns the distribution in milliseconds, with null for every quantile that so few values
-    /// cannot carry.
+    /// Returns the distribution in milliseconds, with null for every quantile that the number of
+    /// values does not support.
     #[must_use]
     pub fn quantiles_ms(&self) -> Quantiles {
         self.quantiles_of_ms(self.n())
@@ -49,11 +49,10 @@ impl Latencies {
         quantiles_of_ms(&self.histogram_ns, self.clamped, groups)
     }
 
-    /// Returns these values and others, each counted where it was: both tell apart the same number
-    /// of digits.
+    /// Returns the sum of both histograms. Both must have the same number of significant digits.
     ///
     /// # Errors
-    /// Why they cannot be added, in words.
+    /// The reason as text, if they cannot be added.
     pub fn added(&self, other: &Self) -> Result<Self, String> {
         let (digits, others) = (self.histogram_ns.sigfig(), other.histogram_ns.sigfig());
         if digits != others {
@@ -75,7 +74,7 @@ impl Latencies {
     }
 }
 
-/// Of these values, each from a nanosecond to an hour, with three significant digits.
+/// Records values from a nanosecond to an hour, with three significant digits.
 impl FromIterator<Duration> for Latencies {
     fn from_iter<I: IntoIterator<Item = Duration>>(values: I) -> Self {
         let mut histogram = Histogram::new_with_bounds(1, HIGHEST_NS, DIGITS)
@@ -87,12 +86,13 @@ impl FromIterator<Duration> for Latencies {
     }
 }
 
-/// Returns the distribution of values in nanoseconds, in milliseconds, with null for every quantile
-/// that so few of them cannot carry. `clamped` of them were above the highest that is told apart.
+/// Returns the distribution in milliseconds of values in nanoseconds, with null for every quantile
+/// that the number of values does not support. `clamped` of them were above the highest value of
+/// the histogram.
 ///
-/// Values may come in groups, as the events of one put at all its watchers do: a quantile needs as
-/// many groups as it would need values, since what holds one value of a group up holds the others
-/// up, too.
+/// Values may come in groups, such as the events of one put at all its watchers. A delay of one
+/// value of a group also delays the others, so a quantile needs as many groups as it would need
+/// independent values.
 #[must_use]
 pub fn quantiles_of_ms(histogram_ns: &Histogram<u64>, clamped: u64, groups: u64) -> Quantiles {
     let n = histogram_ns.len();
@@ -114,14 +114,14 @@ pub fn quantiles_of_ms(histogram_ns: &Histogram<u64>, clamped: u64, groups: u64)
     }
 }
 
-/// Returns how many values a quantile needs before it says anything: 3 for the median (it is given
-/// with with minimum and maximum), 10/(1−q) above, so that about ten values lie beyond it.
+/// Returns how many values a quantile needs: 3 for the median (which is shown with minimum and
+/// maximum), 10/(1−q) above it, so that about ten values lie beyond the quantile.
 #[must_use]
 pub fn quantile_needs(q: f64) -> u64 {
     if q <= 0.5 {
         return 3;
     }
-    // The small subtrahend: in binary, 1 − 0.999 is not quite a thousandth.
+    // The small subtrahend is there because in binary 1 − 0.999 is not quite a thousandth.
     (10.0 / (1.0 - q) - 1e-6).ceil() as u64
 }
 

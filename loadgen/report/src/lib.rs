@@ -1,20 +1,20 @@
-//! Saved results: what a run found as it is kept on disk, and everything that is made of it:
-//! statistics, thresholds, comparison, charts, pages and tables. Works from saved results alone, so
-//! that any result can be judged, compared and drawn again.
+//! The saved results of runs and everything that is derived from them: statistics, thresholds,
+//! comparisons, charts, pages and tables. Reads only saved results, so that any result can be
+//! judged, compared and drawn again.
 //!
-//! - [`result`]: the structs of `report.json` and the folder around it
-//! - [`latency`]: distributions, and which quantiles a sample may claim
-//! - [`threshold`]: promised limits, compared with a result; [`threshold_table`]: how they are
-//!   shown; `history`: how often each was met before; [`suite`]: those of several runs
-//! - [`compare`]: two sides compared; [`export`]: results for other programs
-//! - [`mod@merge`]: the results of several generators as one; [`generator_lines`]: what is said of
-//!   them
-//! - [`draw`]: a result drawn into its folder: [`charts`], [`flame_graph`], `page`
-//! - [`at_rest`]: whether servers hold at rest what they held before; [`at_rest_table`]: how that
-//!   is shown
-//! - [`terminal`]: the table of a result, made of [`case_text`], [`load_table`], [`warm_up`],
+//! - [`result`]: the structs of `report.json` and the result folder
+//! - [`latency`]: distributions, and which quantiles a sample size supports
+//! - [`threshold`]: thresholds, and their evaluation against a result; [`threshold_table`]: their
+//!   text; `history`: the thresholds of earlier results; [`suite`]: the thresholds of several runs
+//! - [`compare`]: the comparison of two sides; [`export`]: results in the formats of other programs
+//! - [`mod@merge`]: merges the results of several generators into one; [`generator_lines`]: the
+//!   text about those generators
+//! - [`draw`]: draws a result into its folder: [`charts`], [`flame_graph`], `page`
+//! - [`at_rest`]: whether what servers hold at rest returns to its earlier level;
+//!   [`at_rest_table`]: the text about it
+//! - [`terminal`]: the table of a result, built from [`case_text`], [`load_table`], [`warm_up`],
 //!   [`growth`] and [`machine`]
-//! - [`profile_lines`]: what is said of profiles; [`quantity`]: numbers with their units
+//! - [`profile_lines`]: the text about CPU profiles; [`quantity`]: numbers with their units
 
 pub mod at_rest;
 pub mod at_rest_table;

@@ -1,4 +1,4 @@
-//! The loads of cases in words: the same cells for the terminal, the page and the README.
+//! The loads of cases as text: the same cells for the terminal, the page and the README.
 
 use serde::Serialize;
 
@@ -18,26 +18,26 @@ pub const TITLES: [&str; 9] = [
     "notes",
 ];
 
-/// Cells from this one to the last but one are numbers.
+/// The index of the first cell with a number. All but the last of the following are numbers too.
 pub const FIRST_NUMBER: usize = 5;
 
-/// One load, or one kind of request of it.
+/// One load, or one kind of request of a load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LoadRow {
     /// In the order of [`TITLES`].
     pub cells: [String; TITLES.len()],
-    /// False where its figures must not be ranked.
+    /// False where the load's metrics must not be ranked.
     pub counts: bool,
 }
 
-/// Returns the loads of all these cases; empty where none has several.
+/// Returns the loads of all these cases. Empty where no case has loads.
 pub fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<LoadRow> {
     let cases = cases.into_iter();
     let loads = cases.flat_map(|case| case.loads.iter().map(move |load| (case, load)));
     loads.flat_map(|(case, load)| of_load(case, load)).collect()
 }
 
-/// A load, and behind it each kind of its requests.
+/// Returns the row of a load, followed by a row for each kind of its requests.
 fn of_load(case: &Case, load: &Load) -> Vec<LoadRow> {
     let counts = case.counts() && load.invalid.is_none() && load.errors == 0;
     let whole = LoadRow {
@@ -73,7 +73,7 @@ fn of_load(case: &Case, load: &Load) -> Vec<LoadRow> {
     rows
 }
 
-/// Returns when its requests come, and who sends them.
+/// Returns when requests arrive, and from how many clients.
 fn arrivals(load: &Load) -> String {
     let mut text = vec![load.arrivals.clone()];
     if load.clients > 1 {
@@ -88,7 +88,8 @@ fn arrivals(load: &Load) -> String {
     text.join(", ")
 }
 
-/// Returns a median, and what is above it; a quantile that so few samples do not support is absent.
+/// Returns the median, the 99th percentile and the maximum. A quantile that the sample is too small
+/// to support is absent.
 fn times(quantiles: Option<&Quantiles>) -> String {
     let Some(quantiles) = quantiles else {
         return ABSENT.to_owned();
@@ -194,7 +195,8 @@ fn notes(load: &Load) -> Vec<String> {
     notes
 }
 
-/// Returns how far watchers lie apart, and which was the slowest; of several generators' only that.
+/// Returns how much watchers differ, and which was the slowest; in a merged result only the
+/// slowest.
 fn watchers(spread: &WatcherSpread) -> Option<String> {
     let slowest = spread.slowest.first()?;
     let mut reached = format!("the slowest event reached number {}", slowest.number);

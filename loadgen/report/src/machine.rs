@@ -1,12 +1,12 @@
-//! One line about the machine: how much of it the run had to itself.
+//! A line about the machine: how much of its CPU the run had.
 
 use crate::result::{Case, MachineLoad, Spread};
 
-/// A part of the machine's CPU from which on a case counts as disturbed.
+/// The part of the machine's CPU used by others from which a case counts as disturbed.
 pub(crate) const DISTURBED: f64 = 0.05;
 
-/// Returns how quiet the machine was while these cases were measured; `None` where nothing is known
-/// of any.
+/// Returns how idle the machine was otherwise while these cases were measured; `None` where that is
+/// not known for any case.
 #[must_use]
 pub fn line<'a>(cases: impl Iterator<Item = &'a Case>) -> Option<String> {
     let cases: Vec<MachineLoad> = cases.filter_map(|case| case.machine).collect();
@@ -40,7 +40,7 @@ pub fn line<'a>(cases: impl Iterator<Item = &'a Case>) -> Option<String> {
     (!said.is_empty()).then(|| format!("The machine: {}.", said.join("; ")))
 }
 
-/// Returns a part as a percentage, `< 0.1 %` where it is smaller.
+/// Returns a part as a percentage, or `< 0.1 %` if it is smaller.
 pub(crate) fn percent(part: f64) -> String {
     match part * 100.0 {
         0.0 => "0 %".to_owned(),

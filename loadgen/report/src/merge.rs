@@ -1,12 +1,12 @@
-//! The results of several generators that made one load together, merged into one.
+//! Merges the results of several generators that produced one load together.
 //!
 //! Counts and rates are added, and so are histograms, value by value: quantiles are those of all
-//! requests together, never means of quantiles. What every generator saw of the same servers
-//! (memory, CPU, counters, series) is taken once, from the first. The whole is valid when every
-//! part is. The figures of each generator are kept, too.
+//! requests together, never means of quantiles. What every generator sampled of the same servers
+//! (memory, CPU, counters, series) is taken from the first one. The merged result is valid only if
+//! every part is. The metrics of each generator are kept too.
 //!
-//! - [`agreement`]: whether results are the parts of one run, and all of them
-//! - [`figures`]: the case and its loads; [`histograms`]: the times
+//! - [`agreement`]: checks that the results are the parts of one run, and complete
+//! - [`figures`]: merges the cases and their loads; [`histograms`]: merges the latencies
 
 mod agreement;
 mod figures;
@@ -18,70 +18,70 @@ use crate::result::{Generator, Report, SavedResult};
 use crate::threshold;
 use histograms::Histograms;
 
-/// The result of one generator, and what messages call it.
+/// The result of one generator, and its name in messages.
 #[derive(Debug, Clone)]
 pub struct GeneratorResult {
-    /// Where it was read.
+    /// The path that the result was read from.
     pub name: String,
-    /// What it measured.
+    /// The result.
     pub result: SavedResult,
 }
 
-/// Why results are not merged.
+/// Why results cannot be merged.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
     /// There is nothing to merge.
     #[error("no results to merge")]
     Nothing,
-    /// A result of a whole run.
+    /// A result belongs to a whole run, not to one generator of several.
     #[error("{0} is no shard of a run: it was not made with --shard")]
     NoShard(String),
-    /// A result whose load never began, or was stopped.
+    /// The load of a result never began, or was stopped.
     #[error("{name} holds no whole share of the load: {reason}")]
     NotWhole {
-        /// Which.
+        /// The result.
         name: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// Two of one generator.
+    /// Two results are of the same generator.
     #[error("generator {index} is there twice: {one} and {other}")]
     Twice {
-        /// Its number.
+        /// The number of the generator.
         index: u32,
-        /// The one.
+        /// The first result.
         one: String,
-        /// The other.
+        /// The second result.
         other: String,
     },
-    /// Generators without a result.
+    /// Some generators have no result.
     #[error("of {count} generators {missing} {} missing", if .missing.contains(',') { "are" } else { "is" })]
     Missing {
-        /// Which, as `2, 5`.
+        /// The numbers of the generators, as `2, 5`.
         missing: String,
-        /// How many there were.
+        /// The number of generators.
         count: u32,
     },
-    /// Results of different runs.
+    /// Two results belong to different runs.
     #[error(
         "{one} and {other} are of different runs: the {what} is {ours} in one and {theirs} in the other"
     )]
     Differ {
         /// What differs.
         what: &'static str,
-        /// The one.
+        /// The first result.
         one: String,
-        /// The other.
+        /// The second result.
         other: String,
-        /// What it is in the one.
+        /// Its value in the first result.
         ours: String,
-        /// What it is in the other.
+        /// Its value in the second result.
         theirs: String,
     },
-    /// A file that lacks a part of what the report counts.
+    /// The histogram log lacks some of the values that the report counts.
     #[error("{name}: histograms.hlog has {found} times of `{measure}` and report.json {expected}")]
     Times {
-        /// Which.
+        /// The result.
         name: String,
         /// What was timed.
         measure: String,
@@ -90,31 +90,31 @@ pub enum MergeError {
         /// Values that the report counts.
         expected: u64,
     },
-    /// Histograms that cannot be added.
+    /// Two histograms cannot be added.
     #[error("{name}: the times of `{measure}` cannot be added: {reason}")]
     Histogram {
-        /// Which.
+        /// The result.
         name: String,
         /// What was timed.
         measure: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// A scenario that is none.
+    /// The scenario cannot be parsed.
     #[error("{name}: {source}")]
     Scenario {
-        /// Of which result.
+        /// The result.
         name: String,
-        /// What is wrong in it.
+        /// The error.
         source: ScenarioError,
     },
 }
 
-/// Merges the results of all generators of a run, in any order. `command` is how it was asked for,
-/// for the result.
+/// Merges the results of all generators of a run, in any order. `command` is the command line to
+/// store in the merged result.
 ///
 /// # Errors
-/// [`MergeError`] where they are not all parts of one run, each once and whole.
+/// [`MergeError`] unless the results are the parts of one run, each once and complete.
 pub fn merge(parts: Vec<GeneratorResult>, command: Vec<String>) -> Result<SavedResult, MergeError> {
     let parts = agreement::in_order(parts)?;
     let times = Histograms::added(&parts)?;
@@ -153,7 +153,7 @@ pub fn merge(parts: Vec<GeneratorResult>, command: Vec<String>) -> Result<SavedR
     })
 }
 
-/// Returns what one generator had.
+/// Returns the metrics of one generator.
 fn generator(part: &GeneratorResult) -> Option<Generator> {
     let report = &part.result.report;
     let case = report.cases.first()?;

@@ -1,9 +1,11 @@
-//! `report.html` and `README.md`: the result as a page of its own and as a folder's front.
+//! Renders a result as `report.html`, a self-contained page, and as `README.md`, which GitHub shows
+//! for the result's folder.
 //!
-//! - `side_by_side`: what was done, with the case of each target; `pairs`: targets over the first
-//! - `overview`, `answer`, `matrix`, `details`, `environment`: the parts of the page in words;
-//!   `graphics`: its charts
-//! - `full`, `readme`: what the templates are filled with
+//! - `side_by_side`: each work with the case of each target; `pairs`: ratios of targets to the
+//!   first
+//! - `overview`, `answer`, `matrix`, `details`, `environment`: the parts of the page in text;
+//!   `graphics`: its charts; `markup`: text as HTML
+//! - `context`, `readme`: the values that fill the templates
 
 mod answer;
 mod context;
@@ -36,8 +38,9 @@ use side_by_side::SideBySide;
 const PAGE: (&str, &str) = ("report.html", include_str!("../assets/report.html"));
 const README: (&str, &str) = ("README.md", include_str!("../assets/result-readme.md"));
 
-/// What a folder's README shows of its charts: so many, of this size at most, the first of these
-/// that there are. The page has all. Results in git keep no others, and stay small.
+/// The selection of charts in a folder's README: the first ones in this order, limited in number
+/// and in size. The page contains all charts. The README's are the only ones that results in git
+/// keep, so that they stay small.
 const README_CHARTS: usize = 3;
 const README_CHART_BYTES: usize = 40_000;
 const README_ORDER: [&str; 9] = [
@@ -52,7 +55,7 @@ const README_ORDER: [&str; 9] = [
     "bars",
 ];
 
-/// A chart as the README may show it.
+/// A chart that the README may contain.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Picture {
     pub(super) name: String,
@@ -61,7 +64,7 @@ pub(super) struct Picture {
     pub(super) data_set: String,
 }
 
-/// Returns the page: one file, with its charts in it, that needs nothing else.
+/// Returns the page: a single self-contained file that includes its charts.
 pub(super) fn html(
     result: &SavedResult,
     charts: &[Chart],
@@ -70,7 +73,7 @@ pub(super) fn html(
     render(PAGE, &PageContext::of(result, charts, history))
 }
 
-/// Returns the front of the folder, in Markdown.
+/// Returns the README of the folder, in Markdown.
 pub(super) fn readme(
     result: &SavedResult,
     pictures: &[Picture],
@@ -83,7 +86,7 @@ pub(super) fn readme(
     render(README, &Readme::of(report, answer, &pictures, history))
 }
 
-/// Returns the charts that the README shows, in the order of the page.
+/// Returns the charts for the README, in the order of the page.
 fn readme_pictures(pictures: &[Picture]) -> Vec<Picture> {
     let rank = |picture: &Picture| {
         README_ORDER
@@ -116,7 +119,7 @@ fn render(
             AutoEscape::None
         }
     });
-    // Minijinja escapes slashes and apostrophes too, which nobody who reads the source needs.
+    // Minijinja would escape slashes and apostrophes too, which makes the source harder to read.
     environment.set_formatter(
         |out, state, value| match (state.auto_escape(), value.as_str()) {
             (AutoEscape::Html, Some(text)) if !value.is_safe() => {

@@ -1,4 +1,4 @@
-//! What is said of the profiles of cases: where each flame graph is and which functions were on a
+//! The text about the profiles of cases: where each flame graph is and which functions were on a
 //! CPU most, or why there is none.
 
 use serde::Serialize;
@@ -7,19 +7,19 @@ use crate::machine::percent;
 use crate::quantity::Quantity;
 use crate::result::{Case, CpuProfile, Profiler};
 
-/// One profile in words.
+/// One profile as text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProfileLine {
     /// The server and its case.
     pub name: String,
     /// The flame graph, as a path in the result folder; `None` where there is none.
     pub flame_graph: Option<String>,
-    /// What it is made of and who has most of it, or why it is not there. Names of functions stand
-    /// between backticks.
+    /// The profile's samples, profiler and hottest functions, or why it is missing. Names of
+    /// functions are in backticks.
     pub about: String,
 }
 
-/// Returns the profiles of these cases; empty where none was asked for.
+/// Returns the profiles of these cases; empty where none was requested.
 pub fn lines<'a>(cases: impl Iterator<Item = &'a Case>) -> Vec<ProfileLine> {
     let profiles = cases.flat_map(|case| case.profiles.iter().map(move |profile| (case, profile)));
     let line = |(case, profile): (&Case, &CpuProfile)| ProfileLine {
@@ -30,7 +30,7 @@ pub fn lines<'a>(cases: impl Iterator<Item = &'a Case>) -> Vec<ProfileLine> {
     profiles.map(line).collect()
 }
 
-/// Returns the same as a line of text.
+/// Returns a profile as one line of text.
 #[must_use]
 pub fn text(line: &ProfileLine) -> String {
     let graph = line.flame_graph.as_ref();

@@ -5,10 +5,10 @@ use std::path::Path;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 
-/// Set to write the file anew after a field was added.
+/// The environment variable that makes the check write the file instead, after a field was added.
 const UPDATE: &str = "LOADGEN_UPDATE_SCHEMA";
 
-/// Checks that `schema/FILE` is the schema of `T` as it is serialized.
+/// Checks that `schema/FILE` is the schema of the serialized form of `T`.
 #[track_caller]
 pub(crate) fn assert_current<T: JsonSchema>(file: &str) {
     let schema = SchemaSettings::draft2020_12()

@@ -1,34 +1,33 @@
-//! Every number that a person reads is written here: three significant digits, and the unit beside
-//! it.
+//! Formats every number that a person reads: three significant digits, followed by the unit.
 
 use std::fmt;
 
 /// A measured value, shown with its unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Quantity {
-    /// A time, from microseconds to minutes.
+    /// A duration in milliseconds, shown in a unit from microseconds to seconds.
     Milliseconds(f64),
-    /// A size, in binary units.
+    /// A size in bytes, shown in binary units.
     Bytes(f64),
-    /// A size that is known to so many bytes: its last digit is worth no less.
+    /// A size and its resolution in bytes. The last digit is worth at least the resolution.
     BytesWithin(f64, u64),
-    /// A throughput, in binary units.
+    /// A throughput, shown in binary units per second.
     BytesPerSecond(f64),
-    /// How often something happens.
+    /// A rate per second.
     PerSecond(f64),
-    /// A number of things, in full.
+    /// A count, shown in full.
     Count(u64),
-    /// A number without a unit that need not be whole.
+    /// A number without a unit, which need not be an integer.
     Number(f64),
     /// One size as a part of another.
     PerByte(f64),
-    /// The same, where a part below the second cannot be told from none.
+    /// The same, with the least ratio that can be distinguished from 0.
     PerByteFrom(f64, f64),
-    /// A change, as in `+12 %`.
+    /// A relative change, as in `+12 %`.
     Change(f64),
 }
 
-/// What an absent number looks like.
+/// The text for an absent number.
 pub const ABSENT: &str = "–";
 
 impl fmt::Display for Quantity {
@@ -59,7 +58,7 @@ impl fmt::Display for Quantity {
 }
 
 impl Quantity {
-    /// Returns the value in words, or [`ABSENT`].
+    /// Returns the value as text, or [`ABSENT`].
     #[must_use]
     pub fn or_absent(quantity: Option<Self>) -> String {
         quantity.map_or_else(|| ABSENT.to_owned(), |quantity| quantity.to_string())
@@ -71,7 +70,7 @@ impl Quantity {
         Self::Bytes(bytes as f64)
     }
 
-    /// Returns a size that is known to within `resolution` bytes, where that is told.
+    /// Returns a size with its resolution in bytes, if that is known.
     #[must_use]
     pub fn bytes_within(bytes: u64, resolution: Option<u64>) -> Self {
         match resolution {
@@ -80,14 +79,14 @@ impl Quantity {
         }
     }
 
-    /// Returns a time in seconds.
+    /// Returns a duration that is given in seconds.
     #[must_use]
     pub fn seconds(seconds: f64) -> Self {
         Self::Milliseconds(seconds * 1e3)
     }
 }
 
-/// Returns a size to the digit that it has: `< 1 MiB`, `3 MiB`, `2.68 GiB`.
+/// Writes a size with only the digits that its resolution supports: `< 1 MiB`, `3 MiB`, `2.68 GiB`.
 fn within(bytes: f64, resolution: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let step = step_of(resolution);
     if bytes < step {
@@ -95,7 +94,7 @@ fn within(bytes: f64, resolution: u64, f: &mut fmt::Formatter<'_>) -> fmt::Resul
         return write!(f, "< {:.0} {}", step / unit.size, unit.name);
     }
     let unit = Unit::of_size(bytes);
-    // What the last of three digits is worth.
+    // The value of the last of three digits.
     let digit = match bytes / unit.size {
         value if value >= 99.95 => 1.0,
         value if value >= 9.995 => 0.1,
@@ -110,8 +109,8 @@ fn within(bytes: f64, resolution: u64, f: &mut fmt::Formatter<'_>) -> fmt::Resul
     write!(f, "{:.decimals$} {}", rounded / unit.size, unit.name)
 }
 
-/// Returns the smallest round number of a unit that is not below the resolution: what the last
-/// digit of a size is worth at least.
+/// Returns the smallest round number of a unit that is at least the resolution. The last digit of a
+/// size is worth at least this much.
 #[must_use]
 pub fn step_of(resolution: u64) -> f64 {
     let resolution = resolution as f64;
@@ -126,12 +125,12 @@ pub fn step_of(resolution: u64) -> f64 {
     }
 }
 
-/// A unit that a whole axis shares, so that its labels are plain numbers.
+/// A unit that all labels of an axis share, so that they are plain numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Unit {
-    /// As written beside a number.
+    /// The name as written after a number.
     pub name: &'static str,
-    /// How many of the base unit (milliseconds, bytes) it is.
+    /// The size of the unit in terms of the base unit (milliseconds, bytes).
     pub size: f64,
 }
 
@@ -164,7 +163,7 @@ impl Unit {
             size: 1.0,
         };
         for name in ["KiB", "MiB", "GiB", "TiB"] {
-            // 999.5 of a unit would be written as 1000 of it.
+            // 999.5 of a unit would be written as 1000.
             if bytes.abs() < 999.5 * unit.size {
                 break;
             }

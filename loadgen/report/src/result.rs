@@ -1,8 +1,8 @@
-//! What a run found, as it is kept on disk: the structs of `report.json`, the folder around it, and
-//! the environment that the numbers were made in. The run driver fills these; charts, pages and
-//! comparisons read only what was saved.
+//! The result of a run as it is saved: the structs of `report.json`, the folder that contains it,
+//! and the environment in which it was measured. The run driver fills the structs. Charts, pages
+//! and comparisons read only what was saved.
 //!
-//! - [`histogram_log`], [`series`]: the raw data beside it
+//! - [`histogram_log`], [`series`]: the raw data in the same folder
 
 mod at_rest;
 mod baseline;

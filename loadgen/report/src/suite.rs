@@ -1,7 +1,7 @@
 //! The verdict of a suite: the thresholds of several runs in one table.
 //!
-//! [`SuiteResult`] is `suite.json`, which lies in a folder of its own beside those of the runs. Its
-//! lines are made of the runs' `report.json`, so a saved suite can be judged again.
+//! [`SuiteResult`] is `suite.json`, which is in a folder of its own next to those of the runs. Its
+//! lines are computed from the runs' `report.json`, so a saved suite can be evaluated again.
 
 mod folder;
 mod table;
@@ -17,31 +17,31 @@ pub use crate::history::Held;
 pub use folder::{SUITE_FILE, SuiteError, draw_again, is_suite, save};
 pub use table::{markdown, text};
 
-/// The version of `suite.json`. It grows by one when a field changes its meaning or goes away.
+/// The version of `suite.json`. It increases by one when a field changes its meaning or is removed.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// `suite.json`: what was run, and what became of every threshold.
+/// The root of `suite.json`: the runs and the verdict of every threshold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SuiteResult {
     /// [`SCHEMA_VERSION`] of the program that wrote it.
     pub schema_version: u32,
     /// Name of the suite.
     pub suite: String,
-    /// When it began: RFC 3339, UTC.
+    /// When the suite began: RFC 3339, UTC.
     pub started: String,
-    /// Wall-clock length of the whole.
+    /// Wall-clock length of the whole suite.
     pub elapsed_s: f64,
     /// The command line.
     pub command: Vec<String>,
-    /// True for few objects and repeats, where most limits are not judged.
+    /// True if the suite ran with few objects and repeats, so that most limits are not evaluated.
     pub small: bool,
-    /// True when it was stopped before its last run ended.
+    /// True when the suite was stopped before its last run ended.
     pub interrupted: bool,
-    /// What was run, in its order.
+    /// The runs, in order.
     pub runs: Vec<SuiteRun>,
-    /// What a reader must know besides the figures: which run failed, and why.
+    /// Notes that a reader needs besides the metrics, such as which run failed and why.
     pub notes: Vec<String>,
-    /// Each threshold once.
+    /// The thresholds, each once.
     pub thresholds: Vec<SuiteLine>,
 }
 
@@ -50,47 +50,47 @@ pub struct SuiteResult {
 pub struct SuiteRun {
     /// The scenario.
     pub scenario: String,
-    /// Name of its result folder; null where it left none.
+    /// Name of the run's result folder; null where it left none.
     pub folder: Option<String>,
-    /// The exit code that it would have had by itself; null where that is not known.
+    /// The exit code that the run would have had by itself; null where that is not known.
     pub exit: Option<u8>,
 }
 
-/// One threshold.
+/// One threshold of a suite.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SuiteLine {
-    /// The scenario that has it.
+    /// The scenario that contains the threshold.
     pub scenario: String,
-    /// Name of the result folder that it was judged in.
+    /// Name of the result folder whose verdict this is.
     pub folder: String,
-    /// The threshold, as `report.json` has it.
+    /// The threshold, as in `report.json`.
     #[serde(flatten)]
     #[serde(rename = "bar")]
     pub threshold: Threshold,
-    /// In how many of the last runs that were kept it was met; null where there are none.
+    /// In how many of the last saved runs the threshold was met; null where there are none.
     pub held: Option<Held>,
 }
 
-/// How many thresholds came to what.
+/// The number of thresholds with each verdict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// The limit is kept.
     pub met: usize,
-    /// It is passed.
+    /// The limit is exceeded.
     pub missed: usize,
-    /// It lies within what the figure may be.
+    /// The limit lies within the uncertainty of the value.
     pub undecided: usize,
-    /// There is no figure.
+    /// There is no value.
     pub unmeasured: usize,
 }
 
 impl SuiteResult {
-    /// Judges what the runs measured: each threshold once, by the worst of the figures that runs of
-    /// its scenario have for it.
+    /// Evaluates the thresholds of all runs. Each threshold appears once, with the worst of the
+    /// values from runs of its scenario.
     pub fn judge<'a>(&mut self, reports: impl IntoIterator<Item = (&'a Path, &'a Report)>) {
         self.thresholds.clear();
         for (folder, report) in reports {
-            // What cannot be read is no reason to judge nothing.
+            // An unreadable history must not prevent the evaluation.
             let history = History::beside(folder).unwrap_or_default();
             let name = folder.file_name().unwrap_or_default();
             for threshold in &report.thresholds {
@@ -110,7 +110,7 @@ impl SuiteResult {
         }
     }
 
-    /// Counts the thresholds by what came of them.
+    /// Counts the thresholds by verdict.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let mut verdict = Verdict::default();
@@ -126,7 +126,7 @@ impl SuiteResult {
     }
 }
 
-/// What became of a threshold in one run, the worst last.
+/// The verdict of a threshold in one run. The worst is last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Judged {
     Unmeasured,
@@ -145,8 +145,8 @@ impl SuiteLine {
         }
     }
 
-    /// Returns whether another run's line of the same threshold has more to object to: its verdict,
-    /// or where that is the same, its figure.
+    /// Returns whether this line is worse than another run's line for the same threshold: by its
+    /// verdict, or for equal verdicts by its value.
     fn is_worse_than(&self, other: &Self) -> bool {
         let farther = match (self.threshold.value, other.threshold.value) {
             (Some(one), Some(two)) if self.threshold.at_least => one < two,

@@ -1,5 +1,5 @@
-//! The table at the end of a run: one per data set, with what must not be compared written below
-//! it.
+//! The tables at the end of a run: one per data set, followed by notes on what must not be
+//! compared.
 
 use std::fmt::Write as _;
 
@@ -15,20 +15,21 @@ use crate::result::{DataSet, Report};
 use crate::threshold_table::{self, ThresholdTable};
 use crate::{generator_lines, growth, machine, profile_lines, warm_up};
 
-/// A line below the titles and none between rows, which are short.
+/// The style of tables: a line below the titles and none between rows, which are short.
 pub(crate) const STYLE: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
-/// Cells before this one are names and stand at the left; numbers stand at the right.
+/// The index of the first column with numbers, which are aligned to the right. Those before it are
+/// names, aligned to the left.
 const FIRST_NUMBER: usize = 4;
 
-/// Columns that a narrow terminal does without (the page has them), and from how many characters on
-/// it does not.
+/// The columns that are hidden in a narrow terminal (the page contains them), and the width from
+/// which on they are shown.
 const NEEDS_ROOM: [&str; 2] = [FIRST_LIST, SOCKETS];
 const ROOM_FOR_ALL: u16 = 150;
 
-/// Returns the report as text. Tables are folded to `width` columns where one is given, as a
-/// terminal has.
+/// Returns the report as text. Tables are wrapped to `width` columns where one is given, such as
+/// the width of a terminal.
 #[must_use]
 pub fn text(report: &Report, width: Option<u16>) -> String {
     let mut text = report
@@ -91,7 +92,7 @@ fn data_set_text(
         let mut cells = row.cells[..NOTES].to_vec();
         let note = &row.cells[NOTES];
         if !note.is_empty() {
-            // What several rows have to say is said once.
+            // A note that applies to several rows is written once.
             let at = notes.iter().position(|said| *said == note);
             let at = at.unwrap_or_else(|| {
                 notes.push(note);
@@ -126,7 +127,7 @@ fn data_set_text(
     Ok(())
 }
 
-/// The loads that ran together, where there are any.
+/// Appends the table of the loads that ran together, if there are any.
 fn loads_text(rows: &[LoadRow], width: Option<u16>, text: &mut String) {
     if rows.is_empty() {
         return;
@@ -163,7 +164,7 @@ fn loads_text(rows: &[LoadRow], width: Option<u16>, text: &mut String) {
     }
 }
 
-/// What servers held at rest between rounds, where cases have any.
+/// Appends the table of what servers held at rest between rounds, if cases have any.
 fn at_rest_text(rows: &[at_rest_table::AtRestRow], width: Option<u16>, text: &mut String) {
     if rows.is_empty() {
         return;
@@ -190,7 +191,8 @@ fn at_rest_text(rows: &[at_rest_table::AtRestRow], width: Option<u16>, text: &mu
     ));
 }
 
-/// Returns the nth mark of a note, from 1: a, b, … z, aa, …, since numbers mark the notes of cases.
+/// Returns the mark of the nth note, from 1: a, b, … z, aa, …. Letters distinguish them from the
+/// notes of cases, which have numbers.
 fn letters(mut n: usize) -> String {
     let mut mark = Vec::new();
     while n > 0 {
@@ -201,7 +203,8 @@ fn letters(mut n: usize) -> String {
     String::from_utf8_lossy(&mark).into_owned()
 }
 
-/// Its cells are sentences rather than numbers, so it is folded in a terminal only.
+/// Appends the table of thresholds. Its cells are sentences rather than numbers, so it is wrapped
+/// only where a width is given.
 fn bars_text(report: &Report, width: Option<u16>, text: &mut String) {
     let thresholds = ThresholdTable::of(report);
     if thresholds.rows.is_empty() {
@@ -226,7 +229,7 @@ fn bars_text(report: &Report, width: Option<u16>, text: &mut String) {
     text.push_str(&format!("\n{}\n", table.trim_fmt()));
 }
 
-/// Returns the terminal's width, when standard output is one.
+/// Returns the terminal's width, if standard output is a terminal.
 #[must_use]
 pub fn width() -> Option<u16> {
     terminal_size::terminal_size_of(std::io::stdout()).map(|(terminal_size::Width(width), _)| width)

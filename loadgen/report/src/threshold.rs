@@ -1,5 +1,5 @@
-//! From a scenario's thresholds and a run's cases to what the report shows: figure, limit, met or
-//! not, and the others' figures.
+//! Evaluates a scenario's thresholds against a run's cases: the value, the limit, whether it is
+//! met, and the values of the other targets.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -9,33 +9,34 @@ use crate::compare::Metric;
 use crate::quantity::Quantity;
 use crate::result::{Case, OtherTarget, Outcome, Report, Threshold};
 
-/// The published schema: what a case has, and so what a threshold may name.
+/// The published schema, which defines the fields of a case and so the metrics that a threshold may
+/// name.
 const SCHEMA: &str = include_str!("../schema/report.schema.json");
 
-/// How the path of a median ends; beside it are the smallest and the largest value.
+/// The ending of the path of a median. The smallest and the largest value are its siblings.
 const MEDIAN: &str = ".p50";
 
-/// The interval in which such a median lies, where it is known: beside it, as the ends are, and of
-/// another figure under its name and this.
+/// The name of a confidence interval. That of a median is its sibling; that of another metric has
+/// the metric's name with this appended.
 const LIKELY: &str = "likely";
 
-/// Figures of a server's peak memory.
+/// The metrics of a server's peak memory.
 const PEAKS: [&str; 3] = [
     "server.peak_above_idle",
     "server.peak_per_listed_byte",
     "server.rss_peak",
 ];
 
-/// Growth of a server's memory, or of one of its processes, and how far that may be from the truth.
+/// The growth of memory of a server, or of one of its processes, and the path of its resolution.
 const ABOVE_IDLE: &str = "peak_above_idle";
 const RESOLUTION: &str = "server.rss_resolution";
 
-/// Figures of the generator, which hold for cases that do not count, too.
+/// The prefix of the generator's own metrics, which are also valid for cases that do not count.
 const OWN_FIGURES: &str = "client.";
 
-/// Holds every threshold of a scenario against the first target that has a case; the others'
-/// figures are shown next to it. A threshold is about the scenario's own objects: what somebody has
-/// is compared with none.
+/// Evaluates every threshold of a scenario for the first target that has a case. The values of the
+/// other targets are included. Thresholds apply only to objects that loadgen generated, not to
+/// existing data.
 #[must_use]
 pub fn judge(scenario: &Scenario, report: &Report) -> Vec<Threshold> {
     let is_ours = |name: &str| {
@@ -84,7 +85,7 @@ fn limit_of(spec: &ThresholdSpec) -> f64 {
     spec.at_least.or(spec.at_most).unwrap_or(f64::NAN)
 }
 
-/// Returns whether a value keeps the limit; `None` where chance decides.
+/// Returns whether a value keeps the limit; `None` where that is undecided.
 fn is_met(spec: &ThresholdSpec, value: f64, likely: Option<[f64; 2]>) -> Option<bool> {
     let limit = limit_of(spec);
     let keeps = |value: f64| {
@@ -95,17 +96,18 @@ fn is_met(spec: &ThresholdSpec, value: f64, likely: Option<[f64; 2]>) -> Option<
         }
     };
     match likely {
-        // Two ends on two sides: chance decides on which the median was found.
+        // One end of the interval keeps the limit and the other does not, so it is a matter of
+        // chance on which side the median was measured.
         Some([lower, upper]) if !spec.has_basis() && keeps(lower) != keeps(upper) => None,
         _ => Some(keeps(value)),
     }
 }
 
-/// Where the figures of one threshold are found.
+/// The cases in which the values of one threshold are found.
 struct Figures<'a> {
     spec: &'a ThresholdSpec,
     cases: &'a [Case],
-    /// In the order in which they were named.
+    /// The targets, in the order of the cases.
     targets: Vec<&'a str>,
 }
 
@@ -132,26 +134,26 @@ impl<'a> Figures<'a> {
         })
     }
 
-    /// Returns the threshold's figure of a case.
+    /// Returns the value of the threshold's metric for a case.
     fn of(&self, target: &str, data_set: &str, row: &str) -> Option<f64> {
         self.metric(&self.spec.metric, target, data_set, row)
     }
 
     fn metric(&self, metric: &str, target: &str, data_set: &str, row: &str) -> Option<f64> {
         let case = self.case(target, data_set, row)?;
-        // An API tells its memory between lists: its peaks are not known.
+        // The metrics page of a server tells its memory between lists, so its peaks are unknown.
         let by_own_word = case.server.as_ref().is_some_and(|s| s.is_own_word);
         if by_own_word && PEAKS.contains(&metric) {
             return None;
         }
-        // What a late generator measured of a target says nothing; how late it was does.
+        // What a late generator measured of a target is invalid, but how late it was is not.
         let is_own = self.spec.metric.starts_with(OWN_FIGURES);
         let late = matches!(case.outcome, Outcome::Invalid { .. });
         (case.counts() || is_own && late).then(|| figure_of(case, metric))?
     }
 
-    /// Returns the smallest and the largest value where the figure is a median, and the interval of
-    /// one that has its own.
+    /// Returns the smallest and the largest value where the metric is a median, otherwise the
+    /// metric's own interval.
     fn range(&self, target: &str, data_set: &str) -> Option<[f64; 2]> {
         let Some(group) = self.spec.metric.strip_suffix(MEDIAN) else {
             return self.interval(target, data_set);
@@ -163,7 +165,7 @@ impl<'a> Figures<'a> {
         Some([end("min")?, end("max")?])
     }
 
-    /// Returns how far the figure may be from the truth, where it is growth of a server's memory.
+    /// Returns the uncertainty of the value, where the metric is growth of a server's memory.
     fn resolution(&self, target: &str, data_set: &str) -> Option<f64> {
         if !self.spec.metric.ends_with(ABOVE_IDLE) {
             return None;
@@ -171,8 +173,8 @@ impl<'a> Figures<'a> {
         self.metric(RESOLUTION, target, data_set, &self.spec.case)
     }
 
-    /// Returns the interval in which the figure lies: where it is a median and that is known, where
-    /// it is growth of memory, and where it has one of its own.
+    /// Returns the interval that contains the true value, if known: for growth of memory the value
+    /// ± its resolution, otherwise the confidence interval of the median or of the metric.
     fn likely(&self, target: &str, data_set: &str) -> Option<[f64; 2]> {
         if let Some(resolution) = self.resolution(target, data_set) {
             let figure = self.of(target, data_set, &self.spec.case)?;
@@ -181,7 +183,7 @@ impl<'a> Figures<'a> {
         self.interval(target, data_set)
     }
 
-    /// Returns the interval that a case has for the figure.
+    /// Returns the confidence interval of the metric that the case contains.
     fn interval(&self, target: &str, data_set: &str) -> Option<[f64; 2]> {
         let metric = &self.spec.metric;
         let path = match metric.strip_suffix(MEDIAN) {
@@ -191,8 +193,8 @@ impl<'a> Figures<'a> {
         value_at(self.case(target, data_set, &self.spec.case)?, &path)
     }
 
-    /// Returns what the figure is divided by: another case's, another data set's or another
-    /// target's name, and its figure.
+    /// Returns the divisor of the value: the name of another case, data set or target, and the
+    /// value of the metric there.
     fn basis(&self, target: &str, data_set: &str) -> (Option<&str>, Option<f64>) {
         let spec = self.spec;
         if let Some(row) = &spec.of_case {
@@ -207,15 +209,16 @@ impl<'a> Figures<'a> {
         (Some(other), self.of(other, data_set, &spec.case))
     }
 
-    /// Returns the target that the figure is compared with, where it is one.
+    /// Returns the target whose value is the divisor, where it is a target.
     fn basis_target(&self, target: &str) -> Option<&str> {
         let start = self.spec.of_target.as_deref()?;
         let mut others = self.targets.iter().copied().filter(|name| *name != target);
         Some(others.find(|name| name.starts_with(start)).unwrap_or(start))
     }
 
-    /// Every target but the first, compared with what the first has. Growth of memory gets the
-    /// floor that comparisons give it: a page more or less is no ratio.
+    /// Returns the values of every target but the first, each divided by the first target's. Growth
+    /// of memory gets the same floor as in comparisons, since a page more or less is no meaningful
+    /// ratio.
     fn others(&self, own: Option<f64>, data_set: &str) -> Vec<OtherTarget> {
         let own_target = self.targets.first().copied().unwrap_or_default();
         let others = self.targets.iter().skip(1);
@@ -244,24 +247,24 @@ fn ratio(a: f64, b: f64) -> Option<f64> {
     (b > 0.0).then(|| a / b)
 }
 
-/// Returns the number at a path of a case, as `report.json` has it: `latency_ms.p50`, or
-/// `loads.puts.latency_ms.p99` of a load.
+/// Returns the number at a path of a case in `report.json`: `latency_ms.p50`, or
+/// `loads.puts.latency_ms.p99` for a load.
 fn figure_of(case: &Case, metric: &str) -> Option<f64> {
     value_at(case, metric)
 }
 
-/// Returns what `report.json` has at a path of a case.
+/// Returns the value at a path of a case in `report.json`.
 fn value_at<T: DeserializeOwned>(case: &Case, path: &str) -> Option<T> {
     let json = serde_json::to_value(case).ok()?;
     let value = path.split('.').try_fold(&json, |at, name| match at {
-        // Elements, such as loads, are found by their names.
+        // Elements of an array, such as loads, are found by their names.
         Value::Array(elements) => elements.iter().find(|element| element["name"] == name),
         _ => at.get(name),
     })?;
     serde_json::from_value(value.clone()).ok()
 }
 
-/// Returns whether cases have a number at this path, by the published schema.
+/// Returns whether cases have a number at this path, according to the published schema.
 #[must_use]
 pub fn is_metric(metric: &str) -> bool {
     let Ok(schema) = serde_json::from_str::<Value>(SCHEMA) else {
@@ -270,7 +273,7 @@ pub fn is_metric(metric: &str) -> bool {
     let mut at = &schema["$defs"]["Case"];
     for name in metric.split('.') {
         at = match at["type"] == "array" {
-            // Any name may be that of an element.
+            // Any name may be that of an element of the array.
             true => resolved(&schema, &at["items"]),
             false => resolved(&schema, &at["properties"][name]),
         };
@@ -283,7 +286,7 @@ pub fn is_metric(metric: &str) -> bool {
             .is_some_and(|kinds| kinds.iter().any(is_number))
 }
 
-/// Follows a reference, also one that may be null.
+/// Resolves a reference in the schema, including one that may be null.
 fn resolved<'a>(schema: &'a Value, at: &'a Value) -> &'a Value {
     let alternatives = at["anyOf"].as_array().into_iter().flatten();
     let reference = alternatives
@@ -295,7 +298,7 @@ fn resolved<'a>(schema: &'a Value, at: &'a Value) -> &'a Value {
     }
 }
 
-/// Returns a figure of this metric in words: the path says its unit.
+/// Returns a value with the unit of its metric, which is derived from the path.
 #[must_use]
 pub fn quantity(metric: &str, value: f64) -> Quantity {
     let (group, last) = metric.rsplit_once('.').unwrap_or(("", metric));

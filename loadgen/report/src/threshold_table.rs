@@ -1,4 +1,4 @@
-//! The table of thresholds: what was promised, what came out, and what the others have.
+//! The table of thresholds: the limits, the measured values, and the values of the other targets.
 
 use serde::Serialize;
 
@@ -6,30 +6,30 @@ use crate::quantity::{ABSENT, Quantity, three_digits};
 use crate::result::{OtherTarget, Report, Threshold};
 use crate::threshold::quantity;
 
-/// The table in words; the same for the terminal, the page and the README.
+/// The table as text. The terminal, the page and the README share it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ThresholdTable {
-    /// Titles of the cells: after the fifth, one for each other target.
+    /// Column titles: five fixed ones, then one for each other target.
     pub titles: Vec<String>,
-    /// A line for each threshold.
+    /// One row for each threshold.
     pub rows: Vec<ThresholdRow>,
-    /// Whether a row is of growth of memory, whose ratios to other targets have a floor.
+    /// Whether a row is about growth of memory, whose ratios to other targets have a floor.
     pub has_floor: bool,
 }
 
-/// One threshold in words.
+/// The row of one threshold, as text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ThresholdRow {
-    /// As many as there are titles.
+    /// One cell per title.
     pub cells: Vec<String>,
-    /// False when the limit is passed; null when there is nothing to hold against it.
+    /// False when the limit is exceeded; null when that is undecided or there is no value.
     pub met: Option<bool>,
 }
 
-/// What is said where a limit lies within what a figure may be.
+/// The text where the limit lies within the uncertainty of the value.
 const UNDECIDED: &str = "undecided";
 
-/// Cells before this one are words, the others numbers.
+/// The index of the first column with numbers. Those before it contain text.
 pub const FIRST_NUMBER: usize = 2;
 
 impl ThresholdTable {
@@ -52,7 +52,8 @@ impl ThresholdTable {
     }
 }
 
-/// Returns the figure, of what range it is the median, and what it is of its basis.
+/// Returns the value with its resolution, the range of which it is the median, and its ratio to the
+/// basis.
 pub(super) fn figure_text(threshold: &Threshold) -> String {
     let mut figure = shown(threshold, threshold.figure);
     let resolution = threshold.resolution.zip(threshold.figure);
@@ -69,7 +70,7 @@ pub(super) fn figure_text(threshold: &Threshold) -> String {
     }
 }
 
-/// Returns the limit, and what it is a factor of.
+/// Returns the limit, and the basis that it is a factor of.
 pub(super) fn limit_text(threshold: &Threshold) -> String {
     let sign = if threshold.at_least { '≥' } else { '≤' };
     match &threshold.basis {
@@ -84,7 +85,7 @@ pub(super) fn limit_text(threshold: &Threshold) -> String {
     }
 }
 
-/// Returns whether the limit is kept.
+/// Returns whether the limit is kept, as text.
 pub(super) fn met_text(threshold: &Threshold) -> &'static str {
     match threshold.met {
         Some(true) => "yes",
@@ -94,7 +95,7 @@ pub(super) fn met_text(threshold: &Threshold) -> &'static str {
     }
 }
 
-/// Returns another target's figure, and what it is of ours.
+/// Returns another target's value, and its ratio to that of the threshold's target.
 pub(super) fn other_text(threshold: &Threshold, other: &OtherTarget) -> String {
     let figure = shown(threshold, other.figure);
     match other.ratio {

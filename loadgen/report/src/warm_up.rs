@@ -1,13 +1,14 @@
-//! One line about warming up: how many lists it took.
+//! A line about the warm-up: how many lists it took.
 
 use crate::case_text;
 use crate::result::Case;
 
-/// Cases that the line names; of more it gives the number alone.
+/// The maximal number of cases that the line names. If there are more, it contains only their
+/// number.
 const NAMED: usize = 4;
 
-/// Returns how many lists it took until time and memory stood still, and where they did not; `None`
-/// where none was warmed up so.
+/// Returns how many lists it took until time and memory were steady, and the cases in which they
+/// were not; `None` where no case was warmed up in this way.
 #[must_use]
 pub fn line<'a>(cases: impl Iterator<Item = &'a Case>) -> Option<String> {
     let warmed = cases.filter_map(|case| {

@@ -1,4 +1,5 @@
-//! Saved results in the formats of other programs: every value that there is, and none that is not.
+//! Tests the export to the formats of other programs: every existing value is exported, and nothing
+//! else.
 
 #[path = "support/synthetic.rs"]
 mod synthetic;
@@ -16,12 +17,12 @@ use report::export::perfdash::perfdash;
 use report::result::{SavedResult, ServerStart};
 use serde_json::{Value, json};
 
-/// Returns a result of which one case was measured on three starts.
+/// Returns a result in which one case was measured on three starts.
 fn result() -> SavedResult {
     let mut result = synthetic::result(1.0);
     let case = &mut result.report.cases[2];
     case.starts = vec![ServerStart::of(case); 3];
-    // A clock that did not move, and a figure that nobody took.
+    // A clock that did not advance, and a metric that was not measured.
     case.starts[1].server_cpu_s_per_request = Some(0.0);
     case.starts[2].peak_above_idle = None;
     result
@@ -51,7 +52,7 @@ fn go_benchmark_text_has_a_line_for_each_start_of_what_counts() {
     }
     assert_eq!(lines.len(), counted(&result));
     assert_eq!(keys["scenario"], "synthetic");
-    // A commit or a time among them, and benchstat compares nothing.
+    // With a commit or a time among the keys, benchstat would compare nothing.
     assert_eq!(keys.into_keys().collect::<Vec<_>>(), ["cpu", "scenario"]);
     assert_eq!(units, 11);
     for line in &lines {
@@ -118,14 +119,14 @@ fn csv_has_one_value_a_line_and_reasons_where_there_is_none() {
     assert_eq!(not_measured, cases.filter(|case| !case.counts()).count());
 }
 
-/// Results of one build, of which each has what the first lacks on some of its starts.
+/// Returns two results of one build. The second has the values that the first lacks on some starts.
 fn results() -> Vec<SavedResult> {
     let mut second = synthetic::result(1.1);
     second.report.started = "2026-01-02T04:04:05Z".to_owned();
     vec![result(), second]
 }
 
-/// Returns how many values there are: metrics of cases that count, on both targets.
+/// Returns the number of values: metrics of cases that count, on both targets.
 fn values(results: &[SavedResult], is_wanted: fn(Metric) -> bool) -> usize {
     let mut found: Vec<(String, Metric)> = Vec::new();
     for case in results.iter().flat_map(|result| &result.report.cases) {
@@ -144,7 +145,7 @@ fn values(results: &[SavedResult], is_wanted: fn(Metric) -> bool) -> usize {
     found.len()
 }
 
-/// What must be in no format: cases that are invalid, N/A or failed.
+/// Checks that a text contains no case that is invalid, N/A or failed.
 fn assert_counts_only(text: &str) {
     assert!(!text.contains("consistent"), "invalid: {text}");
     assert!(!text.contains("etcd/unary-incremental/etcd"), "N/A: {text}");
@@ -156,7 +157,7 @@ fn bencher_metric_format_is_what_its_schema_says() {
     let results = results();
     let text = bencher(&results).expect("one build");
     let found: Value = serde_json::from_str(&text).expect("JSON");
-    // As Bencher's reference publishes it.
+    // The schema from Bencher's reference.
     let schema = json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
         "type": "object",
@@ -184,7 +185,7 @@ fn bencher_metric_format_is_what_its_schema_says() {
     assert_eq!(measures.sum::<usize>(), values(&results, |_| true));
     assert_counts_only(&text);
     let stream = &found["synthetic/pods-150k/etcd/stream/bench"];
-    // Three starts of 640 ms and one of 704, in nanoseconds.
+    // The starts are three of 640 ms and one of 704 ms; values are in nanoseconds.
     let latency = stream["latency"]["value"].as_f64().expect("a number");
     assert!((latency / 640e6 - 1.0).abs() < 0.01, "{stream}");
     let upper = stream["latency"]["upper_value"].as_f64().expect("a number");
@@ -206,7 +207,7 @@ fn perf_data_has_one_key_and_one_unit_for_each_set_of_labels() {
     let results = results();
     let text = perfdash(&results).expect("one build");
     let found: Value = serde_json::from_str(&text).expect("JSON");
-    // As perfdash's Go types read it; of `data` any key would do there.
+    // The schema follows perfdash's Go types, which would allow any key in `data`.
     let schema = json!({
         "type": "object",
         "required": ["version", "dataItems"],
@@ -224,7 +225,7 @@ fn perf_data_has_one_key_and_one_unit_for_each_set_of_labels() {
                         "additionalProperties": { "type": "number" },
                     },
                     "unit": { "type": "string", "minLength": 1 },
-                    // `Count` and `SlowCount` would be deleted.
+                    // perfdash would delete the labels `Count` and `SlowCount`.
                     "labels": {
                         "type": "object",
                         "required": ["Case", "Metric", "Target"],
@@ -341,7 +342,7 @@ fn what_does_not_go_together_is_no_value() {
         assert!(error.contains(said), "{error}");
     }
     openmetrics(&builds).expect("a history has many builds");
-    // Other scenarios have other names.
+    // Results of different scenarios have different names.
     builds[1].report.scenario = "another".to_owned();
     for format in formats {
         format(&builds).expect("apart by name");

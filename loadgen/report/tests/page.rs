@@ -1,5 +1,5 @@
-//! `report.html` in a browser: it fits its window, can be read in light and dark, is sorted by
-//! keyboard, holds everything without its script, and asks for nothing.
+//! Tests `report.html` in a browser: it fits its window, is legible in light and dark, can be
+//! sorted by keyboard, is complete without its script, and requests nothing.
 
 #[path = "page/browser.rs"]
 mod browser;
@@ -18,31 +18,31 @@ use workloads::strategy::Tier;
 
 use browser::{Browser, Opened, Scheme, Window};
 
-/// A desk's window and a telephone's.
+/// The widths of a desktop window and of a phone's.
 const WIDTHS: [u32; 2] = [1280, 375];
 const SCHEMES: [Scheme; 2] = [Scheme::Light, Scheme::Dark];
 
-/// What is there, and what is wrong with it.
+/// The script that returns the page's content and its defects.
 const CHECKS: &str = include_str!("page/checks.js");
 
 fn chromium() -> Option<PathBuf> {
     program_or_skip("CHROMIUM_BIN", "chromium")
 }
 
-/// Returns a page of a made-up result in `folder`.
+/// Draws a synthetic result in `folder` and returns its page.
 fn page(folder: &Path) -> String {
     let failures = draw::draw(&synthetic::result(1.0), folder);
     assert_eq!(failures, Vec::<String>::new());
     std::fs::read_to_string(folder.join("report.html")).expect("the page")
 }
 
-/// Every window that a page must fit.
+/// Returns every window that a page must fit.
 fn windows() -> impl Iterator<Item = Window> {
     let of = |width| SCHEMES.map(|scheme| Window { width, scheme });
     WIDTHS.into_iter().flat_map(of)
 }
 
-/// Everything that is wrong with an opened page, in words.
+/// Returns all defects of an opened page, as text.
 fn faults(window: Window, opened: &Opened) -> Vec<String> {
     let Opened {
         complaints,
@@ -114,7 +114,7 @@ fn the_page_fits_its_window_and_asks_for_nothing() {
     }
 }
 
-/// A case of several loads whose servers were profiled, on both targets.
+/// Adds a case of several loads whose servers were profiled, on both targets.
 fn profiled(result: &mut SavedResult) {
     for (target, cpu_s) in [("bench", 4.3), ("etcd", 12.6)] {
         let outcome = Outcome::Measured;
@@ -166,7 +166,8 @@ fn profiled(result: &mut SavedResult) {
     });
 }
 
-/// The cells of the first table's last line but one and last, and links to flame graphs.
+/// A script that returns the last but one and the last cell of the first table's last line, and the
+/// links to flame graphs.
 const LOADS_AND_PROFILES: &str = r#"(() => {
     const table = document.querySelector("table.sortable");
     const line = table.querySelector("tbody tr:last-child");
@@ -205,8 +206,8 @@ fn loads_have_their_cores_and_profiles_their_links() {
     }
 }
 
-/// What is focused, and the order of the lines of the first table with the sign of its third
-/// column.
+/// A script that returns whether the button is focused, and how the first table is sorted by its
+/// third column.
 const SORTED: &str = r#"(() => {
     const table = document.querySelector("table.sortable");
     const head = table.querySelector("th[data-column='2']");
@@ -304,7 +305,7 @@ fn a_broken_page_is_noticed() {
     for (fault, said) in broken {
         let text = page.replacen("<h2>", &format!("{fault}<h2>"), 1);
         std::fs::write(&file, text).expect("a writable folder");
-        // Grey is as pale on black as it is on white.
+        // Grey has the same contrast on black as on white.
         for width in WIDTHS {
             let window = Window {
                 width,
@@ -318,7 +319,7 @@ fn a_broken_page_is_noticed() {
             );
         }
     }
-    // A page that asks is noticed also where its policy would let it.
+    // A request is noticed even where the page's policy would permit it.
     let policy = page.find("<meta http-equiv").expect("it has one");
     let end = policy + page[policy..].find('>').expect("its end") + 1;
     let asking = r#"<img alt="" src="nowhere.png">"#;

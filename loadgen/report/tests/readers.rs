@@ -1,5 +1,5 @@
-//! What is written for other programs, read by their own parsers: benchstat, prometheus-client,
-//! the schema of github-action-benchmark, junitparser.
+//! Tests exported formats with the parsers of other programs: benchstat, prometheus-client, the
+//! schema of github-action-benchmark, junitparser.
 
 #[path = "support/synthetic.rs"]
 mod synthetic;
@@ -15,10 +15,11 @@ use report::result::{Case, Outcome, SavedResult};
 use serde_json::Value;
 use test_support::program_or_skip;
 
-/// What runs of one machine do among themselves: 2 % either way.
+/// The variation among runs on one machine: 2 % in either direction.
 const MOODS: [f64; 6] = [1.0, 0.99, 1.02, 0.98, 1.01, 1.0];
 
-/// Runs of one build, every second minute from `first` on; `speed` stretches what `bench` takes.
+/// Returns runs of one build, one every second minute from `first` on. `speed` stretches the times
+/// of `bench`.
 fn runs(first: usize, speed: f64) -> Vec<SavedResult> {
     let runs = MOODS.iter().enumerate().map(|(n, mood)| {
         let mut result = synthetic::result(speed * mood);
@@ -28,7 +29,7 @@ fn runs(first: usize, speed: f64) -> Vec<SavedResult> {
     runs.collect()
 }
 
-/// Writes texts into files, has the program read them, and returns what it says.
+/// Writes texts into files, lets the program read them, and returns its output.
 #[track_caller]
 fn read(program: &Path, arguments: &[&str], files: &[(&str, &str)]) -> Result<String, String> {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -65,7 +66,8 @@ fn benchstat_compares_two_builds() {
         let line = line.unwrap_or_else(|| panic!("no {part} in {lines}"));
         line.split(',').map(str::to_owned).collect()
     };
-    // Nanoseconds are scaled to seconds; both files are in one table, with all of their starts.
+    // benchstat scales nanoseconds to seconds. Both files are in one table, with all of their
+    // starts.
     let stream = "List/data=pods-150k/tier=etcd/target=bench/strategy=stream";
     let time = line(",sec/op", stream);
     let is_about = |text: &str, value: f64| {
@@ -137,7 +139,8 @@ fn github_action_benchmark_takes_every_entry_as_it_is() {
     let (parsed, written) = (json(&parsed), json(&text));
     let entries = |of: &Value| of.as_array().expect("a list").clone();
     assert_eq!(entries(&parsed).len(), entries(&written).len());
-    // The schema makes numbers and texts of everything: what it had to change would differ.
+    // The schema coerces values to numbers and texts, so a coerced value would differ from the
+    // written one.
     for (read, written) in entries(&parsed).iter().zip(&entries(&written)) {
         for text in ["name", "unit", "range", "extra"] {
             assert_eq!(read[text], written[text], "{written}");
@@ -228,7 +231,7 @@ fn junit_has_a_test_for_each_deciding_metric() {
     assert_eq!(suite["failures"], count("Failure"));
     assert_eq!(suite["errors"], count("Error"));
     assert_eq!(suite["skipped"], count("Skipped"));
-    // What etcd took is the same on both sides.
+    // etcd has the same values on both sides.
     let passed = cases
         .iter()
         .filter(|case| case["results"] == serde_json::json!([]));

@@ -1,4 +1,4 @@
-//! A result from its folder to pictures and back, on made-up figures.
+//! Tests drawing a synthetic result: charts, page, README and table.
 
 #[path = "support/synthetic.rs"]
 mod synthetic;
@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use report::{charts, draw, terminal};
 
-/// Returns where pictures go: a folder to look into when `LOADGEN_TEST_PICTURES` names one, else
-/// one that goes away.
+/// Returns the folder for pictures: the one that `LOADGEN_TEST_PICTURES` names, for inspection,
+/// otherwise a temporary folder.
 fn pictures() -> (PathBuf, Option<tempfile::TempDir>) {
     match std::env::var_os("LOADGEN_TEST_PICTURES") {
         Some(folder) => (folder.into(), None),
@@ -61,7 +61,7 @@ fn each_data_set_has_charts_of_its_own() {
         first.iter().all(|name| name.ends_with("-pods-150k")),
         "{names:?}"
     );
-    // No first chunk and no series were recorded for it: no empty charts either.
+    // Neither a first chunk nor series were recorded for this data set, so it has no such charts.
     assert_eq!(
         second,
         [
@@ -180,12 +180,12 @@ fn each_threshold_says_in_how_many_of_the_last_runs_it_held() {
         ("01T04:00:00Z", "yes"),
         ("01T05:00:00Z", "yes"),
         ("02T03:04:05Z", "no"),
-        // Later than this result.
+        // This run is later than the result.
         ("09T00:00:00Z", "yes"),
     ] {
         history.push_str(&line(date, 600.0, met));
     }
-    // Another limit is another promise.
+    // A line with another limit does not count.
     history.push_str(&line("01T06:00:00Z", 700.0, "yes"));
     let file = parent.path().join("thresholds.csv");
     std::fs::write(&file, &history).expect("a writable folder");

@@ -1,4 +1,4 @@
-//! Result folders: whole or not there.
+//! Tests result folders: they are complete or do not exist.
 
 #[path = "support/synthetic.rs"]
 mod synthetic;
@@ -43,7 +43,7 @@ fn series_are_saved_compressed_and_read_uncompressed_too() {
     let size = std::fs::metadata(&compressed).expect("the series").len();
     assert!(size < csv.len() as u64 / 2, "{size} of {}", csv.len());
 
-    // A damaged archive is an error and not a shorter series.
+    // A damaged archive must be an error and not a shorter series.
     let whole = std::fs::read(&compressed).expect("the series");
     std::fs::write(&compressed, &whole[..whole.len() - 12]).expect("a writable file");
     let cut = SavedResult::load(&path);

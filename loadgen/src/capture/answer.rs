@@ -1,5 +1,5 @@
-//! What RangeStream, pages and shards would save, by the same estimates that decide what may be
-//! listed on a server that is not ours.
+//! Estimates what RangeStream, pages and shards would save. The estimates are those that decide
+//! what may be listed on a server that loadgen did not start.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -10,11 +10,12 @@ use workloads::{PlainList, Strategy, Tier};
 use super::{Captured, Resource};
 use crate::safety::cost::Cost;
 
-/// Sizes of pages: kube-apiserver's towards etcd, and client-go's towards an apiserver.
+/// Page sizes: kube-apiserver's when it lists from etcd, and client-go's when it lists from an
+/// apiserver.
 const PAGES: [u64; 2] = [10_000, 500];
-/// Workers among which shards are divided here.
+/// The number of workers among which the shards of the estimate are divided.
 const WORKERS: u64 = 4;
-/// A list below is no burden in one response: etcd's limit of a request, many times over.
+/// The size below which a list as one response is no burden: many times etcd's limit of a request.
 const SMALL_LIST_BYTES: u64 = 32 << 20;
 
 impl fmt::Display for Captured {
@@ -78,7 +79,7 @@ impl Captured {
             let page = NonZeroU32::new(size as u32).unwrap_or(NonZeroU32::MIN);
             let page = peak(Strategy::Paged(page)).min(stream);
             let waits = self.round_trip.as_secs_f64() * pages as f64;
-            // Each page counts the keys from its own start on.
+            // etcd counts the keys from the start of each page to the end.
             let visits = pages * census.keys / 2;
             writeln!(
                 f,

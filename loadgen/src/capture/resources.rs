@@ -1,5 +1,5 @@
-//! Which resources there are below a prefix, found by jumping from one to the next, and what they
-//! hold.
+//! Finds the resources below a prefix by seeking from each to the next, and counts and samples
+//! their objects.
 
 use bytes::Bytes;
 use etcd_api::client::Client;
@@ -11,17 +11,18 @@ use crate::safety::census::Census;
 use crate::safety::count;
 use crate::timeouts::in_time;
 
-/// Resources that are looked for at most: a cluster with many custom ones has some hundreds.
+/// The most resources that are searched for: a cluster with many custom resources has some
+/// hundreds.
 const MOST_RESOURCES: usize = 2_000;
-/// Resources that are sampled, those with the most keys.
+/// The number of resources that are sampled: those with the most keys.
 const SAMPLED: usize = 8;
-/// Resources of the scenario, those with the most bytes.
+/// The number of resources in the scenario: those with the most bytes.
 const KEPT: usize = 3;
-/// Namespaces of a resource that are counted one by one.
+/// The most namespaces of a resource that are counted.
 const MOST_NAMESPACES: u64 = 500;
-/// Where an apiserver keeps nodes.
+/// The name under which an apiserver stores nodes.
 const NODES: &str = "minions";
-/// Names that Kubernetes chose; any other may say whose cluster it is.
+/// Names of Kubernetes' own resources. Any other name may reveal whose cluster it is.
 const KNOWN: [&str; 22] = [
     "clusterrolebindings",
     "clusterroles",
@@ -47,18 +48,18 @@ const KNOWN: [&str; 22] = [
     "statefulsets",
 ];
 
-/// What one resource holds.
+/// The objects of one resource.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resource {
-    /// Kubernetes' name, or `custom-1` and so on.
+    /// Kubernetes' name of the resource, or `custom-1`, `custom-2` and so on.
     pub name: String,
-    /// Its objects.
+    /// The number and sizes of its objects.
     pub census: Census,
-    /// Namespaces that they are in; 1 where they have none.
+    /// The number of namespaces that the objects are in; 1 if they are not namespaced.
     pub namespaces: u64,
 }
 
-/// All that was found.
+/// All resources found below a prefix.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) largest: Vec<Resource>,
@@ -66,10 +67,11 @@ pub(super) struct Found {
     pub(super) nodes: u64,
 }
 
-/// Finds the resources below `prefix`, counts all and samples those with the most keys.
+/// Finds the resources below `prefix`, counts the objects of all and samples those with the most
+/// keys.
 ///
 /// # Errors
-/// [`Error`] when the endpoint does not respond, or refuses.
+/// [`Error`] if the endpoint does not respond, or refuses a request.
 pub(super) async fn find(
     client: &Client,
     prefix: &str,
@@ -127,8 +129,9 @@ async fn first_key(client: &Client, from: &[u8], end: &[u8]) -> Result<Option<By
     Ok(answer.kvs.into_iter().next().map(|kv| kv.key))
 }
 
-/// Returns what all keys of a key's resource begin with: the part behind the prefix, or two where
-/// the first is a group's name, as `acme.io/widgets/`. Of a key without parts all of it.
+/// Returns the common prefix of a resource's keys: the first part after `prefix`, or two parts if
+/// the first is the name of an API group, as in `acme.io/widgets/`. Returns the whole key if it has
+/// no parts.
 fn resource_of(key: &[u8], prefix: usize) -> Vec<u8> {
     let rest = &key[prefix..];
     let mut slashes = (0..rest.len()).filter(|&at| rest[at] == b'/');
@@ -144,7 +147,8 @@ fn resource_of(key: &[u8], prefix: usize) -> Vec<u8> {
     }
 }
 
-/// Returns a name that says nothing of whose cluster it is.
+/// Returns the resource's name if Kubernetes chose it, or else a number, so that it does not reveal
+/// whose cluster it is.
 fn shown(resource: &[u8], customs: &mut u32) -> String {
     let name = resource.strip_suffix(b"/").unwrap_or(resource);
     let known = KNOWN.iter().find(|known| known.as_bytes() == name);
@@ -157,8 +161,8 @@ fn shown(resource: &[u8], customs: &mut u32) -> String {
     }
 }
 
-/// Returns how many namespaces a resource's keys are in, by jumping from one to the next; as many
-/// as were counted where there are more than [`MOST_NAMESPACES`].
+/// Returns the number of namespaces of a resource's keys, found by seeking from each to the next.
+/// Stops at [`MOST_NAMESPACES`].
 async fn namespaces(client: &Client, resource: &[u8]) -> Result<u64, Error> {
     let end = prefix_end(resource);
     let mut from = resource.to_vec();

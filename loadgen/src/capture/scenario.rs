@@ -1,20 +1,21 @@
-//! The scenario file of what was captured.
+//! Writes the scenario file of a captured etcd.
 
 use std::fmt::Write as _;
 
 use super::{Captured, Resource};
 
-/// Pods of the built-in kind have so many bytes; others within a fifth are taken for such.
+/// The size of a pod of the built-in kind, in bytes. Captured pods within [`LIKE_PODS`] of it, as a
+/// fraction, are represented by such pods.
 const POD_BYTES: f64 = 10_100.0;
 const LIKE_PODS: f64 = 0.2;
-/// The least and the most that an object of a size can have: a ConfigMap's metadata, and etcd's
-/// limit of a request.
+/// The smallest and the largest size of an object: a ConfigMap's metadata, and etcd's limit of a
+/// request.
 const LEAST_BYTES: u64 = 700;
 const MOST_BYTES: u64 = 1_500_000;
 
 impl Captured {
-    /// Returns a scenario with as many objects of about that size, in as many namespaces, for
-    /// `loadgen run`.
+    /// Returns a scenario file for `loadgen run`, with the same number of objects of about the same
+    /// size in the same number of namespaces.
     #[must_use]
     pub fn scenario(&self) -> String {
         let mut file = String::from(
@@ -59,7 +60,7 @@ impl Captured {
                 format!("kind = \"config-maps\"\nobject_size = {size}")
             }
         };
-        // A namespace holds an object at least.
+        // Each namespace holds at least one object.
         let namespaces = (*namespaces).min(objects);
         // Writing to a String cannot fail.
         write!(

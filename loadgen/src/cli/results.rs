@@ -1,4 +1,4 @@
-//! What the commands take that read saved results, or end with a comparison: `report`, `compare`,
+//! Arguments of the commands that read saved results or end with a comparison: `report`, `compare`,
 //! `merge`, `ab`.
 
 use std::path::PathBuf;
@@ -10,31 +10,31 @@ use report::compare::{Condition, Metric, Options};
 
 use super::{Format, RunArgs};
 
-/// What `loadgen report` takes.
+/// Arguments of `loadgen report`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ReportArgs {
     /// Result folders
     #[arg(value_name = "DIR", required = true)]
     pub folders: Vec<PathBuf>,
 
-    /// What is printed on standard output; only `text` draws charts and pages again
+    /// The format of standard output; only `text` draws charts and pages again
     #[arg(long, value_enum, default_value_t)]
     pub format: ReportFormat,
 }
 
-/// How saved results are printed.
+/// A format in which saved results are printed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
-    /// A table for people, and everything drawn again.
+    /// A table for people; charts and pages are drawn again.
     #[default]
     Text,
-    /// Go benchmark text, a line for each start of a server: `benchstat base.txt new.txt`.
+    /// Go benchmark text, one line per start of a server: `benchstat base.txt new.txt`.
     Go,
-    /// One value a line.
+    /// CSV, one value per line.
     Csv,
     /// PerfData, which Kubernetes' perfdash draws.
     Perfdash,
-    /// A list for github-action-benchmark's tool customSmallerIsBetter.
+    /// The JSON list of github-action-benchmark's tool customSmallerIsBetter.
     GithubActionBenchmark,
     /// Bencher Metric Format: bencher run --adapter json.
     Bencher,
@@ -42,59 +42,61 @@ pub enum ReportFormat {
     Openmetrics,
 }
 
-/// What `loadgen compare` takes.
+/// Arguments of `loadgen compare`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct CompareArgs {
-    /// What to compare with: a result folder, or a folder of several, since it takes four runs a
-    /// side to be sure of a difference
+    /// The base of the comparison: a result folder, or a folder of several, since it takes four
+    /// runs a side to be sure of a difference
     #[arg(value_name = "BASE")]
     pub base: PathBuf,
 
-    /// The result to judge, likewise. Without it two targets of BASE are compared; six runs are
-    /// enough
+    /// The result to judge, likewise. Without it, two targets of BASE are compared, for which six
+    /// runs are enough
     #[arg(value_name = "NEW", required_unless_present = "base_target")]
     pub new: Option<PathBuf>,
 
-    /// The target of BASE, by its name or the beginning of it [default: those of the same name]
+    /// The target of BASE, by its name or a prefix of it [default: targets of the same name are
+    /// compared]
     #[arg(long = "base", value_name = "TARGET", requires = "new_target")]
     pub base_target: Option<String>,
 
-    /// The target of NEW, or of BASE
+    /// The target of NEW, or of BASE if there is no NEW
     #[arg(long = "new", value_name = "TARGET", requires = "base_target")]
     pub new_target: Option<String>,
 
-    /// What decides.
+    /// What decides the verdict.
     #[command(flatten)]
     pub verdict: VerdictArgs,
 
-    /// Compare although these differ, comma separated; what differs is said
+    /// Compare even though these conditions differ, comma separated; the differences are reported
     #[arg(long, value_name = "CONDITION,…", value_delimiter = ',', value_enum)]
     pub allow: Vec<Condition>,
 
-    /// What is printed on standard output
+    /// The format of standard output
     #[arg(long, value_enum, default_value_t)]
     pub format: CompareFormat,
 
-    /// Draws the ratios of the deciding metrics into this file, as SVG
+    /// Draw the ratios of the deciding metrics into this file, as SVG
     #[arg(long, value_name = "FILE.svg")]
     pub chart: Option<PathBuf>,
 }
 
-/// What decides a comparison, and where its worst lines are told besides.
+/// Arguments that decide the verdict of a comparison, and whether its worst lines are annotated.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct VerdictArgs {
-    /// How much worse a deciding metric may be: exit code 1 where one is surely worse by as much, 3
-    /// where that cannot be told [default: each metric's margin]
+    /// How much worse a deciding metric may be: exit code 1 if one is certainly worse by as much, 3
+    /// if that cannot be told [default: each metric's margin]
     #[arg(long, value_name = "PERCENT")]
     pub fail_above: Option<Percent>,
 
-    /// A change that counts as none [default: 5% for medians, CPU and memory at rest, 10% for
-    /// higher quantiles, first chunks and peaks, 1% for bytes; with --fail-above, its value]
+    /// The largest change that counts as no change [default: 5% for medians, CPU and memory at
+    /// rest, 10% for higher quantiles, first chunks and peaks, 1% for bytes; with --fail-above, its
+    /// value]
     #[arg(long, value_name = "PERCENT")]
     pub margin: Option<Percent>,
 
-    /// Only these metrics, comma separated, and all of them decide [default: all, of which p50,
-    /// server_cpu and peak_memory decide]
+    /// Compare only these metrics, comma separated, and let all of them decide [default: all, of
+    /// which p50, server_cpu and peak_memory decide]
     #[arg(
         long = "metric",
         value_name = "NAME,…",
@@ -103,14 +105,14 @@ pub struct VerdictArgs {
     )]
     pub metrics: Vec<Metric>,
 
-    /// Also writes the worst lines to standard error as GitHub's annotations; where they were
-    /// measured again (`ab --confirm`), those that are still worse
+    /// Also write the worst lines to standard error as GitHub annotations; if they were measured
+    /// again (`ab --confirm`), only those that are still worse
     #[arg(long)]
     pub annotate: bool,
 }
 
 impl VerdictArgs {
-    /// Returns the options of a comparison that lets these conditions differ.
+    /// Returns the options of a comparison in which the conditions of `allow` may differ.
     #[must_use]
     pub fn options(&self, allow: Vec<Condition>) -> Options {
         Options {
@@ -122,36 +124,36 @@ impl VerdictArgs {
     }
 }
 
-/// What `loadgen merge` takes.
+/// Arguments of `loadgen merge`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct MergeArgs {
-    /// The result folder of each generator, or folders in which they are
+    /// The result folder of each generator, or folders that contain them
     #[arg(value_name = "DIR", required = true)]
     pub folders: Vec<PathBuf>,
 
-    /// Where the merged result's folder goes
+    /// The folder in which the merged result's folder is created
     #[arg(long, value_name = "DIR", default_value = "scratch")]
     pub out: PathBuf,
 
-    /// What is printed on standard output
+    /// The format of standard output
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
 
-/// What `loadgen ab` takes.
+/// Arguments of `loadgen ab`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct AbArgs {
-    /// What to compare with: as --target of `loadgen run`, and started for every pair: bench,
+    /// The base of the comparison, as --target of `loadgen run`, started for every pair: bench,
     /// bench:PATH (another build of loadgen or bench-server), bench-log, bench-fsync, etcd:PATH,
     /// etcd-fsync:PATH, bench+etcd:PATH
     #[arg(long, value_name = "TARGET")]
     pub base: String,
 
-    /// What is judged, likewise; the same target with other flags or environment will do
+    /// The target to judge, likewise; may be the same target with other flags or environment
     #[arg(long, value_name = "TARGET")]
     pub new: String,
 
-    /// A flag for the base's servers, behind ours; repeatable
+    /// A flag for the base's servers, after loadgen's own; repeatable
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     pub base_flag: Vec<String>,
 
@@ -167,43 +169,44 @@ pub struct AbArgs {
     #[arg(long, value_name = "NAME=VALUE")]
     pub new_env: Vec<String>,
 
-    /// How long it may take; verdicts that are not sure by then are "cannot tell"
+    /// The time limit; verdicts that are not certain by then are "cannot tell"
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = humantime::parse_duration)]
     pub within: Duration,
 
-    /// Measure the cases that are worse a second time, with new starts: exit code 1 only where the
-    /// same metric of the same case is worse twice, else 3. Takes as long again at most
+    /// Measure the cases that are worse a second time, with new starts: exit code 1 only if the
+    /// same metric of the same case is worse twice, else 3. At most doubles the time
     #[arg(long)]
     pub confirm: bool,
 
-    /// What decides.
+    /// What decides the verdict.
     #[command(flatten)]
     pub verdict: VerdictArgs,
 
-    /// How the verdict is printed; a confirmation follows it
+    /// The format of the verdict; with --confirm, a second verdict may follow
     #[arg(long = "show", value_enum, default_value_t)]
     pub show: CompareFormat,
 
-    /// As of `loadgen run`, without targets; without a scenario pods-150k of 10,000 objects
+    /// As for `loadgen run`, without targets; without a scenario, pods-150k with 10,000 objects
     #[command(flatten)]
     pub run: RunArgs,
 }
 
-/// How a comparison is printed.
+/// A format in which a comparison is printed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum CompareFormat {
     /// A table for people.
     #[default]
     Text,
-    /// For the summary of a CI job, or a pull request.
+    /// Markdown, for the summary of a CI job or a pull request.
     Markdown,
-    /// For programs; its schema is `compare.schema.json`.
+    /// JSON, for programs; its schema is `compare.schema.json`.
     Json,
-    /// Test cases for a CI's list of tests: worse failed, cannot tell is skipped.
+    /// JUnit test cases, for a CI's list of tests: "worse" is a failed test, "cannot tell" a
+    /// skipped one.
     Junit,
 }
 
-/// A part of something, typed as `10%` or `10`.
+/// A percentage, typed as `10%` or `10`, and kept as a fraction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Percent(pub f64);
 

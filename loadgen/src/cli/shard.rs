@@ -1,62 +1,64 @@
-//! Which of several generators this is, as it is typed: `0/8`, or `auto/8` in an Indexed Job.
+//! The argument of `--shard`, the number of this generator among several: `0/8`, or `auto/8` in an
+//! Indexed Job.
 
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use workloads::{GeneratorShard, GeneratorShardError};
 
-/// The environment variable that Kubernetes gives the pods of an Indexed Job: each its number, from
+/// The environment variable in which Kubernetes gives each pod of an Indexed Job its number, from
 /// 0.
 pub const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
 
-/// What stands for a number that the environment has.
+/// The placeholder for a number that is read from the environment.
 const AUTO: &str = "auto";
 
-/// `--shard`.
+/// The value of `--shard`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShardArg {
-    /// By its number.
+    /// The number is given.
     Given(GeneratorShard),
-    /// The number is in [`INDEX_VARIABLE`].
+    /// The number is read from [`INDEX_VARIABLE`].
     FromJob {
-        /// How many generators there are.
+        /// The number of generators.
         count: NonZeroU32,
     },
 }
 
-/// Why the number of this generator is not known.
+/// An error while reading the number of this generator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ShardArgError {
-    /// Nothing set it.
+    /// The variable is not set.
     #[error(
         "--shard auto/{0}: {INDEX_VARIABLE} is not set, which Kubernetes sets in pods of an Indexed Job"
     )]
     NoIndex(NonZeroU32),
-    /// It is no number.
+    /// The variable is not a number.
     #[error("--shard auto/{count}: {INDEX_VARIABLE}=`{text}` is no number from 0")]
     NoNumber {
-        /// How many generators there are.
+        /// The number of generators.
         count: NonZeroU32,
-        /// What is in the variable.
+        /// The value of the variable.
         text: String,
     },
-    /// There are not as many generators.
+    /// The number is not less than the number of generators.
     #[error("--shard auto/{count}, {INDEX_VARIABLE}={index}: {source}")]
     OutOfRange {
-        /// How many generators there are.
+        /// The number of generators.
         count: NonZeroU32,
-        /// What is in the variable.
+        /// The value of the variable.
         index: u32,
-        /// What is wrong with it.
+        /// The cause.
         source: GeneratorShardError,
     },
 }
 
 impl ShardArg {
-    /// Returns which generator this is; `index` is what [`INDEX_VARIABLE`] says.
+    /// Returns the number of this generator; `index` is the value of [`INDEX_VARIABLE`].
     ///
     /// # Errors
-    /// [`ShardArgError`] where the number is asked of the variable and not in it.
+    /// [`ShardArgError`] if the number must be read from the variable, and the variable has no
+    /// valid one.
     pub fn resolved(self, index: Option<&str>) -> Result<GeneratorShard, ShardArgError> {
         let count = match self {
             Self::Given(shard) => return Ok(shard),
@@ -82,7 +84,7 @@ impl FromStr for ShardArg {
         let Some(count) = text.strip_prefix(AUTO).and_then(|t| t.strip_prefix('/')) else {
             return text.parse().map(Self::Given);
         };
-        // As a shard that every count has, for the same errors.
+        // Parsed as shard 0, which every count has, to return the same errors.
         let first: GeneratorShard = format!("0/{count}").parse().map_err(|error| match error {
             GeneratorShardError::NoGenerator(_) => {
                 GeneratorShardError::NoGenerator(text.to_owned())

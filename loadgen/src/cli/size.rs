@@ -1,4 +1,4 @@
-//! Sizes as they are typed: `16GiB`, `512MiB`.
+//! Sizes on the command line: `16GiB`, `512MiB`.
 
 use std::str::FromStr;
 
@@ -17,7 +17,7 @@ const UNITS: [(&str, u64); 5] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Size(pub u64);
 
-/// A size that cannot be read.
+/// A size that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a size like `512MiB` or `16GiB`")]
 pub struct SizeError(String);

@@ -1,14 +1,14 @@
-//! A moment as it is typed: RFC 3339 in UTC, or seconds since 1970.
+//! The argument of `--start-at`: RFC 3339 in UTC, or seconds since 1970.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// `--start-at`, to the millisecond.
+/// The value of `--start-at`, to the millisecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StartAt(pub SystemTime);
 
-/// A moment that cannot be read.
+/// A moment that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is no moment like 2026-11-24T12:00:00Z (RFC 3339, in UTC) or 1795521600 (seconds since 1970)"
@@ -33,7 +33,8 @@ impl FromStr for StartAt {
                 at.duration_since(UNIX_EPOCH).map_err(|_| error())?
             }
         };
-        // Generators that shall begin together name their meeting by it: not to the nanosecond.
+        // Generators that start together name their rendezvous by this moment, so it is kept to the
+        // millisecond only.
         let ms = u64::try_from(since.as_millis()).map_err(|_| error())?;
         let at = UNIX_EPOCH.checked_add(Duration::from_millis(ms));
         let at = at.filter(|at| humantime_can_say(*at));
@@ -41,13 +42,13 @@ impl FromStr for StartAt {
     }
 }
 
-/// Returns whether it is before the year 10,000, which RFC 3339 cannot say.
+/// Returns whether `at` is before the year 10,000, which RFC 3339 cannot express.
 fn humantime_can_say(at: SystemTime) -> bool {
     at.duration_since(UNIX_EPOCH)
         .is_ok_and(|since| since.as_secs() < 253_402_300_800)
 }
 
-/// Writes it in RFC 3339, with milliseconds.
+/// Formats the moment in RFC 3339, with milliseconds.
 impl fmt::Display for StartAt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         humantime::format_rfc3339_millis(self.0).fmt(f)

@@ -1,4 +1,4 @@
-//! What `loadgen suite` takes.
+//! Arguments of `loadgen suite`.
 
 use std::path::PathBuf;
 
@@ -11,32 +11,33 @@ use crate::isolation::network::NetworkNamespace;
 use crate::run::target_names;
 use crate::servers::target_spec::TargetSpec;
 
-/// What `loadgen suite` takes.
+/// Arguments of `loadgen suite`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct SuiteArgs {
-    /// Name of a suite, or path of a suite file; without one the suites are listed
+    /// Name of a suite, or path of a suite file; without it, the suites are listed
     #[arg(value_name = "NAME|FILE.toml")]
     pub name: Option<String>,
 
-    /// Few objects and repeats, to see whether all of it works: limits that depend on the number of
-    /// objects are not judged
+    /// Use few objects and repeats, to check that everything works: thresholds that depend on the
+    /// number of objects are not judged
     #[arg(long)]
     pub small: bool,
 
-    /// What to measure, as of `loadgen run`, repeatable [default: bench]. Thresholds are of the
-    /// first. One that syncs each write (etcd-fsync:PATH) is measured where a scenario writes
+    /// The target to measure, as for `loadgen run`, repeatable [default: bench]. Thresholds apply
+    /// to the first. A target that syncs each write (etcd-fsync:PATH) is measured only in scenarios
+    /// that write
     #[arg(long = "target", value_name = "TARGET")]
     pub targets: Vec<String>,
 
-    /// As of `loadgen run`
+    /// As for `loadgen run`
     #[arg(long, value_name = "URL[,URL]")]
     pub etcd: Option<String>,
 
-    /// As of `loadgen run`
+    /// As for `loadgen run`
     #[arg(long, value_name = "URL")]
     pub kube: Option<String>,
 
-    /// As of `loadgen run`
+    /// As for `loadgen run`
     #[arg(long)]
     pub seed_data: bool,
 
@@ -52,44 +53,44 @@ pub struct SuiteArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub objects: Option<u64>,
 
-    /// Lists that are measured per strategy, instead of every scenario's number
+    /// Number of measured lists per strategy, instead of every scenario's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeats: Option<u32>,
 
-    /// As of `loadgen run`
+    /// As for `loadgen run`
     #[arg(long, value_name = "DIR")]
     pub go_clients: Option<PathBuf>,
 
-    /// Where the result folders go: one for each run, and one for the suite
+    /// The folder in which the result folders are created: one for each run, and one for the suite
     #[arg(long, value_name = "DIR", default_value = "scratch")]
     pub out: PathBuf,
 
-    /// What is printed on standard output
+    /// The format of standard output
     #[arg(long, value_enum, default_value_t)]
     pub format: SuiteFormat,
 
-    /// As of `loadgen run`
+    /// As for `loadgen run`
     #[arg(long)]
     pub keep_data: bool,
 
-    /// As of `loadgen run`
+    /// As for `loadgen run`
     #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
     pub network_namespace: NetworkNamespace,
 
-    /// As of `loadgen run`
+    /// As for `loadgen run`
     #[arg(long, value_name = "LIST")]
     pub server_cpus: Option<CpuList>,
 
-    /// As of `loadgen run`
+    /// As for `loadgen run`
     #[arg(long, value_name = "LIST")]
     pub client_cpus: Option<CpuList>,
 
-    /// As of `loadgen run`
+    /// As for `loadgen run`
     #[arg(long)]
     pub dry_run: bool,
 }
 
-/// What is printed of a suite.
+/// A format in which a suite's result is printed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum SuiteFormat {
     /// The table of each run, and the verdict.
@@ -101,7 +102,7 @@ pub enum SuiteFormat {
     Markdown,
 }
 
-/// The command line of a bare `loadgen run`.
+/// The command line of a `loadgen run` without arguments.
 #[derive(clap::Parser)]
 struct Bare {
     #[command(flatten)]
@@ -109,7 +110,7 @@ struct Bare {
 }
 
 impl SuiteArgs {
-    /// Returns what `loadgen run` would be given for one run of the suite.
+    /// Returns the arguments of `loadgen run` for one run of the suite.
     #[must_use]
     pub fn run_args(&self, run: &SuiteRun) -> RunArgs {
         let Size {
@@ -117,8 +118,8 @@ impl SuiteArgs {
             repeats,
             duration,
         } = run.size(self.small);
-        // Parsed rather than built: flags that a suite does not have keep the defaults that their
-        // help names.
+        // Parsed instead of constructed: flags that a suite does not have keep the defaults that
+        // their help names.
         RunArgs {
             scenarios: vec![run.scenario.clone()],
             targets: self.targets_of(run),

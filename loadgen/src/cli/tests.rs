@@ -1,4 +1,4 @@
-//! The command line as scripts type it.
+//! Tests of the command line as scripts type it.
 
 use clap::CommandFactory as _;
 use clap::error::ErrorKind;

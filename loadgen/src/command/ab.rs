@@ -1,4 +1,4 @@
-//! `loadgen ab`: measures two targets in pairs, saves what was measured, and shows the verdict.
+//! `loadgen ab`: measures two targets in pairs, saves the result, and prints the verdict.
 
 use std::collections::HashSet;
 use std::io::Write as _;
@@ -20,18 +20,19 @@ use crate::progress::Progress;
 use crate::run::Plan;
 use crate::run::ab::{self, Ab, Worse};
 
-/// Objects where neither a scenario nor their number is named: a pair of starts within half a
-/// minute.
+/// The number of objects if neither a scenario nor their number is given: a pair of starts then
+/// takes less than half a minute.
 const OBJECTS: u64 = 10_000;
-/// Lists of a start there. They take about a second, as starting and seeding do, and their median
-/// varies less from start to start than that of a few: 40 lists of 30 ms found a tenth in 7 pairs
-/// where 5 did not in 13.
+/// The number of lists per start in that case. They take about a second, as starting and seeding
+/// do, and their median varies less from start to start than that of a few: 40 lists of 30 ms found
+/// a difference of a tenth in 7 pairs, and 5 lists did not in 13.
 const REPEATS: u32 = 40;
 
-/// Measures and compares what the arguments name; what is worse, twice where that was asked for.
+/// Measures and compares the two targets, and measures the cases that are worse again if
+/// `--confirm` is set.
 ///
 /// # Errors
-/// When the arguments cannot be carried out, or what was measured cannot be saved.
+/// If the arguments cannot be carried out, or the result cannot be saved.
 pub(super) fn run(args: &AbArgs) -> Result<Exit, Failure> {
     let own_program = std::env::current_exe()
         .context("own program")
@@ -56,7 +57,7 @@ pub(super) fn run(args: &AbArgs) -> Result<Exit, Failure> {
     }
     let targets: Vec<_> = plan.targets.iter().map(|t| t.spec.clone()).collect();
     let metrics = metrics_listener(&run)?;
-    // No thread exists yet: what holds for this one holds for all.
+    // No other thread exists yet, so what is set for this thread holds for all.
     let isolation = Isolation::enter(&run, &targets, &own_program)?;
     isolation.pin(scenario)?;
     let runtime = tokio::runtime::Runtime::new()
@@ -96,7 +97,7 @@ pub(super) fn run(args: &AbArgs) -> Result<Exit, Failure> {
     })
 }
 
-/// What all comparisons of the command share.
+/// The state that all comparisons of the command share.
 struct Session<'a> {
     args: &'a AbArgs,
     run: &'a RunArgs,
@@ -107,16 +108,16 @@ struct Session<'a> {
     stop: &'a CancellationToken,
 }
 
-/// What came of one comparison.
+/// The result of one comparison.
 struct Measured {
     exit: Exit,
-    /// `None` where nothing was measured that could be compared.
+    /// `None` if nothing was measured that could be compared.
     comparison: Option<Comparison>,
     worse: Worse,
 }
 
 impl Session<'_> {
-    /// Measures all cases, or those of `again`; saves what was measured, and shows the verdict.
+    /// Measures all cases, or only those in `again`, saves the result, and prints the verdict.
     async fn measure(&self, ab: &Ab, again: Option<&Worse>) -> Result<Measured, Failure> {
         let environment = environment(shown_command(std::env::args()));
         let environment = self.isolation.noted_in(environment, self.scenario);
@@ -150,14 +151,15 @@ impl Session<'_> {
         }
     }
 
-    /// Measures the cases that were worse once more; what is worse twice is.
+    /// Measures the cases that were worse again. A metric is confirmed as worse if it is worse both
+    /// times.
     async fn confirm(&self, ab: Ab, first: Measured) -> Result<Exit, Failure> {
         self.progress.say(&format!(
             "measured again, since worse: {} cases",
             first.worse.len()
         ));
         let again = Ab {
-            // Another order of starts than the first time.
+            // A different order of starts from the first measurement.
             seed: ab.seed.wrapping_add(1),
             ..ab
         };
@@ -187,7 +189,7 @@ impl Session<'_> {
         })
     }
 
-    /// Says what is worse as annotations, where those were asked for.
+    /// Prints the worse lines as annotations, if `--annotate` is set.
     fn annotate(&self, comparison: Option<&Comparison>) {
         let errors = comparison.map(annotations).unwrap_or_default();
         if self.args.verdict.annotate {
@@ -209,7 +211,7 @@ fn confirmed(first: &Comparison, second: &Comparison) -> Vec<String> {
         .collect()
 }
 
-/// Returns a metric and its case.
+/// Returns the text that names a metric and its case.
 fn named(line: &Line) -> String {
     format!("{} of {}", line.metric, line.case)
 }

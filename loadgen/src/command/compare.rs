@@ -1,4 +1,4 @@
-//! `loadgen compare`: reads both sides, has them compared, and shows what came of it.
+//! `loadgen compare`: reads both sides, compares them, and prints the comparison.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,11 +13,10 @@ use report::terminal;
 use crate::cli::{CompareArgs, CompareFormat, shown_command};
 use crate::exit::{Exit, Failure};
 
-/// Compares what the arguments name; the comparison as it is to be printed, and how the program
-/// ends for it.
+/// Compares the two sides and returns the text to print and the exit code.
 ///
 /// # Errors
-/// When a result cannot be read, the sides cannot be compared, or the chart cannot be written.
+/// If a result cannot be read, the sides cannot be compared, or the chart cannot be written.
 pub(crate) fn run(args: &CompareArgs) -> Result<(String, Exit), Failure> {
     let comparison = compared(args)?;
     if let Some(path) = &args.chart {
@@ -32,10 +31,10 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(String, Exit), Failure> {
     Ok((shown, comparison.end().into()))
 }
 
-/// Returns a comparison as it is printed.
+/// Formats a comparison.
 ///
 /// # Errors
-/// When it cannot be written as JSON.
+/// If it cannot be written as JSON.
 pub(super) fn shown(comparison: &Comparison, format: CompareFormat) -> Result<String, Failure> {
     Ok(match format {
         CompareFormat::Text => text::text(comparison, terminal::width()),
@@ -61,7 +60,7 @@ fn compared(args: &CompareArgs) -> Result<Comparison, Failure> {
         let (base, new) = (fs::canonicalize(&args.base), fs::canonicalize(new));
         matches!((base, new), (Ok(base), Ok(new)) if base == new)
     };
-    // Two targets of one folder are two targets of one folder, also where it is named twice.
+    // With targets given, a folder that is named twice is treated as if it were named once.
     let other = args
         .new
         .as_ref()
@@ -79,7 +78,7 @@ fn compared(args: &CompareArgs) -> Result<Comparison, Failure> {
     compared.map_err(Failure::usage)
 }
 
-/// Reads the result in a folder, or all results in the folders of a folder, the oldest first.
+/// Reads the result in a folder, or all results in its subfolders, the oldest first.
 fn read(folder: &Path) -> Result<Vec<SavedResult>, Failure> {
     let results = results_in(folder)?;
     let results = results
@@ -99,11 +98,11 @@ fn read(folder: &Path) -> Result<Vec<SavedResult>, Failure> {
     Ok(results)
 }
 
-/// Returns a folder that is a result, or those in it that are; itself where there are none, so that
-/// reading it says what is missing.
+/// Returns the folder if it is a result, or else its subfolders that are results. Returns the
+/// folder itself if there are none, so that reading it reports what is missing.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If the folder cannot be read.
 pub(super) fn results_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     if folder.join(REPORT_FILE).exists() || !folder.is_dir() {
         return Ok(vec![folder.to_owned()]);

@@ -1,4 +1,4 @@
-//! `loadgen merge`: the results of several generators, read, merged and written as one.
+//! `loadgen merge`: reads the results of several generators, merges them and writes one result.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use super::show;
 use crate::cli::{MergeArgs, shown_command};
 use crate::exit::{Exit, Failure};
 
-/// Merges what the arguments name and says where the result is. The end is that of a run which came
-/// to the same.
+/// Merges the results and reports the path of the merged one. The exit code is that of a run with
+/// the merged outcomes.
 ///
 /// # Errors
-/// When a result cannot be read, they are not all parts of one run, or the merged one cannot be
-/// written.
+/// If a result cannot be read, the results are not all parts of one run, or the merged one cannot
+/// be written.
 pub(super) fn run(args: &MergeArgs) -> Result<Exit, Failure> {
     let mut parts = Vec::new();
     for folder in &args.folders {
@@ -31,7 +31,7 @@ pub(super) fn run(args: &MergeArgs) -> Result<Exit, Failure> {
     }
     let merged = merge(parts, shown_command(std::env::args())).map_err(Failure::usage)?;
     let exit = end(&merged.report);
-    // Shown first, as a run is: where it cannot be saved, the table is all that is left of it.
+    // Printed before it is saved, as a run is: if saving fails, the table is all that is left.
     show(&mut std::io::stdout(), args.format, &merged.report)?;
     let path = save(&merged, &args.out)?;
     writeln!(std::io::stderr(), "result: {}", path.display()).ok();
@@ -51,7 +51,7 @@ fn save(merged: &SavedResult, out: &Path) -> Result<PathBuf, Failure> {
     Ok(path)
 }
 
-/// Returns how a run would have ended that came to this.
+/// Returns the exit code of a run with these outcomes.
 fn end(report: &Report) -> Exit {
     let ends = report.cases.iter().map(|case| match case.outcome {
         Outcome::Failed { .. } => Exit::TargetFailed,

@@ -1,4 +1,4 @@
-//! `loadgen probe`.
+//! `loadgen probe`: starts or connects to the target, probes one API, and prints the findings.
 
 use std::io::Write as _;
 
@@ -22,11 +22,11 @@ use crate::servers::target_spec::TargetSpec;
 use crate::servers::{Contexts, Launcher};
 use crate::timeouts::in_time;
 
-/// A key that is put and deleted before a Kubernetes tier of ours starts, so that its cache begins
-/// at a later revision than the first.
+/// A key that is put and deleted before our Kubernetes tier starts, so that the revision at which
+/// its cache begins is later than the first.
 const EARLIER_KEY: &[u8] = b"/loadgen/probe/earlier";
 
-/// Runs [`super::probe()`].
+/// Implements [`super::probe()`].
 pub(super) fn run(args: &ProbeArgs) -> Result<Exit, Failure> {
     let launcher = Launcher {
         own_program: std::env::current_exe()
@@ -62,7 +62,7 @@ pub(super) fn run(args: &ProbeArgs) -> Result<Exit, Failure> {
     })
 }
 
-/// Returns which API of a target is probed: the one that was named, or its first.
+/// Returns the API to probe: the named one, or the target's first.
 fn tier_of(target: &TargetSpec, named: Option<Tier>) -> Result<Tier, Failure> {
     let Some(tier) = named else {
         return Ok(match target.lacks(Tier::Etcd) {
@@ -76,8 +76,8 @@ fn tier_of(target: &TargetSpec, named: Option<Tier>) -> Result<Tier, Failure> {
     }
 }
 
-/// Returns what a probe of the target finds; `None` when stopped meanwhile. A server that was
-/// started for it is gone then.
+/// Probes the target; returns `None` if stopped meanwhile. A server that was started for the probe
+/// has been stopped when this returns.
 async fn probed(
     launcher: &Launcher,
     (target, tier): (&TargetSpec, Tier),
@@ -101,7 +101,7 @@ async fn probed(
             .await
             .map_err(|e| bad(&e)),
         (_, storage) => match endpoint(&mut running, storage, access).await {
-            // Every Kubernetes API that is there is somebody's.
+            // An existing Kubernetes API always holds other people's data.
             Ok(endpoint) => probe::kube::probe(
                 &endpoint,
                 access != Access::IfEmpty,
@@ -118,8 +118,7 @@ async fn probed(
     Ok(Some(document?).filter(|_| !stop.is_cancelled()))
 }
 
-/// Returns the Kubernetes API of what was started or is there; starts our tier in front of an etcd
-/// that was started.
+/// Returns the Kubernetes API of the target; starts our tier in front of an etcd that was started.
 async fn endpoint(
     running: &mut Running,
     storage: Option<ClientConfig>,

@@ -1,4 +1,4 @@
-//! `loadgen report`: saved results, drawn again in their folders or printed for other programs.
+//! `loadgen report`: draws saved results again in their folders, or prints them for other programs.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -16,10 +16,10 @@ use report::suite;
 use crate::cli::{ReportArgs, ReportFormat};
 use crate::exit::{Exit, Failure};
 
-/// Draws or prints what the arguments name. Nothing is printed of results that do not go together.
+/// Draws or prints the results. Prints nothing if the results cannot be combined in the format.
 ///
 /// # Errors
-/// When a folder holds no result, something cannot be drawn, or results do not go together.
+/// If a folder holds no result, a result cannot be drawn, or the results cannot be combined.
 pub(super) fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     let mut out = std::io::stdout();
     let load = |folder: &PathBuf| SavedResult::load(folder).map_err(Failure::usage);

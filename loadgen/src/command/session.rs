@@ -1,4 +1,4 @@
-//! Scenarios measured one after the other by one process, each with its result shown and saved.
+//! Measures scenarios one after the other in one process, and prints and saves the result of each.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,28 +16,28 @@ use crate::isolation::Isolation;
 use crate::progress::Progress;
 use crate::run::{self, Finished, Plan};
 
-/// What the scenarios of a command share.
+/// The state that the scenarios of a command share.
 pub(super) struct Session {
     isolation: Isolation,
     pub(super) progress: Progress,
     pub(super) stop: CancellationToken,
 }
 
-/// What became of a scenario that was begun.
+/// The outcome of a scenario that was started.
 pub(super) struct Measured {
-    /// The end that it means by itself.
+    /// The exit code that the scenario by itself would have.
     pub(super) exit: Exit,
-    /// Its folder and its report; `None` where nothing was measured, or it could not be saved.
+    /// Its folder and its report; `None` if nothing was measured, or saving failed.
     pub(super) saved: Option<(PathBuf, Report)>,
-    /// Why the rest was not measured, shown or saved.
+    /// The error that kept something from being measured, printed or saved.
     pub(super) failure: Option<Failure>,
 }
 
 impl Session {
-    /// Begins to listen for signals. Must be called within a runtime.
+    /// Installs the signal handlers. Must be called within a runtime.
     ///
     /// # Errors
-    /// [`Failure`] with exit code 2 where the system does not let it.
+    /// [`Failure`] with exit code 2 if the system does not permit it.
     pub(super) fn begin(isolation: Isolation) -> Result<Self, Failure> {
         let progress = Progress::new();
         let stop = stop_on_signals(&progress)?;
@@ -48,10 +48,10 @@ impl Session {
         })
     }
 
-    /// Measures one scenario, shows its result where a format is given, and saves it below `out`.
+    /// Measures one scenario, prints its result if a format is given, and saves it below `out`.
     ///
     /// # Errors
-    /// [`Failure`] with exit code 2 where it cannot begin.
+    /// [`Failure`] with exit code 2 if it cannot start.
     pub(super) async fn measure(
         &self,
         plan: &Plan,
@@ -75,7 +75,7 @@ impl Session {
             exit,
             failure,
         } = run::run(plan, scenario, environment, &folder, progress, stop).await;
-        // Shown first: where it cannot be saved, the table is all that is left of the run.
+        // Printed before it is saved: if saving fails, the table is all that is left of the run.
         let shown = format.map_or(Ok(()), |format| {
             unless_unread(show(&mut io::stdout(), format, &result.report))
         });
@@ -91,8 +91,8 @@ impl Session {
         })
     }
 
-    /// Returns how what was measured ends: interrupted as well where the signal came while a result
-    /// was saved, since what should have followed is missing.
+    /// Returns the final exit code. It includes an interruption if the signal arrived while a
+    /// result was saved, since the scenarios after it are missing.
     pub(super) fn end(&self, exit: Exit) -> Exit {
         match self.stop.is_cancelled() {
             true => exit.and(Exit::Interrupted),
@@ -100,15 +100,15 @@ impl Session {
         }
     }
 
-    /// Returns whether nothing else shall be measured: stopped from outside, or since a server with
-    /// other people's data suffered.
+    /// Returns whether to measure nothing else: after a signal, or since a server with other
+    /// people's data suffered.
     pub(super) fn is_over(&self, exit: Exit) -> bool {
         self.stop.is_cancelled() || exit == Exit::Protected
     }
 }
 
-/// Forgives an output that nobody reads any more: what was measured is kept in its folder, so a
-/// reader who has seen enough changes nothing about how the command ends.
+/// Ignores a closed output (`EPIPE`): the result is kept in its folder, so the exit code does not
+/// change when a reader such as `head` closes the pipe.
 pub(super) fn unless_unread(shown: io::Result<()>) -> io::Result<()> {
     match shown {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

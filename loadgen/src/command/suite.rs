@@ -1,4 +1,4 @@
-//! `loadgen suite`: several scenarios, one verdict.
+//! `loadgen suite`: measures several scenarios and judges their thresholds in one verdict.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -18,11 +18,12 @@ use crate::exit::{Exit, Failure};
 use crate::isolation::Isolation;
 use crate::run::{self, Plan};
 
-/// Runs a suite, or lists all where none is named. Everything is checked before anything starts.
+/// Runs a suite, or lists all suites if none is named. Everything is checked before anything
+/// starts.
 ///
 /// # Errors
-/// [`Failure`] with exit code 2 for a suite, a scenario or a target that cannot be had. What goes
-/// wrong later is a note in the verdict, and in the exit code.
+/// [`Failure`] with exit code 2 if the suite, a scenario or a target is not available. Later errors
+/// are notes in the verdict, and part of the exit code.
 pub(super) fn run(args: &SuiteArgs) -> Result<Exit, Failure> {
     let Some(name) = &args.name else {
         return list();
@@ -58,7 +59,7 @@ fn show(format: SuiteFormat, result: &SuiteResult) -> io::Result<()> {
     }
 }
 
-/// Returns the suites, one line each.
+/// Prints the suites, one line each.
 fn list() -> Result<Exit, Failure> {
     let suites = workloads::suite::built_in();
     let widest = suites.iter().map(|suite| suite.name.len()).max();
@@ -85,8 +86,8 @@ fn dry_run(plans: &[Plan]) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Enters what the first run asks for, which all have in common, with the targets of all. No thread
-/// exists yet: what holds for this one holds for all.
+/// Enters the isolation that the first run asks for, which all runs have in common, with the
+/// targets of all. No other thread exists yet, so what is set for this thread holds for all.
 fn isolation(runs: &[RunArgs], plans: &[Plan], own_program: &Path) -> Result<Isolation, Failure> {
     let targets = plans.iter().flat_map(|plan| &plan.targets);
     let targets: Vec<_> = targets.map(|target| target.spec.clone()).collect();
@@ -95,8 +96,8 @@ fn isolation(runs: &[RunArgs], plans: &[Plan], own_program: &Path) -> Result<Iso
     Ok(isolation)
 }
 
-/// Runs one scenario after the other, until the end or until one was stopped, and saves the
-/// verdict. A run that fails does not end the suite.
+/// Runs the scenarios one after the other, until the end or until stopped, and saves the verdict. A
+/// run that fails does not end the suite.
 async fn measure(
     args: &SuiteArgs,
     suite: &Suite,
@@ -162,7 +163,7 @@ async fn measure(
                 .say(&format!("suite: {}", folder.display()));
             exit
         }
-        // The verdict is shown all the same.
+        // The verdict is printed even so.
         Err(error) => {
             result.notes.push(format!("not saved: {error}"));
             exit.and(Exit::Usage)
@@ -171,7 +172,7 @@ async fn measure(
     (result, exit)
 }
 
-/// Notes what became of a run, and returns the end that it means.
+/// Records the outcome of a run, and returns its exit code.
 fn take(
     measured: Measured,
     scenario: &Scenario,
@@ -199,8 +200,8 @@ fn take(
     exit
 }
 
-/// Returns what the thresholds mean for the end: missed is a failed target, no verdict an invalid
-/// run.
+/// Returns the exit code of the thresholds: a missed one is a failed target, one without a verdict
+/// an invalid run.
 fn end_of(result: &SuiteResult) -> Exit {
     let verdict = result.verdict();
     match verdict {

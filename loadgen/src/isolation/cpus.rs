@@ -1,4 +1,4 @@
-//! The CPUs that servers and generator of a run may use, and threads that stay on them.
+//! Chooses the CPUs of a run's servers and generator, and pins threads to them.
 
 use std::io;
 
@@ -8,12 +8,12 @@ use workloads::{CpuList, Scenario};
 use crate::cli::RunArgs;
 use crate::exit::Failure;
 
-/// Decides on which CPUs a scenario runs, and leaves them in its keys: those of the command line,
-/// where it names any; else the scenario's own, where all are there and loadgen starts every
-/// target. Returns why the scenario's do not hold, on one line.
+/// Chooses the CPUs of a scenario and stores them in it: those of the command line, if it names
+/// any; otherwise the scenario's own, if all of them exist and loadgen starts every target. Returns
+/// one line with the reason if the scenario's own CPUs cannot be used.
 ///
 /// # Errors
-/// [`Failure`] with exit code 2 where the command line names CPUs that may not be used.
+/// [`Failure`] with exit code 2 if the command line names CPUs that may not be used.
 pub fn choose(
     scenario: &mut Scenario,
     args: &RunArgs,
@@ -50,7 +50,7 @@ pub fn choose(
     )))
 }
 
-/// Returns why these CPUs may not be used.
+/// Returns the reason why these CPUs may not be used, or `None` if they may.
 fn cannot_use(list: &CpuList) -> Option<String> {
     match available() {
         Err(error) => Some(format!("which CPUs may be used is not known: {error}")),
@@ -63,8 +63,8 @@ fn cannot_use(list: &CpuList) -> Option<String> {
     }
 }
 
-/// Returns on which CPUs a scenario runs, as `servers on CPUs 0; generator on CPUs 1`; `None` where
-/// it may use all.
+/// Returns the CPUs of a scenario as text, as `servers on CPUs 0; generator on CPUs 1`; `None` if
+/// all may be used.
 #[must_use]
 pub fn shown(scenario: &Scenario) -> Option<String> {
     let on = |who, list: &Option<CpuList>| Some(format!("{who} on CPUs {}", list.as_ref()?));
@@ -79,7 +79,7 @@ pub fn shown(scenario: &Scenario) -> Option<String> {
 /// Returns the CPUs that the calling thread may use.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel's error.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn available() -> io::Result<CpuList> {
     let set = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0))?;
@@ -88,19 +88,19 @@ pub fn available() -> io::Result<CpuList> {
     list.ok_or_else(|| io::Error::other("it names none"))
 }
 
-/// Keeps the calling thread, and threads and processes that it starts from now on, on these CPUs.
+/// Pins the calling thread, and threads and processes that it starts later, to these CPUs.
 ///
 /// # Errors
-/// The kernel's, as when none of them is there.
+/// The kernel's error, as when none of the CPUs exists.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn pin(list: &CpuList) -> io::Result<()> {
     pin_thread(nix::unistd::Pid::from_raw(0), list)
 }
 
-/// Keeps every thread of this process, and what they start from now on, on these CPUs.
+/// Pins every thread of this process, and what they start later, to these CPUs.
 ///
 /// # Errors
-/// The kernel's, as when none of them is there.
+/// The kernel's error, as when none of the CPUs exists.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn pin_process(list: &CpuList) -> io::Result<()> {
     pin(list)?;
@@ -108,7 +108,7 @@ pub fn pin_process(list: &CpuList) -> io::Result<()> {
         let Ok(number) = task?.file_name().to_string_lossy().parse() else {
             continue;
         };
-        // A thread that has ended meanwhile needs no CPU.
+        // The thread may have ended meanwhile.
         pin_thread(nix::unistd::Pid::from_raw(number), list).ok();
     }
     Ok(())
@@ -123,7 +123,7 @@ fn pin_thread(thread: nix::unistd::Pid, list: &CpuList) -> io::Result<()> {
     Ok(nix::sched::sched_setaffinity(thread, &set)?)
 }
 
-/// Fails: this system does not say which CPUs a thread may use.
+/// Fails: this system does not report the CPUs of a thread.
 ///
 /// # Errors
 /// Always.
@@ -132,7 +132,7 @@ pub fn available() -> io::Result<CpuList> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Fails: this system keeps no thread on a CPU.
+/// Fails: this system cannot pin threads.
 ///
 /// # Errors
 /// Always.
@@ -141,7 +141,7 @@ pub fn pin(_: &CpuList) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Fails: this system keeps no thread on a CPU.
+/// Fails: this system cannot pin threads.
 ///
 /// # Errors
 /// Always.
@@ -154,7 +154,7 @@ pub fn pin_process(_: &CpuList) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// In a thread of its own, so that no other test is pinned.
+    /// Pins a thread of its own, so that no other test is affected.
     #[test]
     #[cfg(target_os = "linux")]
     fn a_thread_stays_on_its_cpus() {

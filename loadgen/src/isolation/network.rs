@@ -1,11 +1,11 @@
-//! A network namespace of a run's own: one congestion control for everything that the run starts,
-//! whatever the system's is.
+//! A network namespace for a run, with one congestion control for everything that the run starts,
+//! independent of the system's.
 //!
-//! A system may have chosen a congestion control that paces what is sent, as BBR does. Between
-//! processes of one machine there is no path to spare: packets wait for timers, and sending takes
-//! half as much CPU again (`docs/performance.md`). The setting is one of a network namespace, so a
-//! run that reaches nothing outside can have another without anybody else noticing, and without any
-//! server knowing.
+//! The system's congestion control may pace sending, as BBR does. Between processes of one machine
+//! that has no benefit: packets wait for timers, and sending takes half as much CPU time again
+//! (`docs/performance.md`). The setting belongs to a network namespace, so a run that connects to
+//! nothing outside can use another one without affecting other processes, and without any change to
+//! a server.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -15,22 +15,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
 
-/// The hidden command that tries whether this system allows a namespace, and ends.
+/// The hidden command that tests whether this system permits a namespace.
 pub const COMMAND: &str = "try-network-namespace";
 
-/// The network that a run had.
+/// The network of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Network {
-    /// Congestion control of its TCP connections; `None` where the kernel does not tell.
+    /// Congestion control of its TCP connections; `None` if the kernel does not report it.
     pub congestion_control: Option<String>,
-    /// Whether it had a namespace of its own.
+    /// Whether the run has a namespace of its own.
     pub namespace: bool,
-    /// Why not.
+    /// The reason why it has none.
     pub reason: Option<String>,
 }
 
 impl Network {
-    /// Returns the network of the system, used for this reason.
+    /// Returns the system's network; `reason` says why the run has no namespace.
     #[must_use]
     pub fn of_the_system(reason: &str) -> Self {
         Self {
@@ -45,61 +45,61 @@ impl Network {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NetworkNamespace {
-    /// Where the system allows it and loadgen starts every target.
+    /// If the system permits it and loadgen starts every target.
     #[default]
     Auto,
-    /// In any case, or exit code 2.
+    /// Always; exit code 2 if that is impossible.
     Yes,
     /// Never.
     No,
 }
 
-/// Why this system allows no namespace.
+/// The reason why no namespace can be used.
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkError {
-    /// A namespace cannot be made.
+    /// A namespace cannot be created.
     #[error("this system allows no network namespace: {0}")]
     Unshare(std::io::Error),
-    /// The user cannot be mapped into it.
+    /// The user cannot be mapped into the namespace.
     #[error("this system maps no user into a namespace: {path}: {source}")]
     Map {
-        /// The kernel's file.
+        /// The kernel's file that cannot be written.
         path: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: std::io::Error,
     },
-    /// Its loopback interface stays down.
+    /// The loopback interface of the namespace cannot be set up.
     #[error("the loopback interface of the network namespace: {0}")]
     Loopback(std::io::Error),
-    /// Its congestion control cannot be set.
+    /// The congestion control of the namespace cannot be set.
     #[error("the network namespace takes no congestion control of {names}: {source}")]
     CongestionControl {
-        /// Those that were tried.
+        /// The names that were tried.
         names: String,
-        /// What the kernel said of the last one.
+        /// The kernel's error for the last one.
         source: std::io::Error,
     },
-    /// Its connections cannot be asked for their congestion control.
+    /// The congestion control of a connection within the namespace cannot be read.
     #[error("a connection within the network namespace: {0}")]
     Connection(std::io::Error),
-    /// A connection has another congestion control than was set.
+    /// A connection has a different congestion control from the one that was set.
     #[error("connections have congestion control {found} where {set} was set")]
     Ignored {
-        /// What was set.
+        /// The congestion control that was set.
         set: String,
-        /// What a connection has.
+        /// The congestion control of a connection.
         found: String,
     },
 }
 
-/// Moves this process into a network namespace of its own. The inner error is the reason why this
-/// system does not allow it; then nothing has changed.
+/// Moves this process into a network namespace of its own. The inner error is the reason why the
+/// system does not permit it; the process is unchanged then.
 ///
-/// A process cannot return from a namespace that turns out to be of no use (where a security module
-/// takes the rights within it away, or `/proc/sys` is read-only), so a child tries first.
+/// A process cannot leave a namespace that turns out to be unusable (if a security module withdraws
+/// the capabilities within it, or `/proc/sys` is read-only), so a child process tries it first.
 ///
 /// # Errors
-/// When the child cannot be started, or succeeds where this process then fails.
+/// If the child cannot be started, or succeeds and this process then fails.
 pub fn enter_if_possible(own_program: &Path) -> Result<Result<Network, String>, Failure> {
     let tried = Command::new(own_program)
         .arg(COMMAND)
@@ -125,7 +125,7 @@ pub use linux::enter;
 #[cfg(target_os = "linux")]
 use linux::read_back;
 
-/// Fails: network namespaces are Linux's.
+/// Fails: only Linux has network namespaces.
 ///
 /// # Errors
 /// Always.
@@ -161,20 +161,20 @@ mod linux {
 
     use super::NetworkError;
 
-    /// What TCP connections of the namespace begin with.
+    /// The kernel's file with the congestion control of new TCP connections of the namespace.
     const CONGESTION_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
-    /// The first that the system allows is taken; none of them paces. `cubic` is Linux's default,
-    /// so most machines that run etcd have it. A system that chose another may keep `cubic` from
-    /// namespaces; `reno` is part of every kernel and allowed everywhere.
+    /// The congestion controls to try, in order; none of them paces. `cubic` is Linux's default, so
+    /// most machines that run etcd have it. A system with another default may not permit `cubic` in
+    /// namespaces; `reno` is part of every kernel and always permitted.
     const UNPACED: [&str; 2] = ["cubic", "reno"];
-    /// The index of `lo`, which the kernel gives it in every namespace.
+    /// The index of `lo`, the same in every namespace.
     const LOOPBACK_INDEX: i32 = 1;
 
-    /// Moves this process, which must have one thread only, into a network namespace whose loopback
-    /// interface is up, and returns the congestion control that TCP connections have there.
+    /// Moves this process, which must have a single thread, into a network namespace, sets its
+    /// loopback interface up, and returns the congestion control of its TCP connections.
     ///
     /// # Errors
-    /// [`NetworkError`]; then the process may be in a namespace that is of no use.
+    /// [`NetworkError`]; the process may then be in an unusable namespace.
     pub fn enter() -> Result<String, NetworkError> {
         unshare_network()?;
         set_loopback_up().map_err(NetworkError::Loopback)?;
@@ -189,8 +189,8 @@ mod linux {
         }
     }
 
-    /// Ordinary users need a user namespace for it, in which they are who they were: files are
-    /// written as theirs.
+    /// Enters a new network namespace. Ordinary users need a user namespace for that, in which they
+    /// keep their identity, so that files are written as theirs.
     fn unshare_network() -> Result<(), NetworkError> {
         let (uid, gid) = (getuid(), getgid());
         let refused = |errno: Errno| NetworkError::Unshare(errno.into());
@@ -212,8 +212,8 @@ mod linux {
         Ok(())
     }
 
-    /// The kernel gives a user namespace to processes of one thread only, and the allocator may
-    /// have threads of its own: they end first, and begin again.
+    /// Calls `unshare` with the allocator's background threads stopped meanwhile, since the kernel
+    /// permits a user namespace to single-threaded processes only.
     fn unshare_single_threaded(flags: CloneFlags) -> Result<(), Errno> {
         let has_threads = background_thread::read().unwrap_or(false);
         if has_threads {
@@ -221,7 +221,7 @@ mod linux {
         }
         let unshared = unshare(flags);
         if has_threads {
-            // Without them memory is given back by the threads that use it.
+            // If they cannot be restarted, the threads that use memory release it.
             background_thread::write(true).ok();
         }
         unshared
@@ -229,7 +229,7 @@ mod linux {
 
     /// Sends the kernel an `RTM_NEWLINK` for `lo` (rtnetlink(7)), and reads its acknowledgement.
     fn set_loopback_up() -> io::Result<()> {
-        // Number 0 is the default of the family: NETLINK_ROUTE.
+        // Protocol 0 is the default of the family: NETLINK_ROUTE.
         const ROUTE: Option<Protocol> = None;
         const RTM_NEWLINK: u16 = 16;
         const NLM_F_REQUEST_AND_ACK: u16 = 1 | 4;
@@ -283,7 +283,7 @@ mod linux {
         })
     }
 
-    /// Returns the congestion control that both ends of a connection over loopback have.
+    /// Returns the congestion control of both ends of a connection over loopback.
     pub(super) fn read_back() -> Result<String, NetworkError> {
         let ends = || {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;

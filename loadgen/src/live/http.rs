@@ -1,4 +1,4 @@
-//! `--listen-metrics`: `/metrics` of the generator while it runs.
+//! Serves the generator's `/metrics` during a run (`--listen-metrics`).
 
 use std::convert::Infallible;
 use std::fmt;
@@ -23,14 +23,14 @@ use tokio::time::{sleep, timeout};
 use super::LiveLoads;
 use super::metrics::registry;
 
-/// Connections at the same time; more wait.
+/// The most concurrent connections; further ones wait.
 const CONNECTIONS: usize = 16;
-/// How long one may take, from the first byte to the last.
+/// The longest time of a connection, from the first byte to the last.
 const CONNECTION_WITHIN: Duration = Duration::from_secs(10);
-/// How long to wait when no connection can be had, as when descriptors have run out.
+/// The pause after a failed `accept`, as when no descriptors are left.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// Where metrics are served: `PORT` on the loopback interface, or `IP:PORT`.
+/// The address at which metrics are served: `PORT` on the loopback interface, or `IP:PORT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetricsAddress(pub SocketAddr);
 
@@ -56,8 +56,8 @@ impl fmt::Display for MetricsAddress {
     }
 }
 
-/// A port that is taken and not served yet. It is taken before the run enters a network namespace:
-/// a socket stays in the one that it was made in.
+/// A port that is bound and not served yet. It is bound before the run enters a network namespace,
+/// since a socket stays in the namespace in which it was created.
 #[derive(Debug)]
 pub struct MetricsListener {
     listener: std::net::TcpListener,
@@ -65,10 +65,10 @@ pub struct MetricsListener {
 }
 
 impl MetricsListener {
-    /// Takes the port.
+    /// Binds the port.
     ///
     /// # Errors
-    /// The system's, as where another program has it.
+    /// The system's error, as when another program uses the port.
     pub fn bind(address: MetricsAddress) -> io::Result<Self> {
         let listener = std::net::TcpListener::bind(address.0)?;
         listener.set_nonblocking(true)?;
@@ -76,7 +76,7 @@ impl MetricsListener {
         Ok(Self { listener, address })
     }
 
-    /// Returns where it is.
+    /// Returns the bound address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -85,7 +85,7 @@ impl MetricsListener {
     /// Serves `/metrics` until its task is dropped. Must be called within a runtime.
     ///
     /// # Errors
-    /// The system's, when the runtime cannot take the socket.
+    /// The system's error if the socket cannot be registered with the runtime.
     pub async fn serve(self, loads: LiveLoads) -> io::Result<Infallible> {
         let listener = TcpListener::from_std(self.listener)?;
         let registry = Arc::new(registry(loads));

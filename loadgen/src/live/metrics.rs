@@ -1,6 +1,6 @@
-//! Loads as Prometheus sees them: counters, and a histogram of classic buckets for each.
+//! Encodes loads for Prometheus: counters, and a histogram with classic buckets for each load.
 //!
-//! Counters and buckets add up over generators and over time, which quantiles as gauges do not.
+//! Counters and buckets can be added up over generators and over time, unlike quantiles.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::{Labels, LiveLoad, LiveLoads};
 
-/// Returns a registry with all loads of this process, those that begin later included.
+/// Returns a registry with all loads of this process, including those that begin later.
 #[must_use]
 pub fn registry(loads: LiveLoads) -> Registry {
     let mut registry = Registry::default();
@@ -25,8 +25,8 @@ pub fn registry(loads: LiveLoads) -> Registry {
 #[derive(Debug)]
 struct LoadCollector(LiveLoads);
 
-/// A counter: its name without `_total`, what it counts, and its value; none for a load that has no
-/// such thing.
+/// A counter: its name without `_total`, its help text, and a function for its value, which is
+/// `None` if a load has no such value.
 type CounterOf = (
     &'static str,
     &'static str,

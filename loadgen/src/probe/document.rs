@@ -1,4 +1,4 @@
-//! All findings of a probe, as text for people and as JSON for programs.
+//! The findings of a probe, as text for people and as JSON for programs.
 
 use std::fmt;
 
@@ -6,22 +6,22 @@ use serde::Serialize;
 
 use super::finding::{Finding, Verdict};
 
-/// What a probe has found.
+/// The findings of a probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Document {
-    /// Which API was probed.
+    /// The API that was probed.
     pub api: Api,
-    /// Version that the server says it is.
+    /// The version that the server reports.
     pub version: String,
     /// Whether rules that write were tried.
     pub wrote: bool,
-    /// How many rules are honoured, lacking, broken and not tried.
+    /// The number of rules that are honoured, lacking, broken and not tried.
     pub counts: Counts,
     /// Every rule, in the order in which they are listed.
     pub rules: Vec<Finding>,
 }
 
-/// What was probed.
+/// An API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Api {
@@ -40,16 +40,16 @@ impl fmt::Display for Api {
     }
 }
 
-/// Rules by what became of them.
+/// The number of rules by verdict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// As the contract has it.
+    /// Rules that are honoured.
     pub honoured: usize,
-    /// Not there.
+    /// Rules whose feature is missing.
     pub lacking: usize,
-    /// Not as the contract has it.
+    /// Rules that are broken.
     pub broken: usize,
-    /// Not tried.
+    /// Rules that were not tried.
     pub not_tried: usize,
 }
 
@@ -71,7 +71,8 @@ impl Document {
     }
 }
 
-/// A line for each rule that was tried, what was sent for those that are broken, and the sums.
+/// Writes a line for each rule that was tried, the contract and the request of broken rules, and
+/// the counts.
 impl fmt::Display for Document {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let widest = self.rules.iter().map(|f| f.rule.len()).max().unwrap_or(0);
@@ -91,7 +92,7 @@ impl fmt::Display for Document {
                 writeln!(f, "{:<6}  {:<widest$}    sent: {sent}", "", "")?;
             }
         }
-        // Many are not tried for the same reason.
+        // Rules that were not tried for the same reason are listed on one line.
         let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
         for finding in self.rules.iter().filter(|finding| !tried(finding)) {
             match reasons.iter_mut().find(|(why, _)| *why == finding.came) {

@@ -1,25 +1,25 @@
-//! What became of a rule.
+//! The outcome of a rule.
 
 use serde::Serialize;
 
 use super::rule::Rule;
 
-/// What became of a rule.
+/// The outcome of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// As the contract has it.
+    /// The server behaves as the contract says.
     Honoured,
-    /// Not there, which a client can find out and live with.
+    /// The feature is missing, which a client can detect and work around.
     Lacking,
-    /// There, but not as the contract has it.
+    /// The feature exists, and does not behave as the contract says.
     Broken,
-    /// Not tried, for the reason that stands where the answer would.
+    /// The rule was not tried; [`Finding::came`] has the reason.
     NotTried,
 }
 
 impl Verdict {
-    /// Returns the name in text and in JSON.
+    /// Returns the verdict's name in text and in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -31,18 +31,18 @@ impl Verdict {
     }
 }
 
-/// A rule, what was sent for it, and what came back.
+/// A rule, what was sent for it, and what was received.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Its name, as `txn-create`.
+    /// The rule's name, as `txn-create`.
     pub rule: &'static str,
-    /// What became of it.
+    /// The outcome.
     pub verdict: Verdict,
-    /// What the contract says.
+    /// The statement of the contract.
     pub contract: &'static str,
-    /// What was sent.
+    /// The requests that were sent.
     pub sent: &'static str,
-    /// What came back, or why nothing was sent.
+    /// What was received, or the reason why nothing was sent.
     pub came: String,
 }
 

@@ -1,12 +1,13 @@
-//! What a Kubernetes API honours of what lists, watches and their clients rely on.
+//! Checks how far a Kubernetes API honours what lists, watches and their clients rely on.
 //!
 //! - [`rules`]: every rule, and what is sent for it
-//! - [`requests`], [`list`]: what is sent, and what came back
-//! - [`collection`]: what is asked: a small collection that is there, or one of our own
+//! - [`requests`]: sends requests and reads responses; [`list`]: a list response
+//! - [`collection`]: the collection that is probed: an existing small one, or one of the probe's
+//!   own
 //! - [`lists`], [`refusals`], [`forms`], [`shards`], [`watches`]: rules that only read
-//! - [`writes`]: rules that write, into a namespace of our own; [`events`]: watches of what was
-//!   written
-//! - [`compacted`]: rules of what was compacted
+//! - [`writes`]: rules that write, into a namespace of the probe's own; [`events`]: rules of
+//!   watches of these writes
+//! - [`compacted`]: rules of compacted resourceVersions
 
 mod collection;
 mod compacted;
@@ -41,48 +42,48 @@ use list::List;
 use requests::{Requests, Response, Trouble};
 use rules::{RULES, VERSION};
 
-/// Why rules that write are not tried.
+/// The reason why rules that write are not tried.
 const WRITES: &str = "writes: --seed-data allows it, into a namespace of our own that is removed";
-/// Why no rule but the version is.
+/// The reason why only the rule of the version is tried.
 const NO_COLLECTION: &str = "no small collection was found to ask: --seed-data makes one";
 
-/// A Kubernetes API that is probed.
+/// A Kubernetes API to probe.
 #[derive(Debug, Clone)]
 pub struct KubeEndpoint {
     /// `http[s]://HOST[:PORT]`.
     pub url: String,
-    /// What it lets us in by.
+    /// The credentials.
     pub access: KubeAccess,
-    /// The etcd behind, where its history is ours to compact.
+    /// The etcd behind the API, if its history may be compacted.
     pub storage: Option<ClientConfig>,
 }
 
-/// Why there is no finding, or what was left.
+/// An error that ended a probe, or left something behind.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeProbeError {
     /// The API cannot be reached, or was lost meanwhile.
     #[error(transparent)]
     Lost(#[from] KubeError),
-    /// A namespace of our own could not be made or filled.
+    /// The probe's namespace could not be created or filled.
     #[error(transparent)]
     Own(#[from] LoadError),
-    /// A namespace of our own could not be removed.
+    /// The probe's namespace could not be removed.
     #[error(transparent)]
     Left(#[from] Left),
-    /// The probe ended early, and what it had made is still there.
+    /// The probe ended early, and its namespace could not be removed.
     #[error("{0}; {1}")]
     LostAndLeft(Box<Self>, Box<Self>),
-    /// The etcd behind cannot be reached.
+    /// The etcd behind the API cannot be reached.
     #[error(transparent)]
     Storage(#[from] EtcdError),
 }
 
-/// Probes a Kubernetes API: with `may_write` in a namespace that is made for it and removed again,
-/// else in a collection of at most 200 small objects that is there. When `stop` is cancelled, the
-/// rest is not tried.
+/// Probes a Kubernetes API: with `may_write` in a namespace that is created for it and removed
+/// again, otherwise in an existing collection of at most 200 small objects. When `stop` is
+/// cancelled, the remaining rules are not tried.
 ///
 /// # Errors
-/// [`KubeProbeError`]; a broken rule is a finding.
+/// [`KubeProbeError`]. A broken rule is not an error but a finding.
 pub async fn probe(
     endpoint: &KubeEndpoint,
     may_write: bool,
@@ -143,7 +144,7 @@ pub async fn probe(
     Ok(Document::new(Api::Kubernetes, &text, may_write, findings))
 }
 
-/// Tries all of them, as far as they may be tried.
+/// Tries all rules that may be tried.
 async fn try_all(
     probe: &mut Probe,
     endpoint: &KubeEndpoint,
@@ -168,7 +169,8 @@ async fn try_all(
     Ok(())
 }
 
-/// Notes whether the version is a semantic one; returns it as the API says it.
+/// Records whether the version is a semantic one. Returns it as the API reports it, or a
+/// placeholder if it is not semantic.
 fn semantic(findings: &mut Vec<Finding>, version: Result<Response, Trouble>) -> String {
     let found = match version {
         Ok(response) => {
@@ -193,7 +195,7 @@ fn semantic(findings: &mut Vec<Finding>, version: Result<Response, Trouble>) -> 
     }
 }
 
-/// Returns what is found where no response can be compared.
+/// Returns the outcome of a check without a usable response.
 fn of_trouble(trouble: Trouble) -> Found {
     match trouble {
         Trouble::Lost(error) => super::found(false, error.to_string()),
@@ -202,10 +204,10 @@ fn of_trouble(trouble: Trouble) -> Found {
     }
 }
 
-/// What a check came to.
+/// The result of a check.
 type Checked = Result<Found, Trouble>;
 
-/// A probe under way.
+/// A running probe.
 struct Probe {
     requests: Requests,
     collection: Collection,
@@ -213,10 +215,10 @@ struct Probe {
 }
 
 impl Probe {
-    /// Notes what a rule's check came to. Returns whether it is honoured.
+    /// Records the outcome of a rule's check. Returns whether the rule is honoured.
     ///
     /// # Errors
-    /// The API is lost.
+    /// The error with which the API was lost.
     fn note(&mut self, rule: &'static Rule, checked: Checked) -> Result<bool, KubeError> {
         let found = match checked {
             Ok(found) => found,
@@ -229,7 +231,7 @@ impl Probe {
         Ok(holds)
     }
 
-    /// Path of the collection with this query.
+    /// Returns the path of the collection with this query.
     fn path(&self, query: &str) -> String {
         match query {
             "" => self.collection.path.clone(),
@@ -237,7 +239,7 @@ impl Probe {
         }
     }
 
-    /// Path of an object of the collection.
+    /// Returns the path of an object of the collection.
     fn object(&self, name: &str) -> String {
         format!("{}/{name}", self.collection.path)
     }
@@ -251,14 +253,14 @@ impl Probe {
         List::read(self.get(query).await?)
     }
 
-    /// Returns what was there at a resourceVersion.
+    /// Lists the collection at exactly this resourceVersion.
     async fn exact(&mut self, version: u64) -> Result<List, Trouble> {
         let exact = format!("resourceVersion={version}&resourceVersionMatch=Exact");
         self.list(&exact).await
     }
 }
 
-/// Tries rules one after the other, each by its function.
+/// Tries rules one after the other, each by its check function.
 macro_rules! try_rules {
     ($probe:ident: $($rule:ident by $check:path;)*) => {
         $(

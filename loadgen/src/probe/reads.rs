@@ -1,4 +1,4 @@
-//! Rules that only read: some tens of keys from the beginning, whatever they are.
+//! Rules that only read: the first keys of the endpoint, some tens at most, whatever they are.
 
 use bytes::Bytes;
 use etcd_api::client::Client;
@@ -12,19 +12,19 @@ use super::rules::*;
 use super::{Found, Probe, WITHIN, found, lacking, not_tried};
 use crate::timeouts::in_time;
 
-/// Keys of a page.
+/// The number of keys of a page.
 const PAGE: i64 = 5;
-/// Keys that are compared: more than a RangeStream's first message has.
+/// The number of keys that are compared: more than the first message of a RangeStream has.
 const SAMPLE: i64 = 20;
 /// A key that does not exist, for requests that need a key.
 const NOBODYS_KEY: &[u8] = b"/loadgen/probe/nobody";
-/// From one request for progress to the next.
+/// The interval between requests for progress.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 
-/// Tries all of them.
+/// Tries these rules.
 ///
 /// # Errors
-/// The endpoint is lost.
+/// The error with which the endpoint was lost.
 pub(super) async fn try_all(probe: &mut Probe) -> Result<(), Error> {
     let checked = version(&probe.client).await;
     probe.note(&VERSION, checked)?;
@@ -121,7 +121,7 @@ async fn key_order(probe: &Probe) -> Result<Found, Error> {
     let out_of_order = page.kvs.windows(2).find(|two| two[0].key >= two[1].key);
     Ok(match out_of_order {
         None => found(true, format!("{} keys in order", page.kvs.len())),
-        // Keys are their owner's: which they are is not for a report.
+        // Keys belong to the endpoint's owner, so the report does not name them.
         Some(_) => found(false, format!("{} keys out of order", page.kvs.len())),
     })
 }
@@ -173,7 +173,7 @@ async fn pages(probe: &Probe) -> Result<Found, Error> {
     Ok(found(second.count == expected && goes_on, came))
 }
 
-/// Returns all messages of a RangeStream.
+/// Reads all messages of a RangeStream.
 async fn streamed(probe: &Probe, request: RangeRequest) -> Result<Vec<RangeResponse>, Error> {
     let messages = async {
         let mut stream = probe.client.kv().range_stream(request).await?.into_inner();

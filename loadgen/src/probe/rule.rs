@@ -1,30 +1,30 @@
-//! A rule of a contract: what it says, and what is sent to see whether it is kept.
+//! A rule of a contract: what the contract says, and what is sent to check it.
 
-/// What a rule needs.
+/// The access that a rule needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
-    /// Nothing but to read.
+    /// Reading only.
     Reads,
-    /// To write below a prefix, or into a namespace, of our own.
+    /// Writing below a prefix, or into a namespace, of the probe's own.
     Writes,
-    /// To compact history, which is everybody's.
+    /// Compacting history, which affects all clients of a server.
     OwnServer,
 }
 
 /// A rule.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// What it is called, as `txn-create`.
+    /// The name, as `txn-create`.
     pub name: &'static str,
-    /// What it needs.
+    /// The access that the rule needs.
     pub needs: Needs,
-    /// What the contract says.
+    /// The statement of the contract.
     pub contract: &'static str,
-    /// What is sent.
+    /// The requests that are sent to check it.
     pub sent: &'static str,
 }
 
-/// Defines rules, and `RULES`: all of them in the order in which they are written.
+/// Defines rules, and `RULES` with all of them in the order of their definition.
 macro_rules! rules {
     ($($id:ident = $name:literal, $needs:ident, $contract:literal, $sent:literal;)*) => {
         $(pub(super) static $id: $crate::probe::rule::Rule = $crate::probe::rule::Rule {
@@ -34,7 +34,7 @@ macro_rules! rules {
             sent: $sent,
         };)*
 
-        /// All of them.
+        /// All rules.
         pub static RULES: [&$crate::probe::rule::Rule; [$($name),*].len()] = [$(&$id),*];
     };
 }

@@ -1,8 +1,7 @@
-//! Every rule that an etcd is probed for: what the contract says, and what is sent to see whether
-//! it is kept.
+//! Every rule that an etcd is probed for: what the contract says, and what is sent to check it.
 //!
 //! The contract is etcd's API as kube-apiserver uses it: KEP-4743's reads and optimistic writes,
-//! and what its lists and watches rely on besides.
+//! and what lists and watches rely on besides.
 
 use super::rule::rules;
 

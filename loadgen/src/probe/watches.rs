@@ -1,5 +1,5 @@
-//! Rules of watches, on the history that was written: what is delivered, in which order, and from
-//! where.
+//! Rules of watches of the history that [`super::writes`] wrote: which events are delivered, in
+//! which order, and from which revision.
 
 use bytes::Bytes;
 use etcd_api::error::{Error, Refusal};
@@ -15,10 +15,10 @@ use crate::timeouts::in_time;
 /// One event as rules compare it.
 type Event = (i64, EventKind, String);
 
-/// Tries all of them, and those of compaction on a server of our own.
+/// Tries these rules, and those of compaction if loadgen started the server.
 ///
 /// # Errors
-/// The endpoint is lost.
+/// The error with which the endpoint was lost.
 pub(super) async fn try_all(
     probe: &mut Probe,
     history: &History,
@@ -76,7 +76,7 @@ pub(super) async fn try_all(
     Ok(())
 }
 
-/// Every event that the history has, in order.
+/// Returns all events of the history, in order.
 fn expected(history: &History) -> Vec<Event> {
     let event = |at: i64, kind, name: &str| (at, kind, name.to_owned());
     let (put, delete) = (EventKind::Put, EventKind::Delete);
@@ -93,8 +93,8 @@ fn expected(history: &History) -> Vec<Event> {
     ]
 }
 
-/// Returns what a watch of our prefix delivers from a revision on until it has reached another; why
-/// not, in one line.
+/// Returns what a watch of the probe's prefix delivers from revision `from` until it has reached
+/// revision `until`, or a line with the error of the watch.
 async fn watched(probe: &Probe, from: i64, until: i64) -> Result<Vec<WatchItem>, String> {
     let options = WatchOptions {
         start_revision: from,
@@ -121,12 +121,13 @@ async fn watched(probe: &Probe, from: i64, until: i64) -> Result<Vec<WatchItem>,
     };
     match timeout(WITHIN, watching).await {
         Ok(Err(error)) => Err(error),
-        // What came by then is looked at: something is missing at its end.
+        // What was received by then is checked; a check finds what is missing.
         Ok(Ok(())) | Err(_) => Ok(items),
     }
 }
 
-/// Events in the order in which they came, with keys as the history names them.
+/// Returns the events in the order in which they were received, with keys as the history names
+/// them.
 fn events(probe: &Probe, items: &[WatchItem]) -> Vec<Event> {
     let events = items.iter().flat_map(of_item);
     events
@@ -150,7 +151,7 @@ fn order(came: &[Event], expected: &[Event]) -> Found {
         let events = events.iter().map(|(at, _, name)| format!("{name}@{at}"));
         events.collect::<Vec<_>>().join(" ")
     };
-    // Whether a delete says that it is one is a rule of its own.
+    // The event type of deletes is checked by a rule of its own.
     let plain = |events: &[Event]| {
         let events = events.iter().map(|(at, _, name)| (*at, name.clone()));
         events.collect::<Vec<_>>()

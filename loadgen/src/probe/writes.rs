@@ -1,5 +1,5 @@
-//! Rules that write, below a prefix of our own: one history of a few keys, which [`super::watches`]
-//! watches afterwards.
+//! Rules that write, below a prefix of the probe's own: one history of a few keys, which
+//! [`super::watches`] watches afterwards.
 
 use bytes::Bytes;
 use etcd_api::error::{Error, Refusal};
@@ -19,37 +19,37 @@ use super::rules::*;
 use super::{Found, Probe, found};
 use crate::timeouts::in_time;
 
-/// How long a lease lasts, in seconds; it is revoked sooner.
+/// The TTL of the lease, in seconds; it is revoked earlier.
 const LEASE_TTL_S: i64 = 60;
-/// A lease that does not exist.
+/// The ID of a lease that does not exist.
 const NOBODYS_LEASE: i64 = 1;
-/// Values that `a` has, one after the other.
+/// The successive values of the key `a`.
 pub(super) const FIRST: &[u8] = b"first";
 pub(super) const SECOND: &[u8] = b"second";
 
-/// At which revisions what was written; 0 where it was not.
+/// The revisions of the history; 0 for a step that failed.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct History {
-    /// `a` was created.
+    /// The creation of `a`.
     pub(super) created: i64,
-    /// `a` was changed.
+    /// The change of `a`.
     pub(super) updated: i64,
-    /// `p` was put, and put again.
+    /// The two puts of `p`.
     pub(super) puts: [i64; 2],
-    /// `b` and `c` were put together.
+    /// The Txn that put `b` and `c`.
     pub(super) both: i64,
-    /// `a` was deleted.
+    /// The deletion of `a`.
     pub(super) deleted: i64,
-    /// `d` was put with a lease.
+    /// The put of `d` with a lease.
     pub(super) leased: i64,
-    /// The lease was revoked, and `d` deleted with it.
+    /// The latest revision after the lease was revoked: that of the deletion of `d`.
     pub(super) revoked: i64,
 }
 
-/// Tries all of them, in the order of the history.
+/// Tries these rules, in the order of the history.
 ///
 /// # Errors
-/// The endpoint is lost.
+/// The error with which the endpoint was lost.
 pub(super) async fn try_all(probe: &mut Probe) -> Result<History, Error> {
     let mut history = History::default();
     let checked = create(probe, &mut history).await;
@@ -118,7 +118,7 @@ impl Probe {
         Ok((revision(put.header.as_ref()), put.prev_kv))
     }
 
-    /// One Txn of unconditional puts; its revision.
+    /// Puts two keys unconditionally in one Txn; returns its revision.
     async fn put_all(&self, names: [&str; 2]) -> Result<i64, Error> {
         let puts = names.map(|name| RequestOp {
             request: Some(Op::RequestPut(PutRequest {
@@ -251,7 +251,7 @@ async fn duplicate(probe: &Probe) -> Result<Found, Error> {
     }
 }
 
-/// Returns the keys that were furnished, which nothing else changes.
+/// Checks counts of the keys that [`Probe::furnish`] wrote, which nothing else changes.
 async fn exact_count(probe: &Probe) -> Result<Found, Error> {
     let prefix = probe.key("read/");
     let counted = RangeRequest {
@@ -357,7 +357,7 @@ async fn revoke(probe: &Probe, history: &mut History, lease: i64) -> Result<Foun
     Ok(found(holds, shown(now.kv.as_ref())))
 }
 
-/// Returns a key as a report shows it.
+/// Formats a key for the report.
 fn shown(kv: Option<&KeyValue>) -> String {
     match kv {
         None => "no key".to_owned(),

@@ -1,9 +1,9 @@
-//! Whether a target can have a case; where it cannot, the case is N/A, with the reason.
+//! Whether a target supports a case. If it does not, the case is N/A, with the reason.
 //!
-//! - [`combination`]: what can be said before anything is started
-//! - [`machine`]: whether this machine can hold it
-//! - [`target`]: what a started target has for it
-//! - [`endpoint`]: the above in their order, and whether the server knows the call
+//! - [`combination`]: checks of target and case before anything is started
+//! - [`machine`]: whether this machine has the memory and disk for a case
+//! - [`target`]: what a started target offers for a case
+//! - [`endpoint`]: the checks of a running case, including whether the server knows the RPC
 
 pub(super) mod combination;
 mod endpoint;

@@ -1,26 +1,31 @@
-//! One case, phase by phase: start, probe, can this machine hold it, seed, restart what keeps its
-//! data on disk, settle, and then what its strategy's shape says. Whatever ends it early, what was
-//! measured until then is in the case.
+//! One case, phase by phase: start, probe, check the machine's memory and disk, seed, restart
+//! servers that keep their data on disk, settle, and then the measured part, which the strategy's
+//! driver chooses. If a case ends early, what was measured until then is in its result.
 //!
-//! - [`object_source`]: where its objects come from; [`selection`]: which of them it selects; why
-//!   it cannot be had says [`super::availability`]
-//! - [`lists`]: whole lists in rounds, first objects; [`unchecked`]: interleaved with lists that
-//!   nobody checks; [`baseline`]: interleaved with a baseline of their bytes
-//! - [`warm_up`]: lists before the measured phase, until time and memory stand still
-//! - [`programs`]: what they cost where the clients are programs of their own
-//! - [`shards`]: the objects between several workers; [`sharded_watch`]: the same while they are
-//!   written; [`resharding`]: and shared anew by one worker more; [`writing`]: the part in which
-//!   they are written, and cases where nobody watches that
+//! - [`object_source`]: where the objects come from; [`selection`]: which of them the lists select;
+//!   [`super::availability`] has the reasons why a case cannot run
+//! - [`lists`]: whole lists in rounds, and lists cancelled after their first object; [`unchecked`]:
+//!   interleaved with lists that the client does not verify; [`baseline`]: interleaved with a
+//!   baseline of the same bytes
+//! - [`warm_up`]: lists before the measured phase, until their latency and the servers' memory are
+//!   stable
+//! - [`programs`]: the cost of lists whose clients are separate programs
+//! - [`shards`]: the objects divided between several workers; [`sharded_watch`]: the same while the
+//!   objects are written; [`resharding`]: and divided anew when a worker joins; [`writing`]: the
+//!   part in which they are written, and cases without any watch
 //! - [`requests`]: small requests, in a closed or an open loop; [`saturation`]: the highest rate of
-//!   them that keeps an objective
-//! - [`loads`]: several loads together; [`at_rest`]: in rounds, and what servers hold between them
+//!   small requests that meets an objective
+//! - [`loads`]: several loads together; [`at_rest`]: loads in rounds, and what the servers hold
+//!   between rounds
 //! - [`delivery`]: puts that must reach watchers
-//! - [`status`]: how loads are doing while they are measured; [`start_time`]: when that begins
+//! - [`status`]: the progress of loads while they are measured; [`start_time`]: when the measured
+//!   time begins
 //! - [`background`]: loads that run in the background of the case
-//! - [`network`]: a slower network on the way
-//! - [`pacing`]: rests between lists on a server that holds other people's data
-//! - [`meter`]: memory, CPU and counters meanwhile; [`profile`]: where the servers' CPU time went;
-//!   [`times`]: when it was, and the times that are kept
+//! - [`network`]: a slower network between clients and servers
+//! - [`pacing`]: pauses between lists on a server that holds other people's data
+//! - [`meter`]: memory, CPU and counters of the servers and the generator; [`profile`]: CPU
+//!   profiles of the servers; [`times`]: the time spans of phases and the latency histograms that
+//!   are kept
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -72,10 +77,10 @@ mod unchecked;
 mod warm_up;
 mod writing;
 
-/// How long after a failed list its server may be found dead.
+/// How long to wait, after a list failed, for its server to be found dead.
 const DEATH_WITHIN: Duration = Duration::from_secs(2);
 
-/// A case to be run.
+/// A case to run.
 pub(super) struct CaseRun<'a> {
     pub(super) plan: &'a Plan,
     pub(super) scenario: &'a Scenario,
@@ -87,26 +92,26 @@ pub(super) struct CaseRun<'a> {
     pub(super) run_begun: Instant,
     pub(super) progress: &'a Progress,
     pub(super) stop: &'a CancellationToken,
-    /// What is taken care of where the server holds other people's data; `stop` is then also its
-    /// own.
+    /// The precautions on a server that holds other people's data. `stop` is then their token,
+    /// which is also cancelled with the run's.
     pub(super) care: Option<&'a Precautions>,
-    /// When the measured time begins, where that is asked for.
+    /// When the measured time begins, if `--start-at` was given.
     pub(super) beginning: Option<Arc<Beginning>>,
-    /// Whether this is one of many starts of its case: what decides nothing is measured in few
-    /// lists then, so that there is time for more starts.
+    /// Whether this is one of many starts of the case. Secondary measurements then take few lists,
+    /// so that there is time for more starts.
     pub(super) is_one_of_many: bool,
 }
 
-/// What a case came to.
+/// The result of a case.
 pub(super) struct Measured {
     pub(super) case: Case,
     pub(super) histograms: Vec<TaggedHistogram>,
     pub(super) series: Vec<Series>,
-    /// The servers' profiles, which are not in the case yet.
+    /// The servers' profiles. They are added to the case when it is recorded.
     pub(super) profiles: Vec<Taken>,
     pub(super) setup: Option<ServerSetup>,
     pub(super) data_set: Option<result::DataSet>,
-    /// The servers' idle figures, until the strategy goes on with them.
+    /// The meter with the servers' idle memory, until the measured part takes it.
     idle: Option<Meter>,
 }
 
@@ -145,7 +150,7 @@ impl From<MeterError> for Early {
 }
 
 impl CaseRun<'_> {
-    /// Runs the case to its end, or to where it had to stop.
+    /// Runs the case to its end, or until it must stop.
     pub(super) async fn measure(&self) -> Measured {
         let mut case = Case::new(
             &self.data_set,
@@ -180,7 +185,7 @@ impl CaseRun<'_> {
             let stopped = self.care.and_then(Precautions::stopped);
             case.outcome = match (early, stopped) {
                 (Early::NotApplicable(reason), _) => Outcome::NotApplicable { reason },
-                // What failed then, failed for the same reason.
+                // Failures after that have the same cause.
                 (_, Some(reason)) => Outcome::Stopped {
                     reason: reason.to_owned(),
                 },
@@ -206,7 +211,7 @@ impl CaseRun<'_> {
         running.setup.target = self.target.name.clone();
         measured.setup = Some(running.setup.clone());
         let outcome = match outcome {
-            // The first cause: lists fail because the server is gone.
+            // Report the first cause: lists fail because the server has ended.
             Err(Early::Failed(reason)) => Err(Early::Failed(
                 match running.death_within(DEATH_WITHIN).await {
                     Some(death) => format!("{death} (then: {reason})"),
@@ -229,7 +234,7 @@ impl CaseRun<'_> {
         if let Some(reason) = refused.or_else(|| self.refused_list(&case, running)) {
             return Err(Early::NotApplicable(reason));
         }
-        // What a case of several loads is about are its lists, where it has any.
+        // The lists of a case of several loads, if any, stand for the case.
         let lists: Vec<ListCase> = match self.strategy().driver() {
             Driver::List => vec![case.clone()],
             _ => self.lists_of_case(&case).collect(),
@@ -257,16 +262,16 @@ impl CaseRun<'_> {
             let started = self.unless_stopped(started).await?;
             started.map_err(|e| Early::Failed(e.to_string()))?;
         }
-        // Kept as long as the case: dropped, it closes every connection.
+        // Kept until the case ends: dropping a relay closes its connections.
         let (endpoint, _relays) = self.through_network(self.endpoint(running)).await?;
         if let Some(expected) = &mut verifier.expected
             && self.backgrounds().any(Background::rewrites_data)
         {
-            // The same objects, at revisions that nobody knows before.
+            // Background writes give the same objects revisions that are not known beforehand.
             expected.revisions = None;
         }
         if !self.spec.background.is_empty() {
-            // What the loads hold is part of what is above idle, too.
+            // What the background loads make the servers hold counts as above idle, too.
             measured.idle = Some(self.settled(running, measured).await?);
         }
         let loads = self.start_background(&case, &endpoint, &verifier).await?;
@@ -288,7 +293,7 @@ impl CaseRun<'_> {
                 self.deliveries(&endpoint, &verifier.root, running, measured)
                     .await
             }
-            // A scenario that measures nothing has been refused.
+            // A scenario that measures nothing was rejected before.
             Driver::Idle => Ok(()),
             Driver::Loads => match &self.spec.loads {
                 Some(case) if case.rounds.is_some() => {
@@ -302,7 +307,7 @@ impl CaseRun<'_> {
                 None => Err(Early::Failed("a case without loads".to_owned())),
             },
         };
-        // Also where the case has failed: the loads' own errors may say why.
+        // Also after a failure: the errors of the background loads may explain it.
         measured.case.background = loads.stop().await;
         let broken = measured.case.background.iter().find(|load| load.errors > 0);
         match (measured_part, broken) {
@@ -314,7 +319,7 @@ impl CaseRun<'_> {
         }
     }
 
-    /// Waits until the servers are at rest, and takes their idle figures; once for a case.
+    /// Waits until the servers are idle, and records their idle memory. Done once for a case.
     async fn settled(&self, running: &Running, measured: &mut Measured) -> Result<Meter, Early> {
         if let Some(meter) = measured.idle.take() {
             return Ok(meter);
@@ -339,7 +344,7 @@ impl CaseRun<'_> {
         self.spec.strategy
     }
 
-    /// Requests at the same time.
+    /// Returns the number of concurrent requests.
     pub(super) fn clients(&self) -> u32 {
         if self.strategy().driver() == Driver::Delivery || self.strategy().workers().is_some() {
             return 1;
@@ -348,36 +353,37 @@ impl CaseRun<'_> {
         own.unwrap_or(self.scenario.clients)
     }
 
-    /// Returns which of several generators this is.
+    /// Returns the share of this generator among several.
     fn shard(&self) -> GeneratorShard {
         self.plan.together.shard
     }
 
-    /// Returns how many of so many numbers are this generator's.
+    /// Returns how many of the numbers below `total` belong to this generator.
     fn share_of(&self, total: u32) -> u32 {
         self.shard().numbers(total).count() as u32
     }
 
-    /// Of the clients of a closed loop, which take turns over connections, those of this
-    /// generator's.
+    /// Returns how many of a closed loop's clients belong to this generator. Client `i` uses
+    /// connection `i % connections`, and the connections are divided between the generators.
     fn share_of_clients(&self, clients: u32, connections: u32) -> u32 {
         let is_ours =
             |client: &u32| (client % connections) % self.shard().count() == self.shard().index();
         (0..clients).filter(is_ours).count() as u32
     }
 
-    /// Returns the part of a rate that this generator has, where it is divided over so many
-    /// connections or clients.
+    /// Returns the fraction of a rate that this generator sends, if the rate is divided over
+    /// `total` connections or clients.
     fn part_of(&self, total: u32) -> f64 {
         f64::from(self.share_of(total)) / f64::from(total)
     }
 
-    /// Connections that small requests or watchers share, those of other generators included.
+    /// Returns the number of connections that small requests or watchers share, including those of
+    /// other generators.
     fn connections(&self) -> u32 {
         self.spec.connections.map_or(1, std::num::NonZeroU32::get)
     }
 
-    /// Returns how this case's clients reach the target.
+    /// Returns the address and settings by which this case's clients reach the target.
     fn endpoint(&self, running: &Running) -> TargetEndpoint {
         let mut endpoint = TargetEndpoint::from(running);
         if let (Some(etcd), Some(frame)) = (&mut endpoint.etcd, self.spec.frame) {

@@ -1,5 +1,5 @@
-//! What an endpoint that is there honours of the contract, by rules that only read, before anything
-//! is measured on it.
+//! Checks which rules of the API contract an existing endpoint follows, by probes that only read,
+//! before anything is measured on it.
 
 use etcd_api::client::config::ClientConfig;
 use tokio_util::sync::CancellationToken;
@@ -13,17 +13,17 @@ use crate::servers::target_spec::TargetSpec;
 use crate::to_result;
 
 impl Run<'_> {
-    /// Notes what the endpoint honours, and says which rules it breaks.
+    /// Records which rules the endpoint follows, and reports those that it breaks.
     ///
     /// # Errors
-    /// [`Failure`] with exit code 2 when it cannot be reached.
+    /// [`Failure`] with exit code 2 when the endpoint cannot be reached.
     pub(super) async fn conformance(
         &mut self,
         target: &Target,
         stop: &CancellationToken,
     ) -> Result<(), Failure> {
         let document = match self.probed(target, stop).await {
-            // Why it was stopped says more.
+            // The reason for the stop, reported elsewhere, says more than this error.
             Err(_) if stop.is_cancelled() => return Ok(()),
             probed => probed?,
         };

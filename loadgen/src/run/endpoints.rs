@@ -1,5 +1,5 @@
-//! Cases on endpoints that are there: all cases of one after the other, seeded once and cleaned up
-//! whatever happens, or what is there as it is.
+//! Cases on existing endpoints, one endpoint after the other. The endpoint is either seeded once
+//! for all its cases and always cleaned up, or its existing contents are listed.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::exit::Failure;
 use crate::servers::target_spec::TargetSpec;
 
 impl Run<'_> {
-    /// Cases on an existing endpoint: seeded once, listed by every strategy, cleaned up
-    /// whatever happens.
+    /// Runs all cases on an existing endpoint, with its existing contents or with a data set that
+    /// is written once and always cleaned up.
     pub(super) async fn foreign(
         &mut self,
         target: &Target,
@@ -37,7 +37,8 @@ impl Run<'_> {
             return Ok(());
         };
         let source = seeded.source();
-        // One that held nothing is there to be measured, as hard as one of our own.
+        // An endpoint without keys was set up to be measured, so its cases run without precautions,
+        // as on started servers.
         let measured = if seeded.others > 0 {
             let listed = Listed::ours(data, &seeded.root);
             self.with_care(target, listed, &source, None).await
@@ -52,8 +53,8 @@ impl Run<'_> {
         both(measured, deleted)
     }
 
-    /// Cases on an existing Kubernetes API, in namespaces that are made for them and removed
-    /// whatever happens.
+    /// Runs all cases on an existing Kubernetes API, in namespaces that are created for them and
+    /// always removed.
     async fn in_namespaces(&mut self, target: &Target, data: &Arc<DataSet>) -> Result<(), Failure> {
         if let Some(reason) = needs_kubernetes(data.spec().kind, Tier::Kube) {
             self.progress.say(&format!("{target}: {reason}"));
@@ -79,7 +80,7 @@ impl Run<'_> {
         both(measured, removed)
     }
 
-    /// `--prefix`: everything below it, as it is.
+    /// Runs the cases of `--prefix`: everything below the prefix is listed, and nothing written.
     pub(super) async fn prefix(&mut self) -> Result<(), Failure> {
         let name = format!("prefix:{}", self.plan.prefix.as_deref().unwrap_or_default());
         for target in &self.plan.targets {
@@ -90,10 +91,11 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Asks an endpoint whether it is there and lets us in; false when stopped meanwhile.
+    /// Checks that an endpoint responds and accepts the credentials. Returns false when stopped
+    /// meanwhile.
     ///
     /// # Errors
-    /// [`Failure`] where it is not, or does not: a wrong command line, and no failed case.
+    /// [`Failure`] when it does not: the command line is wrong, rather than a case failed.
     pub(super) async fn reach(&mut self, target: &Target, data_set: &str) -> Result<bool, Failure> {
         let collection = self.plan.collection(self.scenario, data_set);
         let reach = async {
@@ -126,8 +128,8 @@ impl Run<'_> {
         self.with_care(target, listed, &source, Some(&name)).await
     }
 
-    /// Cases on an endpoint that holds other people's data, from the cheapest to the most expensive
-    /// and with all precautions.
+    /// Runs the cases on an endpoint that holds other people's data, from the cheapest to the most
+    /// expensive and with all precautions.
     pub(super) async fn with_care(
         &mut self,
         target: &Target,
@@ -141,7 +143,7 @@ impl Run<'_> {
             self.result.report.interrupted = true;
             return Ok(());
         };
-        // Of several generators the first asks for all.
+        // The first of several generators checks this for all of them.
         if plan.together.shard.index() == 0 {
             self.conformance(target, care.stop()).await?;
         }

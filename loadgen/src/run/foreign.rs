@@ -1,9 +1,9 @@
-//! Endpoints that are not ours: what is taken care of there, and seeding and cleaning up, whatever
-//! happens in between.
+//! Endpoints that loadgen did not start: precautions, and seeding that is always followed by a
+//! cleanup.
 //!
-//! - [`collection`]: what is listed of a Kubernetes API
-//! - [`precautions`]: what is taken care of where other people's data is; [`endpoint`]: what is
-//!   asked for it
+//! - [`collection`]: which collection of a Kubernetes API is listed
+//! - [`precautions`]: the precautions for other people's data; [`endpoint`]: the requests that they
+//!   need
 //! - [`etcd`], [`kube`]: seeding and cleaning up
 
 mod collection;

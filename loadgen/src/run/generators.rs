@@ -1,14 +1,14 @@
-//! Several generators that make one load together, and loads that begin at a moment.
+//! Several generators that produce one load together, and loads that begin at a given time.
 //!
 //! The first generator loads the objects and opens a rendezvous on the target; the others wait for
-//! it. Each warms up its own share, says that it is ready, and all begin when `--start-at` says, by
-//! the first generator's clock. What each measured is a result of its own, which `loadgen merge`
-//! adds up.
+//! it. Each generator warms up its own share and reports that it is ready. All begin at
+//! `--start-at`, by the first generator's clock. Each generator writes a result of its own, and
+//! `loadgen merge` adds them up.
 //!
-//! - [`mod@check`]: what can be shared, before anything is asked of a target
-//! - [`mod@share`]: a generator's share, from the objects to their removal
-//! - [`rendezvous`]: how they meet; [`clock`]: how far apart their clocks are; [`note_store`]: the
-//!   notes on the target that both use
+//! - [`mod@check`]: which cases can be shared, checked before any request to a target
+//! - [`mod@share`]: a generator's share, from loading the objects to removing them
+//! - [`rendezvous`]: how the generators synchronize; [`clock`]: the differences between their
+//!   clocks; [`note_store`]: the notes on the target that both use
 
 mod check;
 mod clock;
@@ -28,20 +28,20 @@ use crate::exit::Failure;
 pub(super) use check::check;
 use rendezvous::{Rendezvous, RendezvousError};
 
-/// Which of several generators this is, and when they begin.
+/// The number of this generator among several, and when they begin.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Together {
     pub(super) shard: GeneratorShard,
     pub(super) start_at: Option<SystemTime>,
-    /// Whether `--shard` was given, which may name the only one: `0/1`.
+    /// Whether `--shard` was given, possibly as `0/1`, for a single generator.
     pub(super) is_shard: bool,
 }
 
 impl Together {
-    /// Reads the command line, and the number of a pod of an Indexed Job from the environment.
+    /// Reads the command line, and the index of a pod of an Indexed Job from the environment.
     ///
     /// # Errors
-    /// [`Failure`] with exit code 2 where the number is not there.
+    /// [`Failure`] with exit code 2 when the index is needed and missing.
     pub(super) fn of(args: &RunArgs) -> Result<Self, Failure> {
         let index = std::env::var(crate::cli::INDEX_VARIABLE).ok();
         let shard = args.shard.map(|shard| shard.resolved(index.as_deref()));
@@ -55,7 +55,8 @@ impl Together {
         })
     }
 
-    /// Returns what all generators of a run call it, and no other run: what they have in common.
+    /// Returns the run id that all generators of this run share, and no other run: it is made of
+    /// what they have in common.
     pub(super) fn run_id(self) -> Option<String> {
         let at = self.start_at.filter(|_| !self.shard.is_whole())?;
         let at = StartAt(at).to_string();
@@ -63,7 +64,7 @@ impl Together {
         Some(format!("{}-{}", plain.to_lowercase(), self.shard.count()))
     }
 
-    /// Returns it as it stands in a result; `None` where nobody asked for it.
+    /// Returns this share for the result; `None` if neither `--shard` nor `--start-at` was given.
     pub(super) fn shown(self) -> Option<RunShard> {
         (self.is_shard || self.start_at.is_some()).then(|| RunShard {
             index: self.shard.index(),
@@ -74,18 +75,18 @@ impl Together {
     }
 }
 
-/// When the measured time of the case begins, and what came of it.
+/// When the measured time of the case begins, and whether it did.
 pub(super) struct Beginning {
     at: SystemTime,
     rendezvous: Option<Rendezvous>,
     /// How late it began.
     late: OnceLock<Duration>,
-    /// Why it did not.
+    /// Why it did not begin.
     missed: OnceLock<String>,
 }
 
 impl Beginning {
-    /// Returns the beginning at a moment, without other generators.
+    /// Returns a start time without other generators.
     pub(super) fn alone(at: SystemTime) -> Arc<Self> {
         Arc::new(Self {
             at,
@@ -104,11 +105,11 @@ impl Beginning {
         })
     }
 
-    /// Waits until all are ready; returns when the load begins. To be asked when everything else is
-    /// done.
+    /// Waits until all generators are ready. Returns when the load begins. Call it when all other
+    /// preparations are done.
     ///
     /// # Errors
-    /// Why it does not begin, in one line.
+    /// Why the load does not begin, in one line.
     pub(super) async fn ready(&self) -> Result<Instant, String> {
         let ready = match &self.rendezvous {
             Some(rendezvous) => rendezvous.ready().await,
@@ -126,7 +127,7 @@ impl Beginning {
         })
     }
 
-    /// Notes that the load has begun, so long after it should.
+    /// Records that the load has begun, and how late.
     pub(super) fn begun(&self, late: Duration) {
         self.late.get_or_init(|| late);
     }
@@ -136,7 +137,7 @@ impl Beginning {
         self.missed.get().is_none() && self.late.get().is_some()
     }
 
-    /// Adds what is known of the beginning.
+    /// Adds the lateness and the clock difference to the result.
     fn describe(&self, shard: &mut RunShard) {
         shard.late_ms = self.late.get().map(|late| late.as_secs_f64() * 1e3);
         let others = self.rendezvous.as_ref().filter(|_| shard.index > 0);
@@ -146,10 +147,10 @@ impl Beginning {
 }
 
 impl Run<'_> {
-    /// Notes what is known of the beginning.
+    /// Adds the lateness and the clock difference to the run's result.
     ///
     /// # Errors
-    /// [`Failure`] with exit code 2 where the load did not begin when it should.
+    /// [`Failure`] with exit code 2 when the load did not begin on time.
     pub(super) fn begun_in_time(&mut self) -> Result<(), Failure> {
         let Some(beginning) = &self.beginning else {
             return Ok(());

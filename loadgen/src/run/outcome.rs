@@ -1,4 +1,4 @@
-//! What a run came to: each case as it ends, and how the program should end for all of them.
+//! The results of a run: each case as it ends, and the exit code for all of them.
 
 use report::quantity::Quantity;
 use report::result::{self, Case, Outcome};
@@ -11,7 +11,7 @@ use crate::servers::target_spec::TargetSpec;
 use crate::to_result;
 
 impl Run<'_> {
-    /// Keeps what a case came to, and writes everything so far.
+    /// Records the result of a case, and writes all results so far.
     pub(super) fn take(&mut self, measured: Measured) {
         let Measured {
             mut case,
@@ -59,8 +59,8 @@ impl Run<'_> {
         report.growth = growth::fit(report);
     }
 
-    /// Notes what was listed. What is there, and what was never loaded, is a data set, too: its
-    /// cases and their reasons are shown below it.
+    /// Records the data set of a case. Existing contents, and a data set that was never loaded,
+    /// count as data sets, too: the report shows their cases and the reasons below them.
     fn listed(&mut self, seeded: Option<result::DataSet>, case: &Case) {
         let of = |verified: &result::Verified| (verified.objects, verified.bytes);
         let (objects, bytes) = case.verified.as_ref().map_or((0, 0), of);
@@ -112,7 +112,7 @@ impl Run<'_> {
                 });
             }
         }
-        // Also where a server suffered before its first case began.
+        // Also if a server showed distress before its first case.
         if self.is_over {
             exit = exit.and(Exit::Protected);
         }

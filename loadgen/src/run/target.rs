@@ -1,4 +1,4 @@
-//! What is measured, and what it is called.
+//! A target and its name in results.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,23 +10,23 @@ use crate::servers::target_spec::TargetSpec;
 use crate::servers::{Build, Given};
 use crate::timeouts::ANSWERS_WITHIN;
 
-/// A target and what it is called in results.
+/// A target and its name in results.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// As it was written, or `etcd-VERSION` for a binary.
+    /// The name: as in the command line, or for a binary such as `etcd-VERSION` or `bench:FILE`.
     pub name: String,
-    /// What it is.
+    /// What is measured: servers to start, or an endpoint.
     pub spec: TargetSpec,
-    /// The build of our servers that is started, where it is not this program.
+    /// The build of loadgen or bench-server to start, if it is not this program.
     pub build: Option<Build>,
-    /// What its servers are given besides what all get.
+    /// Additional flags and environment variables of its servers.
     pub given: Given,
 }
 
 impl Target {
-    /// Returns a target that is named by what it says of itself: an etcd binary by its version,
-    /// which is asked for here, in the environment that its servers will have, so that one that
-    /// cannot run is found out at once.
+    /// Returns the target with its name. An etcd binary is named by its version, and every binary
+    /// is asked for its version, in the environment of its servers, so that one that cannot run is
+    /// detected at once.
     ///
     /// # Errors
     /// [`Failure`] with exit code 2.
@@ -59,7 +59,7 @@ impl Target {
                     path: path.clone(),
                     takes_serve,
                 };
-                // Where it lies is in the result's command; tables have room for what it is called.
+                // The path is in the result's command; tables have room only for the file name.
                 let file = path.file_name().unwrap_or(path.as_os_str());
                 let kind = match &spec {
                     TargetSpec::BenchLog { fsync: true, .. } => "bench-fsync",
@@ -106,8 +106,8 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// Returns what a foreign endpoint answers when it is first looked at. One that takes connections
-/// and says nothing is refused.
+/// Awaits the first response of a foreign endpoint. An endpoint that accepts connections and does
+/// not respond in time is an error.
 pub(super) async fn answered<T>(
     target: &Target,
     looked: impl Future<Output = Result<T, Failure>>,
@@ -119,7 +119,7 @@ pub(super) async fn answered<T>(
     })
 }
 
-/// Returns an error that ends the run with exit code 2, naming the target.
+/// Returns the error for a target that cannot be used, which ends the run with exit code 2.
 pub(super) fn unusable(target: &Target, error: impl std::fmt::Display) -> Failure {
     Failure::usage(anyhow!("{}: {error}", target.name))
 }

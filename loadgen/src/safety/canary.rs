@@ -1,8 +1,9 @@
-//! A small linearizable read during the load, on a connection of its own, and a check of what the
-//! server says of itself: where either shows that the server suffers, the load is stopped at once.
+//! Sends a small linearizable read regularly during the load, on a connection of its own, and
+//! checks the server's metrics. If either shows that the server suffers, the load is stopped at
+//! once.
 //!
-//! - [`pulse`]: what the times of the reads say
-//! - [`server_status`]: the server's memory, leader, slow writes and alarms
+//! - [`pulse`]: judges the times of the reads
+//! - [`server_status`]: judges the server's memory, leader, slow writes and alarms
 
 mod pulse;
 mod server_status;
@@ -22,29 +23,30 @@ use tokio_util::sync::CancellationToken;
 use pulse::{LONGEST, Pulse};
 pub use server_status::ServerStatus;
 
-/// From the start of one read to the start of the next.
+/// The interval between the starts of two reads.
 const EVERY: Duration = Duration::from_millis(200);
-/// From one look at what the server says of itself to the next: its page costs it what a small list
-/// does.
+/// The interval between two checks of the server's metrics: the page costs the server as much as a
+/// small list.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// Reads of the baseline at least.
+/// The fewest reads of a baseline.
 const LEAST_BASELINE: usize = 5;
-/// What the Kubernetes API is asked for: a read without a resourceVersion goes through its etcd.
+/// The path that is read from a Kubernetes API: a read without a resourceVersion reads from its
+/// etcd.
 const KUBE_PATH: &str = "/api/v1/namespaces/default";
-/// An answer to that is small.
+/// The largest response that is read, in bytes; the object is small.
 const KUBE_ANSWER_BYTES: usize = 1 << 20;
 
-/// What is read.
+/// The small read.
 #[derive(Debug)]
 pub enum Read {
-    /// A key that need not exist, of an etcd.
+    /// A read of a key of an etcd, which need not exist.
     Etcd {
-        /// A client that nothing else uses.
+        /// A client that is used for nothing else.
         client: Client,
         /// The key.
         key: Bytes,
     },
-    /// A namespace of a Kubernetes API.
+    /// A read of a namespace of a Kubernetes API.
     Kube(Connection),
 }
 
@@ -61,7 +63,7 @@ impl Read {
                     Ok(client.kv().range(request).await?)
                 };
                 match client.renewing(range).await {
-                    // An answer, too: this user may not read that key.
+                    // This is a response, too: the user may not read that key.
                     Ok(_) | Err(EtcdError::Refused(Refusal::PermissionDenied)) => Ok(()),
                     Err(error) => Err(error.to_string()),
                 }
@@ -75,14 +77,14 @@ impl Read {
                 match status {
                     StatusCode::TOO_MANY_REQUESTS => Err(format!("GET {KUBE_PATH}: {status}")),
                     status if status.is_server_error() => Err(format!("GET {KUBE_PATH}: {status}")),
-                    // Whether it exists and may be read is no matter.
+                    // It does not matter whether the object exists and may be read.
                     _ => Ok(()),
                 }
             }
         }
     }
 
-    /// Reads once; the time it took, or why the server is not well.
+    /// Reads once; returns the time, or a line with the reason why the server is unwell.
     async fn timed(&mut self) -> Result<Duration, String> {
         let begun = Instant::now();
         match timeout(LONGEST, self.once()).await {
@@ -93,22 +95,22 @@ impl Read {
     }
 }
 
-/// A watch over a server. Dropped, it ends.
+/// A running check of a server. Dropping it ends the check.
 #[derive(Debug)]
 pub struct Canary {
     reason: Arc<OnceLock<String>>,
-    /// Of each member.
+    /// The memory of each member.
     memory: Vec<server_status::Memory>,
     baseline: Duration,
     end: CancellationToken,
 }
 
 impl Canary {
-    /// Takes a baseline for so long and watches from then on. Where the server suffers, `stop` is
-    /// cancelled. `status` are `None` where the server does not say how it is.
+    /// Measures a baseline for the given time, and checks the server from then on. If the server
+    /// suffers, `stop` is cancelled. `status` is `None` if the server does not serve its metrics.
     ///
     /// # Errors
-    /// In one line, where the server suffers before anything was asked of it.
+    /// One line, if the server suffers before the load.
     pub async fn start(
         mut read: Read,
         status: Option<ServerStatus>,
@@ -122,7 +124,7 @@ impl Canary {
         let begun = Instant::now();
         let mut ticks = ticks(EVERY);
         let mut times = Vec::new();
-        // The first read opens the connection, which is none of its time.
+        // The first read opens the connection, and its time does not count.
         read.timed().await?;
         while times.len() < LEAST_BASELINE || begun.elapsed() < baseline {
             ticks.tick().await;
@@ -159,12 +161,12 @@ impl Canary {
         self.baseline
     }
 
-    /// Allows the server's memory to grow by so many bytes from now on.
+    /// Allows the server's memory to grow by this many bytes from now on.
     pub fn allow_growth(&self, bytes: u64) {
         self.memory.iter().for_each(|one| one.allow_growth(bytes));
     }
 
-    /// Returns why the load was stopped, if it was.
+    /// Returns the reason why the load was stopped, if it was.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         self.reason.get().map(String::as_str)
@@ -177,7 +179,7 @@ impl Drop for Canary {
     }
 }
 
-/// What stops the load.
+/// The handle that stops the load.
 #[derive(Debug, Clone)]
 struct Trip {
     reason: Arc<OnceLock<String>>,
@@ -186,14 +188,14 @@ struct Trip {
 }
 
 impl Trip {
-    /// Stops everything; the first reason is kept.
+    /// Stops the load and the checks. The first reason is kept.
     fn pull(&self, reason: String) {
         self.reason.get_or_init(|| reason);
         self.stop.cancel();
         self.end.cancel();
     }
 
-    /// Waits until it is time again. Returns false once nobody wants to know any more.
+    /// Waits for the next tick. Returns false once the checks have ended.
     async fn next(&self, ticks: &mut Interval) -> bool {
         tokio::select! {
             _ = ticks.tick() => true,

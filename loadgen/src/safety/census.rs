@@ -1,8 +1,8 @@
-//! How many objects there are below a prefix and how large they are, without reading them all.
+//! Counts the objects below a prefix and estimates their sizes, without reading them all.
 //!
-//! Counting costs an etcd a run over keys that it has in memory anyway. Sizes are estimated from at
-//! most [`MOST_PAGES`] forward pages of [`PAGE`] keys, see [`spread`]. Never a descending sort or a
-//! filter by revision: etcd drops the limit of such a page and reads everything.
+//! To count, an etcd iterates over keys that it has in memory anyway. Sizes are estimated from at
+//! most [`MOST_PAGES`] ascending pages of [`PAGE`] keys, see [`spread`]. A descending sort or a
+//! filter by revision is never used: etcd ignores the limit of such a page and reads everything.
 
 mod spread;
 
@@ -19,51 +19,52 @@ use super::seeding::count;
 use crate::timeouts::in_time;
 use spread::{Keys, Page, sample};
 
-/// Keys of a page.
+/// The number of keys of a page.
 pub const PAGE: usize = 8;
-/// Pages with keys that are read at most.
+/// The most pages with keys that are read.
 pub const MOST_PAGES: usize = 32;
-/// What an object in a list has besides its key and its value: tags, lengths and revisions.
+/// The bytes of an object in a list besides key and value: tags, lengths and revisions.
 pub const ENVELOPE_BYTES: u64 = 36;
 
-/// What is known of the objects below a prefix.
+/// The number and estimated size of the objects below a prefix.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Census {
-    /// How many they are.
+    /// The number of objects.
     pub keys: u64,
-    /// Bytes of one list of them, an upper estimate; `None` where nobody could say.
+    /// An upper estimate of the bytes of one list of them; `None` if it is unknown.
     pub bytes: Option<u64>,
-    /// What the estimate comes from.
+    /// The pages that the estimate is made from.
     pub sample: Sample,
 }
 
-/// Pages that were read.
+/// The sampled pages.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sample {
-    /// In the order of their keys.
+    /// The pages, in the order of their keys.
     pub pages: Vec<SampledPage>,
-    /// Keys that none of them has.
+    /// The number of keys that are in none of the pages.
     pub unread: u64,
 }
 
-/// One page, and what it stands for.
+/// One sampled page and its weight.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SampledPage {
-    /// Bytes of each object in a list.
+    /// The bytes of each object in a list.
     pub sizes: Vec<u64>,
-    /// Bytes of their keys.
+    /// The bytes of all keys together.
     pub key_bytes: u64,
-    /// Keys that it stands for: its own, and half of those between it and its neighbours.
+    /// The number of keys that the page represents: its own, and half of those between it and its
+    /// neighbours.
     pub weight: f64,
 }
 
 impl Census {
-    /// Counts and samples what is below `prefix`; everything where it is empty. Reads at most 256
-    /// keys, and no more pages after 16 MiB. `in_use_bytes` is what the database says that it
-    /// holds, which no list can exceed.
+    /// Counts and samples the objects below `prefix`, or all objects if it is empty. Reads at most
+    /// 256 keys, and no further page after 16 MiB. `in_use_bytes` is the database's size in use,
+    /// which no list can exceed.
     ///
     /// # Errors
-    /// [`EtcdError`] when the endpoint does not answer, or refuses.
+    /// [`EtcdError`] if the endpoint does not respond, or refuses a request.
     pub async fn of_etcd(
         client: &Client,
         prefix: &[u8],
@@ -86,7 +87,7 @@ impl Census {
     }
 }
 
-/// One line.
+/// Formats the census on one line.
 impl fmt::Display for Census {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} objects", Quantity::Count(self.keys))?;
@@ -102,8 +103,8 @@ impl fmt::Display for Census {
 
 impl Sample {
     /// Returns the bytes of one list of `keys` objects: their number times the mean of the pages
-    /// and twice what pages deviate from it; exact where all were read. `None` where there are keys
-    /// and none was read.
+    /// plus twice their standard deviation. The result is exact if all objects were read. Returns
+    /// `None` if there are keys and none was read.
     #[must_use]
     pub fn bytes_of_all(&self, keys: u64) -> Option<u64> {
         if self.unread == 0 && (keys == 0 || !self.pages.is_empty()) {
@@ -123,7 +124,7 @@ impl Sample {
 }
 
 impl Sample {
-    /// Returns the mean size of the values, bytes; `None` where none was read.
+    /// Returns the mean size of the values, in bytes; `None` if none was read.
     #[must_use]
     pub fn mean_value(&self) -> Option<f64> {
         let weight: f64 = self.pages.iter().map(|page| page.weight).sum();
@@ -134,7 +135,7 @@ impl Sample {
         (weight > 0.0).then(|| values.sum::<f64>() / weight)
     }
 
-    /// Returns the size that a part `q` of the objects does not exceed; `None` where none was read.
+    /// Returns the quantile `q` of the sizes; `None` if none was read.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let mut sizes: Vec<(u64, f64)> = Vec::new();
@@ -160,7 +161,7 @@ impl SampledPage {
     }
 }
 
-/// The keys of an etcd, all at the revision of the first page.
+/// The keys of an etcd, at the revision of the first page.
 struct EtcdKeys<'a> {
     client: &'a Client,
     revision: i64,

@@ -1,41 +1,41 @@
-//! What a case takes of a server at its peak, at worst, and in which order cases run on a server
-//! that is not ours.
+//! Estimates the memory that a case takes from a server at its peak, in the worst case, and orders
+//! cases on a server that loadgen did not start.
 //!
-//! The factors are from measurements of etcd 3.7.1 with 1.44 GiB: 2.8 GiB above idle for a first
-//! unary list, 7.9 GiB for repeated ones, part of it pages of the mapped database; 0.6 to 0.8 GiB
-//! for streams and pages. An apiserver takes five times its response (Kubernetes KEP-3157,
-//! Motivation). They are rounded up.
+//! The factors are rounded up from measurements of etcd 3.7.1 with 1.44 GiB of objects: 2.8 GiB
+//! above idle for a first unary list, 7.9 GiB for repeated ones, part of it pages of the mapped
+//! database; 0.6 to 0.8 GiB for streams and pages. An apiserver takes five times its response
+//! (Kubernetes KEP-3157, Motivation).
 
 use workloads::scenario::Operation;
 use workloads::{CaseSpec, Driver, EtcdResponse, Strategy, Tier};
 
 use super::census::Census;
 
-/// What one unary list takes of an etcd, over its bytes: the objects, the response, and what is
-/// garbage meanwhile.
+/// The memory that one unary list takes from an etcd, as a multiple of the list's bytes: the
+/// objects, the response, and garbage not yet collected.
 const UNARY: u64 = 6;
-/// What a stream or pages take, over the bytes of the whole list: mostly pages of the mapped
-/// database that become resident.
+/// The memory that a stream or pages take, as a multiple of the whole list's bytes: mostly pages of
+/// the mapped database that become resident.
 const STREAM: u64 = 2;
-/// What a list takes of an apiserver, over its bytes.
+/// The memory that a list takes from an apiserver, as a multiple of its bytes.
 const APISERVER: u64 = 5;
-/// What a client of small requests, or a watcher, takes.
+/// The memory that a client of small requests, or a watcher, takes, in bytes.
 const SMALL_BYTES: u64 = 1 << 20;
 
-/// What a case costs the server.
+/// The cost of a case for the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
-    /// Bytes of memory at its peak, above what the server has before; `None` where nobody knows how
-    /// large a list is.
+    /// The memory at the peak, in bytes above what the server has before; `None` if the size of a
+    /// list is unknown.
     pub peak: Option<u64>,
-    /// Bytes that one round of its lists reads.
+    /// The bytes that one round of lists reads.
     pub round: Option<u64>,
-    /// Rank among cases of the same peak, the cheapest first, and the size of a page.
+    /// The rank among cases with the same peak, the cheapest first, and the size of a page.
     rank: (u8, u32),
 }
 
 impl Cost {
-    /// Returns the cost of a case with so many clients over these objects.
+    /// Returns the cost of a case with `clients` clients over these objects.
     #[must_use]
     pub fn of(tier: Tier, case: &CaseSpec, clients: u32, census: &Census) -> Self {
         let rank = rank(case.strategy);
@@ -43,7 +43,8 @@ impl Cost {
         match case.strategy.driver() {
             Driver::List | Driver::Shards => {
                 let workers = case.strategy.workers().map_or(clients, |n| n.get().into());
-                // Shards are parts of one list; who keeps a part of everything reads everything.
+                // The shards are parts of one list. With client-side filtering, each worker reads
+                // the whole list.
                 let lists = match case.strategy {
                     Strategy::Sharded(_) => 1,
                     _ => workers,
@@ -86,15 +87,15 @@ impl Cost {
         }
     }
 
-    /// Sorts cases from the cheapest to the most expensive; what nobody knows is the most
-    /// expensive.
+    /// Returns a key that sorts cases from the cheapest to the most expensive; cases of unknown
+    /// cost are last.
     #[must_use]
     pub fn order(self) -> impl Ord {
         (self.peak.unwrap_or(u64::MAX), self.rank)
     }
 }
 
-/// Returns what one list takes at its peak.
+/// Returns the memory that one list takes at its peak.
 fn list(tier: Tier, strategy: Strategy, census: &Census) -> Option<u64> {
     let bytes = census.bytes?;
     let request = strategy
@@ -117,7 +118,7 @@ fn list(tier: Tier, strategy: Strategy, census: &Census) -> Option<u64> {
     }
 }
 
-/// Returns the order of strategies, after what operators know of them.
+/// Returns the rank of a strategy, by operators' experience.
 fn rank(strategy: Strategy) -> (u8, u32) {
     let rank = match strategy {
         Strategy::NoLists | Strategy::NoWatches | Strategy::Get | Strategy::Watch => 0,

@@ -1,5 +1,5 @@
-//! What an etcd says of itself and of its cluster, from its own memory: nothing here is a proposal
-//! or reads a key.
+//! Reads the version, members, alarms and sizes that an etcd reports. All of it comes from the
+//! member's memory: no request is a proposal or reads a key.
 
 use std::fmt;
 
@@ -8,32 +8,34 @@ use etcd_api::error::Error as EtcdError;
 use etcd_api::proto::etcdserverpb::{MemberListRequest, StatusRequest};
 use report::quantity::Quantity;
 
-/// What an etcd says of itself and of its cluster.
+/// An etcd's description of itself and of its cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// Version of the member that answered.
+    /// Version of the member that responded.
     pub version: String,
-    /// Names of the members; empty where they are not told, which takes no rights but may be
-    /// refused by a proxy.
+    /// Names of the members; empty if they are unknown. Listing them needs no permission, but a
+    /// proxy may refuse it.
     pub members: Vec<String>,
-    /// Name, or number, of the leader; `None` while there is none.
+    /// Name or ID of the leader; `None` if there is none.
     pub leader: Option<String>,
-    /// Alarms and errors, in the server's words. An endpoint with any of them is not measured.
+    /// Alarms and errors, in the server's words. An endpoint with any is not measured.
     pub alarms: Vec<String>,
-    /// Size at which it refuses writes; `None` where it does not tell (etcd before 3.6).
+    /// The database size at which writes are refused, in bytes; `None` if it is not reported (etcd
+    /// before 3.6).
     pub quota_bytes: Option<u64>,
-    /// Size of its database file.
+    /// The size of the database file, in bytes.
     pub database_bytes: u64,
-    /// How much of that is in use, which no list of it can exceed; `None` where it does not tell.
+    /// The part of the file that is in use, in bytes, which no list can exceed; `None` if it is not
+    /// reported.
     pub in_use_bytes: Option<u64>,
 }
 
 impl Identity {
-    /// Asks one member, whichever the client is connected to. Alarms come from its status: to ask
-    /// for them by their own call is a proposal, which every member writes to its disk.
+    /// Queries one member, whichever the client is connected to. Alarms are read from its status:
+    /// the RPC for alarms is a proposal, which every member writes to its disk.
     ///
     /// # Errors
-    /// [`EtcdError`] when it does not give its status.
+    /// [`EtcdError`] if the status cannot be read.
     pub async fn ask(client: &Client) -> Result<Self, EtcdError> {
         let status = client.maintenance().status(StatusRequest {}).await?;
         let status = status.into_inner();
@@ -42,7 +44,7 @@ impl Identity {
         };
         let members = match client.cluster().member_list(request).await {
             Ok(answer) => answer.into_inner().members,
-            // It is told as a courtesy: a store that speaks etcd's protocol need not have members.
+            // Members are optional: a store with etcd's protocol need not have any.
             Err(_) => Vec::new(),
         };
         let named = |id: u64| {
@@ -62,7 +64,7 @@ impl Identity {
     }
 }
 
-/// One line.
+/// Formats the description on one line.
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {

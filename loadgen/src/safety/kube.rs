@@ -1,5 +1,5 @@
-//! What a Kubernetes API says of itself, and how many objects of a collection it has, without
-//! listing them.
+//! Reads the version of a Kubernetes API, and counts and samples the objects of a collection
+//! without listing them.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
@@ -10,29 +10,30 @@ use tokio::time::timeout;
 use super::census::{Census, PAGE, Sample, SampledPage};
 use crate::timeouts::ANSWERS_WITHIN;
 
-/// Pages that are read at most: only from the beginning, since a token is the only way to a later
+/// The most pages that are read. They are the first ones, since a token is the only way to a later
 /// page.
 const MOST_PAGES: usize = 4;
-/// An answer beyond is not read: 8 objects of 1.5 MB, and as much again for JSON.
+/// The largest response that is read, in bytes: 8 objects of 1.5 MB, with as much again for JSON.
 const ANSWER_BYTES: usize = 32 << 20;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// Whose requests no priority level limits.
+/// The group whose requests no priority level limits.
 const EXEMPT_GROUP: &str = "system:masters";
 
-/// A Kubernetes API and who asks it.
+/// The version of a Kubernetes API and the privilege of the client's user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KubeIdentity {
-    /// As `v1.37.1`; `None` where it does not tell.
+    /// The version, as `v1.37.1`; `None` if it is unknown.
     pub version: Option<String>,
-    /// Whether the user's requests pass priority and fairness, which then protect nobody from them.
+    /// Whether the user's requests bypass priority and fairness, which then protects no other
+    /// client from them.
     pub is_exempt: bool,
 }
 
 impl KubeIdentity {
-    /// Asks for the version and for the user's groups.
+    /// Requests the version and the user's groups.
     ///
     /// # Errors
-    /// [`KubeError`] when it cannot be reached; what it does not tell is not known.
+    /// [`KubeError`] if the API cannot be reached. A refused request leaves its part unknown.
     pub async fn ask(connection: &mut Connection) -> Result<Self, KubeError> {
         connection.open().await?;
         let version = ask(connection, Method::GET, "/version", Bytes::new()).await;
@@ -56,7 +57,7 @@ impl KubeIdentity {
     }
 }
 
-/// One line.
+/// Formats the description on one line.
 impl std::fmt::Display for KubeIdentity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let version = self.version.as_deref().unwrap_or("of unknown version");
@@ -72,11 +73,11 @@ impl std::fmt::Display for KubeIdentity {
 }
 
 /// Counts the collection at a path by a page of one object, and samples its first pages in JSON,
-/// which is larger than protobuf. Never `resourceVersion=0` with a limit, which an apiserver
-/// ignores then.
+/// which is larger than protobuf. Never requests `resourceVersion=0` with a limit, since an
+/// apiserver ignores the limit then.
 ///
 /// # Errors
-/// [`KubeError`] when it does not answer, or refuses.
+/// [`KubeError`] if the API does not respond, or refuses a request.
 pub async fn census(connection: &mut Connection, collection: &str) -> Result<Census, KubeError> {
     let path = |limit: usize, token: &str| match token {
         "" => format!("{collection}?limit={limit}"),
@@ -91,7 +92,7 @@ pub async fn census(connection: &mut Connection, collection: &str) -> Result<Cen
         let page = ask(connection, Method::GET, &path(PAGE, &token), Bytes::new()).await;
         let page = match page {
             Ok(page) => page,
-            // What is known by then is enough: the token may be too old, for one.
+            // The pages read so far are enough; the token may have expired, for example.
             Err(_) if !pages.is_empty() => break,
             Err(error) => return Err(error),
         };

@@ -1,5 +1,5 @@
-//! What is refused on a server that is not ours, what needs consent, and how many bytes a run may
-//! read.
+//! Decides what is refused on a server with other people's data, what needs consent, and how many
+//! bytes a run may read.
 
 use std::time::Duration;
 
@@ -7,30 +7,31 @@ use report::quantity::Quantity;
 
 use super::cost::Cost;
 
-/// What a case may take of the server's memory without consent, in percent.
+/// The part of the server's memory that a case may take without consent, in percent.
 pub const ASK_ABOVE_PERCENT: u64 = 10;
-/// What no case may take.
+/// The part of the server's memory that no case may exceed, in percent.
 pub const NEVER_ABOVE_PERCENT: u64 = 50;
-/// Memory of a server of which nothing is told: the least that etcd's documentation asks for.
+/// The assumed memory of a server of which nothing is known, in bytes: the minimum of etcd's
+/// documentation.
 const LEAST_MEMORY_BYTES: u64 = 2 << 30;
-/// Between two lists, unless another is asked for.
+/// The default pause between two lists.
 pub const PAUSE: Duration = Duration::from_secs(5);
-/// A list is followed by a pause of so many times its own length at least: the server is busy with
-/// it a quarter of the time.
+/// The shortest pause after a list, as a multiple of the list's duration: the server is busy with
+/// lists for at most a quarter of the time.
 const PAUSE_PER_LIST: u32 = 3;
 
-/// How much memory a server has.
+/// The memory of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerMemory {
-    /// Bytes.
+    /// The memory, in bytes.
     pub bytes: u64,
-    /// Whether somebody said so, rather than that it is the least that it must have.
+    /// Whether the size is from the command line; otherwise it is a lower bound.
     pub is_told: bool,
 }
 
 impl ServerMemory {
-    /// Returns what was said on the command line, else the least that the server must have: it does
-    /// not tell, but it is not less than what it has in memory now.
+    /// Returns the size of the command line, or else a lower bound: servers do not report their
+    /// memory, but it is not less than their resident size.
     #[must_use]
     pub fn new(told: Option<u64>, resident: Option<u64>) -> Self {
         Self {
@@ -50,7 +51,7 @@ impl std::fmt::Display for ServerMemory {
     }
 }
 
-/// What the command line allows.
+/// The permissions of the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowed {
     /// `--yes`.
@@ -75,14 +76,14 @@ impl Default for Allowed {
 }
 
 impl Allowed {
-    /// Returns how long the server rests after a list that took so long.
+    /// Returns the pause after a list of this duration.
     #[must_use]
     pub fn pause_after(&self, list: Duration) -> Duration {
         self.pause.max(list * PAUSE_PER_LIST)
     }
 
-    /// Returns why a case of `rounds` rounds must not run, with the figures that decide; `None`
-    /// when it may. `spent` bytes have been read so far.
+    /// Returns the reason why a case of `rounds` rounds must not run, with the numbers that decide;
+    /// `None` if it may run. `spent` bytes have been read so far.
     #[must_use]
     pub fn refuse(
         &self,
@@ -129,7 +130,7 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    /// Of one unary list of so many bytes.
+    /// Returns the cost of one unary list of this many bytes.
     fn unary(bytes: Option<u64>) -> Cost {
         let census = Census {
             keys: 1,

@@ -1,5 +1,5 @@
-//! Other people's data is sacred: what must hold before anything is written to an endpoint that is
-//! not ours.
+//! Decides whether an existing endpoint may be written to, so that other people's data is never at
+//! risk.
 
 use bytes::Bytes;
 use etcd_api::client::Client;
@@ -8,35 +8,36 @@ use etcd_api::keys::prefix_end;
 use etcd_api::proto::etcdserverpb::{RangeRequest, StatusRequest};
 use workloads::DataSet;
 
-/// The quota of a server that does not say (before etcd 3.6): etcd's default.
+/// The assumed quota of a server that does not report it (before etcd 3.6), in bytes: etcd's
+/// default.
 const ASSUMED_QUOTA_BYTES: u64 = 2 << 30;
-/// How full a database may become by what we add.
+/// The fullest that seeding may make a database, in percent of its quota.
 const FULL_PERCENT: u64 = 60;
-/// What a put costs by etcd's own count, besides key and value.
+/// The bytes that etcd's quota counts for a put besides key and value.
 const PUT_OVERHEAD_BYTES: u64 = 256;
 
-/// An endpoint as it is before we touch it.
+/// The state of an endpoint before anything is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Survey {
-    /// Keys that it holds, anybody's.
+    /// The number of all its keys.
     pub keys: u64,
-    /// Size of its database file.
+    /// The size of the database file, in bytes.
     pub database_bytes: u64,
-    /// Size at which it refuses writes; assumed where it does not say.
+    /// The database size at which writes are refused, in bytes; assumed if it is not reported.
     pub quota_bytes: u64,
-    /// True when the quota is an assumption.
+    /// Whether the quota is assumed.
     pub quota_assumed: bool,
 }
 
-/// Why nothing may be written.
+/// The reason why nothing may be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// Somebody's keys are there.
+    /// The endpoint holds keys.
     #[error(
         "the endpoint holds {0} keys: it is only read; list what is there with --prefix PREFIX, or allow writing under a prefix of our own with --seed-data"
     )]
     HoldsKeys(u64),
-    /// Somebody's keys are there, and several generators are to load it.
+    /// The endpoint holds keys, and several generators are to load it.
     #[error(
         "the endpoint holds {0} keys: several generators together (--shard) load only an etcd that holds none"
     )]
@@ -47,32 +48,32 @@ pub enum Refused {
         if *.assumed { " (assumed, the server does not say)" } else { "" }
     )]
     Quota {
-        /// What we would add.
+        /// The bytes that seeding would add.
         added: u64,
-        /// What is there.
+        /// The size of the database, in bytes.
         database: u64,
-        /// The quota.
+        /// The quota, in bytes.
         quota: u64,
-        /// Whether the server did not say.
+        /// Whether the quota is assumed.
         assumed: bool,
-        /// Objects that would fit.
+        /// The number of objects that would fit.
         fitting: u64,
     },
-    /// Our own prefix is in use.
+    /// There are keys below the run's own prefix.
     #[error("{keys} keys are already below `{prefix}`: of another run, or other data")]
     PrefixInUse {
         /// The prefix.
         prefix: String,
-        /// Keys below it.
+        /// The number of keys below it.
         keys: u64,
     },
 }
 
 impl Survey {
-    /// Looks at an endpoint; writes nothing.
+    /// Reads the state of an endpoint; writes nothing.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// If it does not respond.
     pub async fn take(client: &Client) -> Result<Self, EtcdError> {
         let status = client.maintenance().status(StatusRequest {}).await?;
         let status = status.into_inner();
@@ -92,7 +93,7 @@ impl Survey {
     /// Checks that a data set may be written.
     ///
     /// # Errors
-    /// [`Refused`] with what decided.
+    /// [`Refused`] with the numbers that decided.
     pub fn may_seed(&self, allowed: bool, data: &DataSet, root: &str) -> Result<(), Refused> {
         if self.keys > 0 && !allowed {
             return Err(Refused::HoldsKeys(self.keys));
@@ -113,10 +114,11 @@ impl Survey {
     }
 }
 
-/// Refuses a prefix under which anything is.
+/// Checks that there is no key below a prefix.
 ///
 /// # Errors
-/// [`Refused::PrefixInUse`] inside, [`EtcdError`] outside when the endpoint does not answer.
+/// The inner error is [`Refused::PrefixInUse`]; the outer one is [`EtcdError`], if the endpoint
+/// does not respond.
 pub async fn must_be_empty(
     client: &Client,
     prefix: &str,
@@ -130,10 +132,10 @@ pub async fn must_be_empty(
     })
 }
 
-/// Returns what a data set takes in a database, by etcd's own count.
+/// Returns the bytes that a data set takes in a database, as etcd's quota counts them.
 #[must_use]
 pub fn stored_bytes(data: &DataSet, root: &str) -> u64 {
-    // Keys and values of a data set vary by a few bytes: a sample says enough.
+    // Keys and values of a data set vary by a few bytes only: a sample is enough.
     let sample = data.len().min(1_000);
     let step = data.len() / sample;
     let of_sample: u64 = (0..sample)
@@ -145,7 +147,7 @@ pub fn stored_bytes(data: &DataSet, root: &str) -> u64 {
     of_sample / sample * data.len()
 }
 
-/// Returns what stays behind when the keys are deleted again.
+/// Returns a line about what remains when the keys have been deleted again.
 #[must_use]
 pub fn left_behind(deleted: u64, bytes: u64) -> String {
     format!(
@@ -154,7 +156,7 @@ pub fn left_behind(deleted: u64, bytes: u64) -> String {
     )
 }
 
-/// Returns how many keys begin with this.
+/// Returns the number of keys with a prefix.
 pub(crate) async fn count(client: &Client, prefix: &[u8]) -> Result<u64, EtcdError> {
     let request = RangeRequest {
         key: Bytes::copy_from_slice(if prefix.is_empty() { b"\0" } else { prefix }),

@@ -1,10 +1,10 @@
-//! Loads a data set into an etcd: many puts a transaction, the last objects one by one, several
-//! connections, everything noted that was sent.
+//! Seeds a data set into an etcd: many puts per transaction, the last objects one by one, over
+//! several connections, with a record of everything that was sent.
 //!
-//! - [`fill_log()`]: entries without effect, for a server that keeps a log and was given few
+//! - [`fill_log()`]: writes entries without effect, for a server that keeps a log and was given few
 //!   objects
-//! - [`unseed()`]: takes it away again; [`remove_created()`], [`revoke()`]: what loads made beside
-//!   it
+//! - [`unseed()`]: removes the data set; [`remove_created()`], [`revoke()`]: remove what loads
+//!   created besides
 
 mod remove_created;
 mod unseed;
@@ -31,30 +31,30 @@ use crate::timeouts::in_time;
 pub use remove_created::{remove_created, revoke};
 pub use unseed::{NotUnseeded, unseed};
 
-/// Connections that write.
+/// The number of connections that write.
 const CONNECTIONS: usize = 4;
-/// Transactions in flight on each.
+/// The number of transactions in flight on each connection.
 const IN_FLIGHT: usize = 2;
 /// etcd's default `--max-txn-ops`.
 const BATCH_OPS: u64 = 128;
-/// Objects at the end that are put one by one, as Kubernetes writes them: more entries than etcd
-/// keeps of its raft log in memory, a snapshot's 10,000 (`--snapshot-count`) and 5,000 behind it
-/// (`--snapshot-catchup-entries`). It counts entries, not bytes, and 1,172 batches of 128 would
-/// leave 150,000 objects there, in the heap of a restarted server as well.
+/// The number of last objects that are put one by one, as Kubernetes writes them: more entries than
+/// etcd keeps of its raft log in memory, a snapshot's 10,000 (`--snapshot-count`) and 5,000 before
+/// it (`--snapshot-catchup-entries`). etcd counts entries, not bytes, and 1,172 batches of 128
+/// would leave 150,000 objects there, in the heap of a restarted server as well.
 pub const ONE_BY_ONE: u64 = 16_000;
-/// Entries without effect in flight.
+/// The number of entries without effect in flight.
 const WITHOUT_EFFECT_IN_FLIGHT: usize = 200;
-/// Below a data set's root, a key that nothing is stored at. Deleting it is an entry of the log,
-/// and no revision.
+/// The name of a key below a data set's root that does not exist. Deleting it adds an entry to the
+/// log, and no revision.
 const NO_KEY: &str = "\0no-key";
-/// A little less than etcd's default `--max-request-bytes` (1.5 MiB), which counts the encoded
-/// transaction.
+/// The largest batch, in bytes: a little less than etcd's default `--max-request-bytes` (1.5 MiB),
+/// which counts the encoded transaction.
 const BATCH_BYTES: usize = 1_400_000;
-/// What a put takes in a transaction besides key and value, at most.
+/// The most bytes that a put takes in a transaction besides key and value.
 const OP_OVERHEAD: usize = 32;
 
-/// Which objects were sent and not refused for their size, answered or not: what a clean-up must
-/// delete.
+/// The objects that a clean-up must delete: those that were sent and not refused for their size,
+/// whether or not there was a response.
 #[derive(Debug, Default)]
 pub struct Written {
     slices: Mutex<Vec<Range<u64>>>,
@@ -62,12 +62,12 @@ pub struct Written {
 }
 
 impl Written {
-    /// Slices of the data set, in no order. No two of them overlap.
+    /// Takes the slices of the data set that were sent, in no order and without overlap.
     pub fn take(&self) -> Vec<Range<u64>> {
         std::mem::take(&mut self.slices.lock())
     }
 
-    /// Ends [`seed`] as soon as what is in flight is answered.
+    /// Ends [`seed`] once the requests in flight have their responses.
     pub fn stop(&self) {
         self.stop.cancel();
     }
@@ -85,11 +85,11 @@ impl Written {
 }
 
 /// Writes every object of `data` below `root`, or those until [`Written::stop`]. When it returns,
-/// an error or not, no transaction is on its way any more, but for those without an answer.
-/// Dropping the future stops writing at once and leaves them on their way.
+/// with an error or not, no transaction is in flight, except those without a response. Dropping the
+/// future stops writing at once and leaves transactions in flight.
 ///
 /// # Errors
-/// The first error of any connection; a transaction without an answer within 30 s is one.
+/// The first error of any connection. A transaction without a response within 30 s is an error.
 pub async fn seed(
     config: &ClientConfig,
     data: &Arc<DataSet>,
@@ -123,15 +123,15 @@ pub async fn seed(
     }
     let mut first_error = None;
     while let Some(writer) = writers.join_next().await {
-        // A writer that panics is a bug of ours; its message is on standard error already.
+        // A writer ends by itself only if it panics; the message is on standard error already.
         let part = writer
             .map_err(|e| EtcdError::Protocol(format!("a task that seeds ended by itself: {e}")))
             .flatten();
         let part = match part {
             Ok(part) => part,
             Err(error) => {
-                // The others end too, with what they have in flight: whoever cleans up must not
-                // meet it.
+                // The other writers end too, once their requests in flight are done, so that none
+                // of them interferes with the clean-up.
                 written.stop();
                 first_error.get_or_insert(error);
                 continue;
@@ -145,12 +145,12 @@ pub async fn seed(
     first_error.map_or(Ok(all), Err)
 }
 
-/// Writes [`ONE_BY_ONE`] entries without effect behind a data set of fewer `objects`: a second or
-/// two. So it is not in the part of the raft log that etcd keeps in memory, as it is not in
-/// production, behind millions of entries.
+/// Writes [`ONE_BY_ONE`] entries without effect after a data set of fewer `objects`, in a second or
+/// two. So the data set is not in the part of the raft log that etcd keeps in memory, as it would
+/// not be in production after millions of entries.
 ///
 /// # Errors
-/// The first error; a transaction without an answer within 30 s is one.
+/// The first error. A transaction without a response within 30 s is an error.
 pub async fn fill_log(config: &ClientConfig, objects: u64, root: &str) -> Result<(), EtcdError> {
     if objects >= ONE_BY_ONE {
         return Ok(());
@@ -173,8 +173,8 @@ fn nothing() -> Expected {
     }
 }
 
-/// Pieces of the data set that are still to be sent: a server with lower limits makes us halve
-/// them.
+/// The slices of the data set that are still to be sent. A server with lower limits makes the
+/// writer halve them.
 struct Pieces(Vec<Range<u64>>);
 
 impl Pieces {
@@ -192,8 +192,8 @@ impl Pieces {
         }
     }
 
-    /// Returns what came of sending a slice; `None` when it was refused for its size, and its
-    /// halves are to be sent.
+    /// Returns the response for a slice; `None` if it was refused for its size, and its halves have
+    /// been put back.
     fn settle<T>(
         &mut self,
         slice: Range<u64>,
@@ -209,7 +209,7 @@ impl Pieces {
     }
 }
 
-/// Returns whether a server refused a transaction for its size, and so has done nothing of it.
+/// Returns whether a server refused a transaction for its size, and so has executed nothing of it.
 fn is_too_large<T>(sent: &Result<T, EtcdError>) -> bool {
     matches!(
         sent,
@@ -243,7 +243,7 @@ fn transaction(ops: impl Iterator<Item = Op>) -> TxnRequest {
     }
 }
 
-/// One task that writes batches until none is left.
+/// A task that writes batches until none is left.
 struct Writer {
     client: Client,
     data: Arc<DataSet>,
@@ -274,7 +274,7 @@ impl Writer {
         }
     }
 
-    /// Returns the objects of a slice that go into one transaction, at least the first, and the
+    /// Returns the objects of a slice that fit into one transaction, at least the first, and the
     /// rest.
     fn split(&self, slice: Range<u64>) -> (Range<u64>, Range<u64>) {
         let last_batch = self.data.len().saturating_sub(ONE_BY_ONE);
@@ -312,7 +312,7 @@ impl Writer {
         let response = response?.into_inner();
         part.fingerprint.merge(&fingerprint);
         let revision = response.header.map_or(0, |header| header.revision);
-        // One transaction is one revision, so the sum of its objects' hashes is all that is needed.
+        // One transaction has one revision, so the sum of its objects' hashes is sufficient.
         let product = fingerprint.sum.wrapping_mul(revision as u64);
         part.revisions = part.revisions.map(|sum| sum.wrapping_add(product));
         part.revision = part.revision.max(revision);

@@ -1,13 +1,13 @@
-//! Loads a data set through a Kubernetes API, into namespaces that are made for it and removed
+//! Seeds a data set through a Kubernetes API, into namespaces that are created for it and removed
 //! again.
 //!
-//! What a server stores is not what it is sent: it gives uids and times, fills in defaults, and
-//! others may change the object on its way. So lists are compared with what it answered to each
-//! POST, object by object, and not against the data set.
+//! A server does not store exactly what it is sent: it sets UIDs and times, fills in defaults, and
+//! admission may change the object. So lists are compared with the response to each POST, object by
+//! object, and not with the data set.
 //!
-//! - [`object`]: what is sent of an object
-//! - [`namespaces`]: where it goes; made, refused where they exist, removed
-//! - [`client`]: one connection that sends again what a server puts off
+//! - [`object`]: the form in which an object is sent
+//! - [`namespaces`]: creates the namespaces, refuses existing ones, and removes them
+//! - [`client`]: one connection that repeats requests which a server puts off
 
 mod client;
 mod namespaces;
@@ -34,48 +34,48 @@ use crate::progress::Phase;
 pub(crate) use client::{Client, JSON, MERGE_PATCH, Reply};
 pub use namespaces::{Left, Namespaces};
 
-/// Requests in flight, each on a connection of its own. An apiserver's default is 400 changes at
-/// once, for everybody.
+/// The number of requests in flight, each on a connection of its own. An apiserver permits 400
+/// changes at once by default, for all clients together.
 const WRITERS: usize = 16;
-/// What stored keys begin with, as an apiserver has them by default.
+/// The prefix of stored keys, as apiservers have it by default.
 const ROOT: &str = "/registry/";
 
-/// Why nothing, or not everything, was loaded.
+/// An error while seeding, after which nothing or not everything is loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The API refused, or could not be reached.
+    /// The API refused a request, or could not be reached.
     #[error(transparent)]
     Api(#[from] KubeError),
-    /// Somebody has a namespace of the name that ours should have.
+    /// A namespace with a name of the run's own exists already.
     #[error("namespace `{0}` exists, and this generator has not made it: nothing is written to it")]
     NamespaceExists(String),
-    /// An object that was not written by us is in a namespace that we have made.
+    /// An object that this run did not write is in a namespace of the run.
     #[error("{0} is there already, and this run has not written it")]
     ObjectExists(String),
-    /// An object cannot be sent, or what came back for it is none.
+    /// An object cannot be encoded, or the response to it is not an object.
     #[error("{key}: {reason}")]
     Object {
-        /// Where it should be.
+        /// The path of the object.
         key: String,
-        /// What is wrong with it.
+        /// The cause.
         reason: String,
     },
-    /// A writer ended by itself, and has said why on standard error.
+    /// A writer panicked; the message is on standard error.
     #[error("a task that seeds ended by itself: {0}")]
     Writer(#[from] tokio::task::JoinError),
 }
 
-/// An API that is written to.
+/// An API to write to.
 #[derive(Debug, Clone)]
 pub struct Api {
     /// `http[s]://HOST[:PORT]`.
     pub url: String,
-    /// What it lets us in by.
+    /// The credentials.
     pub access: KubeAccess,
 }
 
 impl Api {
-    /// Returns a client with a connection of its own, not yet open.
+    /// Returns a client with a connection of its own, which is not open yet.
     pub(crate) fn client(&self) -> Result<Client, KubeError> {
         Client::new(&self.url, &self.access)
     }
@@ -93,11 +93,11 @@ pub fn resource_of(data: &DataSet) -> ApiResource {
     ApiResource::core(data.prefix().trim_end_matches('/'), kind_of(data))
 }
 
-/// Returns objects like `count` of the data set, spread over it, as they are sent in JSON to the
-/// namespaces that `namespace_of` says.
+/// Returns copies of `count` objects spread over the data set, in the form in which they are sent
+/// in JSON to the namespaces that `namespace_of` returns.
 ///
 /// # Errors
-/// What is wrong with an object that the schema does not fit, which none of a data set is.
+/// The error of an object that does not fit the schema, which no object of a data set has.
 pub fn objects_like(
     data: &DataSet,
     count: u64,
@@ -109,25 +109,25 @@ pub fn objects_like(
         .collect()
 }
 
-/// What was loaded: what lists must hold.
+/// The objects that were loaded, with which lists are compared.
 #[derive(Debug)]
 pub struct Loaded {
     data: Arc<DataSet>,
     namespaces: Arc<Namespaces>,
-    /// What the names of all its namespaces begin with, and no others'.
+    /// The prefix of the names of all its namespaces, and of no others.
     pub names_begin: String,
-    /// The namespace, where there is one only.
+    /// The namespace, if there is only one.
     pub only_namespace: Option<String>,
-    /// What a list of everything of ours holds.
+    /// The expected contents of a list of all loaded objects.
     pub expected: Expected,
-    /// Every object as the server answered it, by number; shards by uid. `None` where another
-    /// generator has loaded them.
+    /// Every object as the server returned it, by number, with the hash of its UID for shards.
+    /// `None` if another generator has loaded the objects.
     entries: Option<Vec<Entry>>,
 }
 
 impl Loaded {
-    /// Returns what another generator loaded into these namespaces and says of it: whole lists can
-    /// be checked, and what was answered for each object is not known here.
+    /// Returns the objects that another generator loaded into these namespaces, as it reports them.
+    /// Whole lists can be checked; the response for each object is unknown here.
     #[must_use]
     pub fn by_another(
         data: &Arc<DataSet>,
@@ -153,19 +153,19 @@ impl Loaded {
         }
     }
 
-    /// Returns the namespace that object `i` of the data set is in.
+    /// Returns the namespace of object `i` of the data set.
     #[must_use]
     pub fn namespace_of(&self, i: u64) -> &str {
         self.namespaces.name(self.data.namespace_of(i))
     }
 
-    /// Returns what the objects were made from.
+    /// Returns the data set that the objects were made from.
     #[must_use]
     pub fn data(&self) -> &Arc<DataSet> {
         &self.data
     }
 
-    /// Returns the objects as they are stored, for shards by this field; `None` where another
+    /// Returns the objects as they are stored, for shards by this field; `None` if another
     /// generator has loaded them.
     #[must_use]
     pub fn inventory(&self, by: ShardKey) -> Option<Inventory> {
@@ -183,8 +183,8 @@ impl Loaded {
         Some(Inventory::of(by, entries.collect()))
     }
 
-    /// Returns what a list with this label selector holds; `None` where another generator has
-    /// loaded the objects. Makes every object of the data set once.
+    /// Returns the expected contents of a list with this label selector; `None` if another
+    /// generator has loaded the objects. Makes every object of the data set once.
     #[must_use]
     pub fn select(&self, selector: Selector) -> Option<Fingerprint> {
         let entries = self.entries.as_ref()?;
@@ -199,10 +199,10 @@ impl Loaded {
     }
 }
 
-/// Writes every object of `data`, into namespaces that exist. Dropping the future stops writing.
+/// Writes every object of `data` into existing namespaces. Dropping the future stops writing.
 ///
 /// # Errors
-/// [`LoadError`], the first of any writer; what was written until then is there.
+/// [`LoadError`], the first of any writer. The objects written before it remain.
 pub async fn load(
     api: &Api,
     data: &Arc<DataSet>,
@@ -241,8 +241,8 @@ pub async fn load(
     Ok(loaded)
 }
 
-/// Waits until a list of the server's cache would hold the last write: case `cached` may ask for
-/// whatever it has.
+/// Waits until a list from the server's cache would contain the last write, since case `cached` may
+/// get whatever the cache holds.
 async fn until_listed(api: &Api, data: &DataSet, revision: i64) -> Result<(), KubeError> {
     let path = format!(
         "{}?limit=1&resourceVersion={revision}&resourceVersionMatch=NotOlderThan",
@@ -255,7 +255,7 @@ async fn until_listed(api: &Api, data: &DataSet, revision: i64) -> Result<(), Ku
     list.await.map(drop)
 }
 
-/// What one writer wrote.
+/// The objects that one writer wrote.
 #[derive(Debug, Default)]
 struct WriterOutcome {
     found: Found,
@@ -271,7 +271,7 @@ impl WriterOutcome {
     }
 }
 
-/// One task that writes objects until none is left.
+/// A task that writes objects until none is left.
 struct Writer {
     client: Client,
     data: Arc<DataSet>,
@@ -316,7 +316,7 @@ impl Writer {
             if !reply.repeated {
                 return Err(LoadError::ObjectExists(path));
             }
-            // An attempt before, whose answer was lost, has written it.
+            // An earlier attempt, whose response was lost, has created it.
             let nothing = Bytes::new();
             let get = self.client.send(&Method::GET, &path, MEDIA_TYPE, &nothing);
             reply = get.await?;
@@ -327,7 +327,7 @@ impl Writer {
         self.take(i, &reply.body).map_err(wrong)
     }
 
-    /// Notes what the server has stored.
+    /// Records the object that the server has stored.
     fn take(&mut self, i: u64, answer: &[u8]) -> Result<(), String> {
         let object = envelope::open(answer).map_err(|e| e.to_string())?;
         let said = |wrong: InvalidResponse| wrong.to_string();

@@ -1,4 +1,4 @@
-//! Connections to what is there: an etcd, or a Kubernetes API.
+//! Connections to existing endpoints: an etcd, or a Kubernetes API.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use super::running::Running;
 use super::target_spec::TargetSpec;
 use crate::timeouts::{ANSWERS_WITHIN, in_time};
 
-/// Contexts of kubeconfigs that were read: URL and access by name. Clones share them.
+/// The contexts of kubeconfigs that were read: URL and credentials by name. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Contexts(Arc<Mutex<HashMap<String, (String, KubeAccess)>>>);
 
 impl Contexts {
-    /// Returns the API of a context, which is read when it is first asked for.
+    /// Returns the API of a context. The context is read when it is first requested.
     fn named(&self, name: &str) -> Result<(String, KubeAccess), KubeError> {
         let mut read = self.0.lock();
         if let Some(known) = read.get(name) {
@@ -33,10 +33,10 @@ impl Contexts {
 }
 
 impl Launcher {
-    /// Returns where an existing Kubernetes API is, and what it lets us in by.
+    /// Returns the URL and the credentials of an existing Kubernetes API.
     ///
     /// # Errors
-    /// [`KubeError`] when the file that kubectl reads has no such context, or cannot be read.
+    /// [`KubeError`] if kubectl's configuration file has no such context, or cannot be read.
     pub fn kube_of(&self, target: &TargetSpec) -> Result<(String, KubeAccess), KubeError> {
         match target {
             TargetSpec::Kubeconfig(name) => self.contexts.named(name),
@@ -48,11 +48,12 @@ impl Launcher {
         }
     }
 
-    /// Connects to an existing endpoint, once; asks a Kubernetes API for one object of the
-    /// collection at a path in this media type, which it may not want to tell.
+    /// Connects to an existing endpoint once, to check that it can be reached. Requests one object
+    /// of the collection at a path from a Kubernetes API, in this media type, to check that it may
+    /// be read.
     ///
     /// # Errors
-    /// [`StartError`] when it cannot be reached, or refuses.
+    /// [`StartError`] if it cannot be reached, or refuses.
     pub async fn reach(
         &self,
         target: &TargetSpec,
@@ -99,7 +100,8 @@ impl Launcher {
         Ok(Running {
             etcd: Some(config),
             kube_url: None,
-            // What its metrics page is read with; a token is for Kubernetes APIs alone.
+            // The credentials of its metrics page, without a token, which is for Kubernetes APIs
+            // only.
             kube_access: self.kube_access.clone().without_token(),
             setup: ServerSetup {
                 program: format!("etcd {}", status.version),
@@ -114,7 +116,7 @@ impl Launcher {
     }
 }
 
-/// Returns what a Kubernetes API says that it is; `None` when it does not.
+/// Returns the version of a Kubernetes API; `None` if it does not report one.
 async fn kube_version(url: &str, access: &KubeAccess) -> Option<String> {
     let mut connection = Connection::new(url, access.clone(), Options::default()).ok()?;
     let mut body = connection.get("/version", "application/json").await.ok()?;

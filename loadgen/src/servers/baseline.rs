@@ -1,6 +1,6 @@
-//! The baseline of a case: a process of this program that sends as many bytes as a list has, from
-//! one contiguous buffer, over the HTTP that our servers use and over a plain socket. It is the
-//! same for every target, and its memory is gone with it.
+//! The baseline of a case: a process of this program that sends the same number of bytes as a list,
+//! from one contiguous buffer, over the HTTP that our servers use and over a plain socket. It is
+//! the same for every target, and its memory is freed when it ends.
 
 use std::net::SocketAddr;
 
@@ -11,13 +11,13 @@ use super::launcher::{Launcher, READY_WITHIN, StartError, spawn_child, words};
 /// The hidden command's name.
 pub const COMMAND: &str = "serve-baseline";
 
-/// A running baseline. Dropped, it is killed.
+/// A running baseline server. Dropping it kills it.
 #[derive(Debug)]
 pub struct BaselineServer {
     child: ChildServer,
-    /// Where any path has the bytes.
+    /// The URL at which any path returns the bytes.
     pub url: String,
-    /// Where they are sent for any byte.
+    /// The address at which the bytes are sent for any received byte.
     pub socket: SocketAddr,
 }
 
@@ -25,7 +25,7 @@ impl Launcher {
     /// Starts a baseline of this many bytes, on the servers' CPUs.
     ///
     /// # Errors
-    /// [`StartError`] when it does not get ready.
+    /// [`StartError`] if it does not become ready.
     pub async fn start_baseline(&self, bytes: u64) -> Result<BaselineServer, StartError> {
         let args = words(&[COMMAND, &bytes.to_string()]);
         let mut child = spawn_child("baseline", &self.own_program, &self.own_program.path, &args)?;
@@ -45,13 +45,13 @@ impl Launcher {
 }
 
 impl BaselineServer {
-    /// Returns its process number.
+    /// Returns its PID.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.pid()
     }
 
-    /// Kills it and waits until its memory is free.
+    /// Kills it and waits until its memory is freed.
     pub async fn stop(self) {
         self.child.stop().await;
     }

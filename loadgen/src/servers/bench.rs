@@ -1,5 +1,5 @@
-//! Our own server: its etcd tier, and once that is seeded its HTTP tier, whose cache is filled from
-//! it.
+//! Starts our own server: its etcd tier, and once that is seeded its HTTP tier, whose cache is
+//! filled from it.
 
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
@@ -21,12 +21,12 @@ use super::running::{OnDisk, Running};
 use crate::environment::allocator;
 use crate::timeouts::in_time;
 
-/// Pause between looks at whether it is.
+/// The interval between checks of whether the HTTP tier is ready.
 const READY_STEP: Duration = Duration::from_millis(20);
 
 impl Launcher {
-    /// Starts our etcd tier; with a log in a temporary folder where `fsync` says whether its writes
-    /// wait for the disk.
+    /// Starts our etcd tier. If `fsync` is given, it keeps a log in a temporary folder, and `fsync`
+    /// says whether its writes wait for the disk.
     pub(super) async fn start_bench(
         &self,
         strategy: Strategy,
@@ -37,7 +37,7 @@ impl Launcher {
             _ => "incremental",
         };
         let quota = QUOTA_BYTES.to_string();
-        // One that is started again must be found where it was.
+        // A server that is restarted must have the same address.
         let listen = match fsync {
             Some(_) => free_url()?,
             None => "http://127.0.0.1:0".to_owned(),
@@ -50,8 +50,9 @@ impl Launcher {
             "--enable-debug-endpoints",
         ]));
         let given = &self.own_program.given.flags;
-        // The server takes a flag once. The user's counts, but where a run relies on its own: it
-        // has to find the server again, and a target says whether there is a log.
+        // The server accepts a flag once. The user's flag overrides these, except where the run
+        // relies on its own value: the run has to find the server again, and the target says
+        // whether there is a log.
         let settings = [
             ("--range-encoding", encoding),
             ("--quota-backend-bytes", &quota),
@@ -83,7 +84,7 @@ impl Launcher {
                     env!("CARGO_PKG_VERSION")
                 ),
                 flags: shown(&args),
-                // The same program with the same settings.
+                // The server is the same program with the same settings.
                 allocator: Some(allocator()),
                 fsync,
                 quota_bytes: Some(QUOTA_BYTES),
@@ -102,8 +103,8 @@ impl Launcher {
 }
 
 impl Running {
-    /// Starts our HTTP tier in front of the etcd tier, with these flags of a case's own; returns
-    /// once its cache holds what was seeded.
+    /// Starts our HTTP tier in front of the etcd tier, with these flags of a case. Returns once its
+    /// cache holds the seeded objects.
     ///
     /// # Errors
     /// [`StartError::Child`].
@@ -139,7 +140,7 @@ impl Running {
     }
 }
 
-/// Waits until an HTTP tier says that its cache is filled, or is dead.
+/// Waits until an HTTP tier reports that its cache is filled, or is dead.
 async fn cache_filled(url: &str, child: &mut ChildServer) -> Result<(), StartError> {
     let begun = Instant::now();
     let not_filled = |reason: String, child: &ChildServer| StartError::Cache {
@@ -162,7 +163,7 @@ async fn cache_filled(url: &str, child: &mut ChildServer) -> Result<(), StartErr
     }
 }
 
-/// Whether a flag is among those given, as `--name value` or `--name=value`.
+/// Returns whether a flag is among those given, as `--name value` or `--name=value`.
 fn is_given(name: &str, given: &[String]) -> bool {
     given.iter().any(|flag| {
         let value = flag.strip_prefix(name);

@@ -1,4 +1,4 @@
-//! An etcd binary, with a data folder that goes with it.
+//! Starts an etcd binary with a temporary data folder.
 
 use std::ffi::OsString;
 use std::net::TcpListener;
@@ -17,15 +17,16 @@ use super::launcher::{
 };
 use super::running::{OnDisk, Running};
 
-/// How long a server may take to write what it has and end.
+/// The longest time that a server may take to write its data and exit.
 const STOP_WITHIN: Duration = Duration::from_secs(60);
-/// Entries between two snapshots, which etcd keeps of its raft log in memory, beside those for slow
-/// followers: the default since 3.6. Before, it was ten times as many, so that memory at rest was
-/// that of the log.
+/// The number of entries between two snapshots, which etcd keeps of its raft log in memory, besides
+/// those for slow followers: the default since 3.6. Before, it was ten times as many, so that
+/// memory at rest was that of the log.
 const SNAPSHOT_COUNT: u64 = 10_000;
-/// Serves `/debug/pprof`. It also samples contended locks, one in five.
+/// The flag with which etcd serves `/debug/pprof`. It also samples lock contention, one event in
+/// five.
 const PROFILES: &str = "--enable-pprof";
-/// How long it may take to read its data again.
+/// The longest time that a restarted server may take to read its data.
 const RESTART_WITHIN: Duration = Duration::from_secs(120);
 
 impl Launcher {
@@ -98,22 +99,21 @@ impl Launcher {
 }
 
 impl Running {
-    /// Starts a server that keeps its data on disk anew, with the same flags, ports and folder,
-    /// once it was seeded; others are left alone. Returns whether it did, when the server answers
-    /// again.
+    /// Restarts a server that keeps its data on disk, with the same flags, ports and folder, after
+    /// it was seeded; other servers are not restarted. Returns whether it was restarted, once the
+    /// server responds again.
     ///
-    /// A server that has just taken a data set still holds what taking it needed, which in etcd's
-    /// heap is garbage. No server in production was seeded a moment ago, and a server that keeps
-    /// its data in memory has nothing else to begin with.
+    /// After seeding, a server still holds memory that seeding needed, which in etcd's heap is
+    /// garbage. A server in production was not seeded a moment ago, and a server that keeps its
+    /// data in memory has nothing to restart from.
     ///
     /// # Errors
-    /// [`StartError`] when it does not come back.
+    /// [`StartError`] if the server does not respond again.
     pub async fn restart_on_disk(&mut self) -> Result<bool, StartError> {
         let (Some(on_disk), Some(config)) = (&self.on_disk, &self.etcd) else {
             return Ok(false);
         };
-        // It is the only one so far: the Kubernetes tier is started in front of what has been
-        // seeded.
+        // It is the only process so far: the Kubernetes tier is started in front of a seeded etcd.
         let Some(child) = self.processes.pop() else {
             return Ok(false);
         };
@@ -128,16 +128,15 @@ impl Running {
     }
 }
 
-/// Returns the default that etcd's `--help` names for a flag, where that is a number:
-/// `--snapshot-count '10000'`.
+/// Returns the default of a flag in etcd's `--help`, if it is a number: `--snapshot-count '10000'`.
 fn default_of(help: &str, flag: &str) -> Option<u64> {
     let mut words = help.split_whitespace();
     words.find(|word| *word == flag)?;
     words.next()?.trim_matches('\'').parse().ok()
 }
 
-/// Folders of this process that are there: data of servers and samples of profilers, which it
-/// leaves when it ends without dropping its [`Running`].
+/// Returns the existing temporary folders of this process, with data of servers and samples of
+/// profilers. They remain if the process ends without dropping its [`Running`].
 #[must_use]
 pub fn folders_left() -> Vec<PathBuf> {
     let prefixes = [folder_prefix(), measure::perf_folder_prefix()];
@@ -153,17 +152,17 @@ pub fn folders_left() -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns a new folder for a server's data.
+/// Creates a folder for a server's data.
 pub(super) fn data_folder() -> std::io::Result<TempDir> {
     tempfile::Builder::new().prefix(&folder_prefix()).tempdir()
 }
 
-/// Returns how the names of our servers' data folders begin.
+/// Returns the prefix of the names of this process's data folders.
 fn folder_prefix() -> String {
     format!("loadgen-etcd-{}-", std::process::id())
 }
 
-/// Asks until the server answers: etcd prints no line that all its versions share.
+/// Queries the server's status until it responds: etcd prints no line that all its versions share.
 async fn until_answering(
     config: &ClientConfig,
     child: &mut ChildServer,
@@ -171,7 +170,7 @@ async fn until_answering(
 ) -> Result<String, StartError> {
     let deadline = Instant::now() + within;
     loop {
-        // One that takes the connection and then says nothing is late, too.
+        // A server that accepts the connection and does not respond is late, too.
         let left = deadline.saturating_duration_since(Instant::now());
         if let Ok(Ok(status)) = tokio::time::timeout(left, status(config)).await {
             return Ok(status.version);
@@ -186,8 +185,8 @@ async fn until_answering(
     }
 }
 
-/// Returns a loopback URL whose port was free a moment ago; etcd does not say which one it got for
-/// port 0.
+/// Returns a loopback URL whose port was free a moment ago: etcd does not report the port that it
+/// got for port 0.
 pub(super) fn free_url() -> std::io::Result<String> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     Ok(format!(

@@ -1,4 +1,4 @@
-//! Starts or connects what a target names.
+//! Starts the servers of a target, or connects to it.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -17,31 +17,32 @@ use super::own_program::{Build, Given, OwnProgram};
 use super::running::Running;
 use super::target_spec::TargetSpec;
 
-/// How long a server may take until it answers.
+/// The longest time that a server may take until it responds.
 pub(super) const READY_WITHIN: Duration = Duration::from_secs(30);
-/// How long the HTTP tier may take to fill its cache on top of that.
+/// The longest time that the HTTP tier may take to fill its cache after that.
 pub(super) const CACHE_WITHIN: Duration = Duration::from_secs(120);
-/// Quota of databases that we start: far beyond what a case loads, so that it never decides.
+/// The quota of started databases, in bytes: far beyond what a case loads, so that it never
+/// matters.
 pub(super) const QUOTA_BYTES: u64 = 64 << 30;
 
-/// Why a case has no server.
+/// An error while starting the servers of a case.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The process could not be started or did not get ready.
+    /// The process could not be started or did not become ready.
     #[error(transparent)]
     Child(#[from] ChildError),
-    /// The endpoint could not be reached or refused.
+    /// The endpoint could not be reached or refused a request.
     #[error(transparent)]
     Endpoint(#[from] EtcdError),
-    /// The HTTP tier answers, but its cache does not get ready.
+    /// The HTTP tier responds, but its cache does not become ready.
     #[error(
         "the cache behind {url} is not filled after {} s: {reason}; its last lines: {log}",
         CACHE_WITHIN.as_secs()
     )]
     Cache {
-        /// Where it listens.
+        /// Its URL.
         url: String,
-        /// What `/readyz` answered last.
+        /// The last error of `/readyz`.
         reason: String,
         /// The last lines of its log.
         log: String,
@@ -49,30 +50,30 @@ pub enum StartError {
     /// The Kubernetes API could not be reached.
     #[error(transparent)]
     Kube(#[from] KubeError),
-    /// No port or folder could be had.
+    /// A port or folder could not be allocated.
     #[error("cannot prepare a server: {0}")]
     Io(#[from] std::io::Error),
 }
 
-/// Starts what a target names.
+/// Starts the servers of targets.
 #[derive(Debug, Clone)]
 pub struct Launcher {
-    /// What starts servers.
+    /// The program that starts servers.
     pub own_program: OwnProgram,
-    /// Connection settings for existing endpoints; the endpoints in it do not count.
+    /// Connection settings for existing endpoints; its list of endpoints is ignored.
     pub connect: ClientConfig,
     /// Credentials for existing Kubernetes APIs.
     pub kube_access: KubeAccess,
-    /// Those of contexts of kubeconfigs, once they were read: a credential plugin then runs once
-    /// for all cases.
+    /// The contexts of kubeconfigs that were read, so that a credential plugin runs once for all
+    /// cases.
     pub contexts: Contexts,
-    /// Whether etcds are started with their profiles served.
+    /// Whether etcds are started so that they serve profiles.
     pub serves_profiles: bool,
 }
 
 impl Launcher {
-    /// Returns a launcher for one target, whose servers may be another build and are given
-    /// something besides.
+    /// Returns a launcher for one target, whose servers may be another build and get further flags
+    /// and environment variables.
     #[must_use]
     pub fn of_target(self, build: Option<Build>, given: Given) -> Self {
         Self {
@@ -85,9 +86,9 @@ impl Launcher {
         }
     }
 
-    /// Starts or connects what `target` names, for a case of this strategy. The Kubernetes tier of
-    /// our own servers comes later, by [`Running::start_kube`]: its cache is filled from what was
-    /// seeded.
+    /// Starts the servers of `target`, or connects to it, for a case of this strategy. The
+    /// Kubernetes tier of our own servers is started later, by [`Running::start_kube`]: its cache
+    /// is filled from the seeded objects.
     ///
     /// # Errors
     /// [`StartError`].
@@ -108,7 +109,7 @@ impl Launcher {
     }
 }
 
-/// Starts a server that dies with us.
+/// Starts a server that dies with this process.
 pub(super) fn spawn_child(
     name: &str,
     own_program: &OwnProgram,
@@ -120,7 +121,7 @@ pub(super) fn spawn_child(
     let args = match environment.is_empty() {
         true => parent_death::arguments(cpus, program, args),
         false => {
-            // `env` becomes the program, as `exec-child` does: one process.
+            // `env` replaces itself by the program, as `exec-child` does: one process.
             let mut all: Vec<OsString> = environment.iter().map(OsString::from).collect();
             all.push(program.into());
             all.extend_from_slice(args);

@@ -1,19 +1,20 @@
-//! What starts servers: this program itself.
+//! The program that starts servers: this program itself.
 
 use std::path::{Path, PathBuf};
 
 use workloads::CpuList;
 
-/// The program that has `serve` and `exec-child` commands, and where it lets servers run.
+/// The program with the commands `serve` and `exec-child`, and the settings of the servers that it
+/// starts.
 #[derive(Debug, Clone)]
 pub struct OwnProgram {
     /// Its path.
     pub path: PathBuf,
-    /// CPUs of started servers; `None` is all that this process may use.
+    /// The CPUs of started servers; `None` means all that this process may use.
     pub server_cpus: Option<CpuList>,
-    /// Another build, whose servers are started instead of this one's.
+    /// Another build, whose servers are started instead of this program's.
     pub build: Option<Build>,
-    /// What started servers are given besides.
+    /// Further flags and environment variables of started servers.
     pub given: Given,
 }
 
@@ -22,14 +23,14 @@ pub struct OwnProgram {
 pub struct Build {
     /// The program: `loadgen` or `bench-server`.
     pub path: PathBuf,
-    /// Whether it needs the word `serve` before the flags.
+    /// Whether the command `serve` must precede the flags.
     pub takes_serve: bool,
 }
 
-/// What a target's servers are given besides what all get.
+/// The flags and environment variables of a target's servers besides those that all servers get.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Given {
-    /// Flags behind ours.
+    /// Flags after loadgen's own.
     pub flags: Vec<String>,
     /// Environment variables, as `NAME=VALUE`.
     pub environment: Vec<String>,

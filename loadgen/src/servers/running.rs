@@ -1,4 +1,4 @@
-//! Servers that are up, until they are stopped.
+//! Running servers, until they are stopped.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,42 +14,42 @@ use tempfile::TempDir;
 
 use super::own_program::OwnProgram;
 
-/// Servers that are up, or an existing endpoint.
+/// Running servers, or an existing endpoint.
 #[derive(Debug)]
 pub struct Running {
-    /// How to reach the etcd tier; `None` for an existing Kubernetes API.
+    /// The connection settings of the etcd tier; `None` for an existing Kubernetes API.
     pub etcd: Option<ClientConfig>,
     /// URL of the Kubernetes API, once there is one.
     pub kube_url: Option<String>,
-    /// What the Kubernetes API lets clients in by.
+    /// The credentials of the Kubernetes API.
     pub kube_access: KubeAccess,
-    /// How it was set up, for the result.
+    /// The setup of the servers, for the result.
     pub setup: ServerSetup,
-    /// How unary answers are encoded.
+    /// The encoding of unary responses.
     pub unary_encoding: &'static str,
     pub(super) processes: Vec<ChildServer>,
-    /// Of a server that keeps its data on disk.
+    /// The data folder of a server that keeps its data on disk.
     pub(super) on_disk: Option<OnDisk>,
     pub(super) own_program: OwnProgram,
 }
 
-/// Where a server that we started keeps its data, and what starts it there again.
+/// The data folder of a started server, and the command that restarts it there.
 #[derive(Debug)]
 pub(super) struct OnDisk {
-    /// The data; removed with this.
+    /// The folder, which is removed when this is dropped.
     pub(super) folder: TempDir,
     pub(super) program: PathBuf,
     pub(super) args: Vec<OsString>,
 }
 
 impl Running {
-    /// Returns the processes that we started, etcd tier first.
+    /// Returns the started processes, the etcd tier first.
     #[must_use]
     pub fn processes(&self) -> &[ChildServer] {
         &self.processes
     }
 
-    /// Returns where a process serves its metrics: the URL of its tier.
+    /// Returns the URL at which a process serves its metrics: that of its tier.
     #[must_use]
     pub fn metrics_url(&self, process: &str) -> Option<String> {
         match process {
@@ -63,13 +63,13 @@ impl Running {
         }
     }
 
-    /// Returns where an etcd that we started keeps its data.
+    /// Returns the data folder of a started server, if it has one.
     #[must_use]
     pub fn folder(&self) -> Option<&Path> {
         self.on_disk.as_ref().map(|disk| disk.folder.path())
     }
 
-    /// Returns the first process found dead.
+    /// Returns the death of the first process that is found dead.
     pub async fn death(&mut self) -> Option<Death> {
         for process in &mut self.processes {
             if let Some(death) = process.died().await {
@@ -79,8 +79,8 @@ impl Running {
         None
     }
 
-    /// Returns the process that is dead, or dies within this time: a connection breaks a moment
-    /// before its server has ended.
+    /// Returns the death of a process that is dead, or dies within this time: a connection breaks a
+    /// moment before its server has ended.
     pub async fn death_within(&mut self, within: Duration) -> Option<Death> {
         if self.processes.is_empty() {
             return None;
@@ -93,7 +93,7 @@ impl Running {
             .map(|(death, ..)| death)
     }
 
-    /// Kills what was started, the HTTP tier first, and waits until it is gone.
+    /// Kills the started processes, the HTTP tier first, and waits until they have ended.
     pub async fn stop(mut self) {
         while let Some(process) = self.processes.pop() {
             process.stop().await;

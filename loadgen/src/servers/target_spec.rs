@@ -1,4 +1,4 @@
-//! `--target` as it is written.
+//! Parses the value of `--target`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use workloads::strategy::Tier;
 
-/// Something that can be measured.
+/// A target that can be measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetSpec {
     /// Our own servers, started fresh for each case.
@@ -15,7 +15,7 @@ pub enum TargetSpec {
     BenchBinary(PathBuf),
     /// Our own servers with a log on disk, in a temporary folder, likewise.
     BenchLog {
-        /// Another build, where it is not this program.
+        /// The program of another build; `None` for this program.
         path: Option<PathBuf>,
         /// Whether writes wait for the disk (`--fsync always`), or for the operating system
         /// (`never`).
@@ -25,8 +25,8 @@ pub enum TargetSpec {
     EtcdBinary {
         /// The program.
         path: PathBuf,
-        /// Whether its writes wait for the disk, as they do in production; where they need not,
-        /// seeding is faster and lists are the same.
+        /// Whether its writes wait for the disk, as they do in production. If they do not, seeding
+        /// is faster and lists are the same.
         fsync: bool,
         /// Whether our Kubernetes tier runs in front of it, for cases of that tier.
         kube_tier: bool,
@@ -35,19 +35,21 @@ pub enum TargetSpec {
     Etcd(String),
     /// An existing Kubernetes API.
     Kube(String),
-    /// The Kubernetes API of a context of the file that kubectl reads; empty for the current one.
+    /// The Kubernetes API of a context in kubectl's configuration file; empty for the current
+    /// context.
     Kubeconfig(String),
 }
 
-/// A target that cannot be read.
+/// A target that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// Nothing that is known.
+    /// The text has none of the known forms.
     #[error(
         "target `{0}` is none of: bench[:PATH], bench-log[:PATH], bench-fsync[:PATH], etcd:PATH, etcd-fsync:PATH, bench+etcd:PATH, http[s]://HOST:PORT, kube:URL, kubeconfig:[CONTEXT]"
     )]
     Unknown(String),
-    /// A URL with a user: targets are printed, and saved with results. Held is what may be shown.
+    /// A URL with a user, which is refused since targets are printed and saved with results. Holds
+    /// the URL without the user.
     #[error(
         "target `{0}`: a user and a password do not belong into a URL: an etcd's are given by --user, those of a Kubernetes API by a kubeconfig"
     )]
@@ -55,7 +57,7 @@ pub enum TargetError {
 }
 
 impl TargetSpec {
-    /// Returns whether the servers are ours to start, and nobody else's data is in them.
+    /// Returns whether loadgen starts the servers, so that they hold no other data.
     #[must_use]
     pub fn is_started(&self) -> bool {
         matches!(
@@ -82,7 +84,7 @@ impl TargetSpec {
         )
     }
 
-    /// Returns why this target can never have a case of that tier; `None` when it may.
+    /// Returns the reason why this target can never have a case of that tier; `None` if it can.
     #[must_use]
     pub fn lacks(&self, tier: Tier) -> Option<&'static str> {
         match (self, tier) {
@@ -220,7 +222,7 @@ mod tests {
                 "{error}"
             );
         }
-        // Names of contexts and files are no URLs.
+        // Names of contexts and files are not URLs.
         for text in [
             "kubeconfig:kubernetes-admin@prod",
             "etcd:/opt/etcd@3.7.1/etcd",

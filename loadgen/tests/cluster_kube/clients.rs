@@ -1,5 +1,5 @@
-//! Clients of the Kubernetes tier that write, list and watch while its storage is disturbed, and
-//! what they came to have.
+//! Clients of the Kubernetes tier that write, list and watch while its storage fails, and the state
+//! that they have received.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,40 +15,41 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) const COLLECTION: &str = "/api/v1/namespaces/ns/configmaps";
-/// From one write to the next, and from one list to the next.
+/// Interval of writes; [`LIST_EVERY`] is the interval of lists.
 const WRITE_EVERY: Duration = Duration::from_millis(20);
 pub(crate) const LIST_EVERY: Duration = Duration::from_millis(50);
-/// How long a response may take, what is waited for, and watches to catch up in the end. An etcd
-/// holds a write for seven seconds that it had sent to a leader which died.
+/// Time limit of responses, of waiting for a condition, and of watches to catch up at the end. An
+/// etcd member holds a write for seven seconds if it had sent it to a leader that died.
 pub(crate) const WITHIN: Duration = Duration::from_secs(60);
 const LONGEST_BODY: usize = 8 << 20;
 
-/// What was written: objects by name, each with its resourceVersion where it was acknowledged.
+/// The written objects. Acknowledged ones have their resourceVersion, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     pub(crate) acknowledged: BTreeMap<String, u64>,
-    /// Written or not: the response was an error, or none.
+    /// Objects that may have been written: the response was an error, or there was none.
     pub(crate) unknown: BTreeSet<String>,
 }
 
 pub(crate) type Shared = Arc<Mutex<Written>>;
 
-/// What a watcher has.
+/// The state that a watcher has received.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
-    /// Objects that came as events, or in a list after a 410.
+    /// Objects received as events, or in a list after a 410.
     pub(crate) seen: BTreeMap<String, u64>,
-    /// How often a stream that had begun ended, and how often it was told 410 and listed.
+    /// Number of streams that ended after they had started; `relisted` is the number of lists after
+    /// a 410.
     pub(crate) broken: u32,
     pub(crate) relisted: u32,
 }
 
-/// How a stream ended.
+/// The end of a stream.
 enum End {
-    /// Behind this resourceVersion, or before it began.
+    /// The stream broke after this resourceVersion, or before it started.
     Broken(u64),
     Refused,
-    /// What it was to go on with is gone.
+    /// The events to resume with were compacted (410).
     Gone,
 }
 
@@ -88,7 +89,7 @@ fn name(object: &Value) -> String {
         .to_owned()
 }
 
-/// Creates one object after the other, each once.
+/// Creates one object after the other, with one attempt each.
 pub(crate) async fn write(url: String, written: Shared, stop: CancellationToken) {
     for i in 0.. {
         if stop.is_cancelled() {
@@ -109,8 +110,8 @@ pub(crate) async fn write(url: String, written: Shared, stop: CancellationToken)
     }
 }
 
-/// Lists consistently; each list must have all that was acknowledged before it was asked for.
-/// Returns how many were whole, and how many were errors.
+/// Lists consistently. Each list must contain everything that was acknowledged before its request.
+/// Returns the number of complete lists and of errors.
 pub(crate) async fn list(url: String, written: Shared, stop: CancellationToken) -> (u32, u32) {
     let (mut whole, mut errors) = (0, 0);
     while !stop.is_cancelled() {
@@ -137,7 +138,7 @@ pub(crate) async fn list(url: String, written: Shared, stop: CancellationToken) 
     (whole, errors)
 }
 
-/// Watches from the first object on, goes on where a stream ends, and lists again after a 410.
+/// Watches from the first object on, resumes where a stream ended, and lists again after a 410.
 pub(crate) async fn watch(
     url: String,
     from: u64,
@@ -173,7 +174,7 @@ pub(crate) async fn watch(
     }
 }
 
-/// One stream until it ends.
+/// Reads one stream until it ends.
 async fn watch_once(url: &str, from: u64, watched: &Mutex<Watched>) -> End {
     let path = format!("{COLLECTION}?watch=true&resourceVersion={from}");
     let connection = Connection::new(url, KubeAccess::default(), Options::default());
@@ -210,7 +211,7 @@ async fn watch_once(url: &str, from: u64, watched: &Mutex<Watched>) -> End {
     End::Broken(at)
 }
 
-/// Waits until so many writes are acknowledged.
+/// Waits until `count` writes are acknowledged.
 pub(crate) async fn until_acknowledged(written: &Mutex<Written>, count: usize) {
     let acknowledged = async {
         while written.lock().acknowledged.len() < count {

@@ -1,4 +1,4 @@
-//! What can be compared: work, machines, builds, encodings.
+//! Conditions for comparisons: work, machines, builds, encodings.
 
 use super::*;
 
@@ -119,12 +119,12 @@ fn what_differs_in_machine_and_servers_is_said_and_what_is_not_told_is_not() {
     );
     old.servers[1].flags = flags(1, "--snapshot-count=1");
     fresh.servers[1].flags = flags(2, "--snapshot-count=1");
-    // A result from before these were told.
+    // The old result was saved before these fields existed.
     fresh.congestion_control = Some("bbr".into());
     fresh.free_page_lists = Some(8);
     fresh.free_page_reporting = Some(true);
     fresh.memory_bytes -= 4 << 20;
-    // And one with a scenario that cannot be read any more.
+    // Results with a scenario that can no longer be read have the same notes.
     assert_eq!(notes(&base, &new), before);
 
     let (old, fresh) = (
@@ -230,7 +230,8 @@ fn another_encoding_takes_its_case_out_and_two_servers_may_buffer_or_not() {
     let reason = "the encoding is stream in one run of the new result, buffered in another";
     assert_eq!(comparison.not_comparable[0].reason, reason);
 
-    // etcd buffers a page, ours sends it as it goes: that is how they differ.
+    // etcd buffers a page, bench-server sends it incrementally. This is a difference between the
+    // servers that is to be compared.
     let results = side(0, 1.0, 6);
     let sides = Sides::of_targets(&results, "etcd", "bench");
     let comparison = compare(&sides, &only(Metric::P50)).expect("two targets");

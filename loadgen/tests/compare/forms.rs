@@ -1,4 +1,4 @@
-//! The program: folders that it reads, and the forms that it prints.
+//! The program: the folders that it reads, and its output formats.
 
 use super::*;
 
@@ -147,7 +147,7 @@ fn markdown_says_the_answer_first_and_stays_within_a_comment() {
     for n in 0..200 {
         many.lines.extend(lines.iter().cloned().map(|line| Line {
             case: format!("{}/{n}", line.case),
-            // Each for a reason of its own, which stands below the rows.
+            // Each line has its own reason, which is printed below the table.
             verdict: Verdict::CannotTell(Reason::TooFewStarts {
                 base: n,
                 new: n + 1,

@@ -1,4 +1,4 @@
-//! Which cases belong together, and what is said of those that lack a partner or a figure.
+//! The matching of cases, and the messages about cases without a counterpart or a metric.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn cases_are_matched_by_what_they_do_whatever_target_and_data_set_are_called() {
                 case.data_set = name.to_owned();
             }
             result.report.data_sets[0].name = name.to_owned();
-            // What runs first in the one runs last in the other.
+            // The cases of the new side are in reverse order.
             if name == "new" {
                 result.report.cases.reverse();
             }
@@ -65,7 +65,7 @@ fn a_case_that_no_longer_works_is_gone_even_where_other_starts_worked() {
     assert_eq!(comparison.end(), End::Worse);
     assert_eq!(comparison.gone.len(), 1, "{:?}", comparison.gone);
     assert_eq!(comparison.gone[0].reason, "FAILED: the server died");
-    // A base that fails is no measure.
+    // A failed base cannot be compared with.
     let comparison = compared(&new, &side(0, 1.0, 4), &Options::default());
     assert_eq!(comparison.end(), End::CannotTell);
     assert_eq!(
@@ -86,7 +86,7 @@ fn a_case_without_a_success_is_not_the_fastest() {
         assert_eq!(comparison.end(), End::CannotTell);
         comparison.not_comparable[0].reason.clone()
     };
-    // One run of six: those that are left are no fair sample.
+    // One of six runs fails: the remaining runs would be a biased sample.
     refusing(&mut new[2]);
     let reason = ended(&side(0, 1.0, 4), &new);
     assert_eq!(reason, "in the new result: no request succeeded");
@@ -133,7 +133,7 @@ fn a_missing_value_is_never_the_best() {
 
     let mut some = side(1, 1.0, 5);
     let server = stream(&mut some[0]).server.as_mut().expect("it has one");
-    // A clock that did not move.
+    // A CPU clock that did not advance.
     server.cpu_s_per_request = Some(0.0);
     let comparison = compared(&side(0, 1.0, 4), &some, &only(Metric::ServerCpu));
     assert_eq!(line(&comparison, STREAM, Metric::ServerCpu).new.len(), 4);

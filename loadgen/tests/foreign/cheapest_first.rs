@@ -1,5 +1,5 @@
-//! An endpoint that holds other people's data is asked little before it is asked much, and nothing
-//! more once it suffers.
+//! An endpoint with existing data receives cheap requests before expensive ones, and none once it
+//! is overloaded.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -14,7 +14,7 @@ use super::support::{FakeEtcd, Fault, loadgen};
 
 const PREFIX: &str = "/theirs/";
 
-/// `loadgen run --prefix` on an endpoint without pauses: exit code, cases, and what was said on
+/// Runs `loadgen run --prefix` on an endpoint, without pauses; returns exit code, cases and
 /// standard error.
 fn run(url: &str, more: &[&str]) -> (Option<i32>, Vec<Value>, String) {
     let out = tempfile::tempdir().expect("a temporary folder");
@@ -35,7 +35,7 @@ fn names(cases: &[Value]) -> Vec<&str> {
     names.map(Option::unwrap_or_default).collect()
 }
 
-/// State and reason of each case, in their order.
+/// Returns state and reason of each case, in order.
 fn outcomes(cases: &[Value]) -> Vec<(&str, &str)> {
     cases
         .iter()
@@ -68,8 +68,8 @@ fn cases_go_from_the_cheapest_to_the_dearest_and_each_step_says_a_line() {
     ] {
         assert!(log.contains(step), "`{step}`: {log}");
     }
-    // One list before and three measured: none to see whether it can be had, none unchecked, none
-    // for a first object.
+    // One list before the measurement and three measured ones. There are no lists to check for
+    // support, no unchecked lists, and none for the time to the first object.
     assert_eq!(
         etcd.whole_lists(),
         4 + 4 + 1 + 20,
@@ -114,7 +114,7 @@ fn a_dry_run_shows_the_plan_and_lists_nothing() {
 fn what_takes_much_of_the_memory_needs_consent_and_what_takes_half_is_refused() {
     let etcd = FakeEtcd::start(Fault::None);
     etcd.fill(PREFIX, 1_000, 1_000);
-    // Of 10 MiB pages and streams take 2 MiB, a fifth, and unary 6 MiB.
+    // Of 10 MiB, pages and streams take 2 MiB (a fifth), and unary takes 6 MiB.
     let ten = ["--server-memory", "10MiB"];
     let (code, cases, log) = run(&etcd.url(), &ten);
     assert_eq!(code, Some(0), "{log}");
@@ -141,7 +141,7 @@ fn what_takes_much_of_the_memory_needs_consent_and_what_takes_half_is_refused() 
 fn a_budget_of_bytes_is_kept() {
     let etcd = FakeEtcd::start(Fault::None);
     etcd.fill(PREFIX, 1_000, 1_000);
-    // A case reads four times 1 MB.
+    // A case reads 1 MB four times.
     let (code, cases, log) = run(&etcd.url(), &["--max-bytes", "9MiB"]);
     assert_eq!(code, Some(0), "{log}");
     let states: Vec<_> = outcomes(&cases).iter().map(|(state, _)| *state).collect();
@@ -150,7 +150,7 @@ fn a_budget_of_bytes_is_kept() {
     assert!(log.contains("are left of --max-bytes 9.00 MiB"), "{log}");
 }
 
-/// The first case is stopped for this reason, and no other begins.
+/// Asserts that the first case is stopped for this reason, and that no other starts.
 #[track_caller]
 fn assert_stops(fault: Fault, why: &str) {
     let etcd = FakeEtcd::start(fault);
@@ -246,7 +246,7 @@ async fn our_own_server_is_watched_by_its_metrics_and_left_as_it_was() {
     }
 }
 
-/// A process of somebody else's, killed and waited for when dropped.
+/// A process that loadgen has not started; killed and waited for when dropped.
 struct Stranger {
     process: Child,
     _folder: tempfile::TempDir,
@@ -259,8 +259,8 @@ impl Drop for Stranger {
     }
 }
 
-/// Returns an etcd of the peers that `scripts/oracle` installs, and where it listens; `None`
-/// without one.
+/// Starts the etcd that `scripts/oracle` installs; returns it and its URL, or `None` if it is
+/// missing.
 fn real_etcd() -> Option<(Stranger, String)> {
     let program = test_support::program_or_skip("ETCD_BIN", "etcd")?;
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -280,7 +280,7 @@ fn real_etcd() -> Option<(Stranger, String)> {
         process,
         _folder: folder,
     };
-    // It logs the port that it was given.
+    // etcd logs the port that it listens on.
     let mut lines = log.lines().map_while(Result::ok);
     let url = lines.find_map(|line| {
         let entry: Value = serde_json::from_str(&line).ok()?;
@@ -288,7 +288,7 @@ fn real_etcd() -> Option<(Stranger, String)> {
         let address = entry["address"].as_str().filter(|_| serves)?;
         Some(format!("http://{address}"))
     });
-    // It would end if nobody read what it says.
+    // The log is read to its end: etcd would exit if the pipe were closed.
     std::thread::spawn(move || lines.for_each(drop));
     Some((stranger, url.expect("it says where it listens")))
 }

@@ -1,5 +1,5 @@
-//! What a run has written to an existing endpoint is deleted, whatever that endpoint makes
-//! of it.
+//! The data that a run has written to an existing endpoint is deleted, even if the endpoint fails
+//! or refuses requests.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::support::{FakeEtcd, Fault, loadgen};
 
 const ROOT: &str = "/loadgen/test/";
 
-/// Longer than [`Fault::LatePuts`] makes them late.
+/// A time longer than the delay of [`Fault::LatePuts`].
 const LATER: Duration = Duration::from_millis(800);
 
 fn data() -> Arc<DataSet> {
@@ -31,8 +31,8 @@ fn data() -> Arc<DataSet> {
     }))
 }
 
-/// Seeds `etcd` and deletes it again, after `meanwhile`; what came of the deletion, and the objects
-/// that it was told of.
+/// Seeds `etcd`, calls `meanwhile`, and deletes the data again. Returns the result of the deletion,
+/// and the number of objects that it was to delete.
 async fn seed_and_unseed(
     etcd: &FakeEtcd,
     meanwhile: impl FnOnce(),
@@ -49,8 +49,8 @@ async fn seed_and_unseed(
     (deleted, objects)
 }
 
-/// A server with a smaller `--max-txn-ops` took the data in small pieces and refused to delete it
-/// in large ones.
+/// A server with a smaller `--max-txn-ops` accepts the data in small transactions, and refuses to
+/// delete it in large ones.
 #[tokio::test]
 async fn a_server_that_takes_small_transactions_only_is_left_as_it_was() {
     let etcd = FakeEtcd::start(Fault::FewOps);
@@ -60,8 +60,8 @@ async fn a_server_that_takes_small_transactions_only_is_left_as_it_was() {
     assert_eq!(objects, 300, "what was refused was not written");
 }
 
-/// Entries without effect are for servers that loadgen starts: on somebody's etcd they would be
-/// 16,000 transactions more.
+/// Log entries without effect are only for servers that loadgen starts. On an existing etcd they
+/// would be 16,000 additional transactions.
 #[tokio::test]
 async fn an_etcd_that_is_there_is_written_its_objects_and_nothing_else() {
     let etcd = FakeEtcd::start(Fault::None);
@@ -106,8 +106,8 @@ async fn keys_that_are_left_are_named() {
     );
 }
 
-/// Transactions that were on their way when a run was interrupted were done after their keys were
-/// deleted, and stayed.
+/// Transactions that are in flight when a run is interrupted may take effect after their keys are
+/// deleted. Their keys must be deleted, too.
 #[test]
 fn puts_on_their_way_do_not_outlive_an_interrupted_run() {
     let etcd = FakeEtcd::start(Fault::LatePuts);

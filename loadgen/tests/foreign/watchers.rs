@@ -1,4 +1,4 @@
-//! Watchers against a server that does not tell each of them everything.
+//! Watchers of a server that does not send all events to each of them.
 
 use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
@@ -11,7 +11,8 @@ use super::support::{FakeEtcd, Fault};
 const WATCHERS: u32 = 6;
 const PUTS: u32 = 2;
 
-/// Two puts to six watchers on three streams, and whether all of them were told, once each.
+/// Makes two puts with six watchers on three streams. Returns the number of latencies, or an error
+/// unless each watcher receives each event once.
 async fn deliver(fault: Fault) -> Result<u64, Error> {
     let etcd = FakeEtcd::start(fault);
     let config = ClientConfig::new(&etcd.url())?;

@@ -1,5 +1,5 @@
-//! The first of several generators is interrupted: it says so, the others notice, and nothing is
-//! left.
+//! The first of several generators is interrupted: it reports that, the others end, and nothing is
+//! left on the server.
 
 use super::*;
 
@@ -9,7 +9,7 @@ pub(crate) fn interrupt(child: &Child) {
     nix::sys::signal::kill(pid, nix::sys::signal::SIGINT).expect("it runs");
 }
 
-/// Two generators, the first of which is interrupted when the load goes on; the server, and the end
+/// Runs two generators and interrupts the first during the load; returns the server and the outcome
 /// of each.
 fn first_interrupted(folder: &Path, seconds: u64) -> (Served, [End; 2]) {
     let server = Served::etcd();
@@ -24,7 +24,7 @@ fn first_interrupted(folder: &Path, seconds: u64) -> (Served, [End; 2]) {
             .expect("it starts")
     };
     let children = ["0/2", "1/2"].map(start);
-    // By then it has begun, or never will.
+    // By this time, the load has started, or will not start.
     thread::sleep(Duration::from_secs(seconds + 2));
     interrupt(&children[0]);
     let ends = children.map(ended_soon);

@@ -1,11 +1,11 @@
-//! Keys and leases that loads make on an etcd that is there: they are gone afterwards, and nobody
-//! else's are touched.
+//! Keys and leases that loads create on an existing etcd: they are deleted afterwards, and others
+//! are not changed.
 
 use etcd_api::proto::etcdserverpb::LeaseLeasesRequest;
 
 use super::*;
 
-/// Returns how many leases the server has.
+/// Returns the number of leases on the server.
 fn leases(server: &Served) -> usize {
     asked(server, async |client| {
         let leases = client.lease().lease_leases(LeaseLeasesRequest {}).await;
@@ -13,7 +13,7 @@ fn leases(server: &Served) -> usize {
     })
 }
 
-/// Returns how many requests of each kind a load made.
+/// Returns the number of requests of each kind of a load.
 fn kinds(report: &Value, name: &str) -> Vec<(String, u64)> {
     let kinds = load(report, name)["kinds"].as_array().cloned();
     let kinds = kinds.unwrap_or_default().into_iter();
@@ -95,7 +95,7 @@ fn generators_that_make_keys_together_make_those_of_one() {
         assert_eq!(kinds(&merged, name), kinds(&whole, name), "{name}");
         assert_eq!(count(&load(&merged, name)["errors"]), 0, "{name}");
     }
-    // Creates and deletes are not watched, updates are.
+    // Watchers receive updates, but not creates and deletes.
     let updates = kinds(&merged, "pods");
     let watchers = load(&merged, "watchers");
     assert!(

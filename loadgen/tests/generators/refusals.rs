@@ -1,4 +1,4 @@
-//! What several generators cannot do together.
+//! Combinations of options and targets that several generators refuse.
 
 use super::*;
 
@@ -185,7 +185,7 @@ fn generators_that_do_not_fit_together_do_not_begin() {
         "{logs:?}"
     );
     assert_eq!(writes(&server), BTreeMap::new(), "nothing is left there");
-    // An etcd that holds somebody's key is left alone.
+    // An etcd with an existing key is not changed.
     put(&server, "/somebodys");
     let at = in_seconds(1_000);
     let args = of_case("mixed", &server);

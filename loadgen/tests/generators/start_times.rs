@@ -1,4 +1,4 @@
-//! When a load of generators begins: when it was told to, once all of them are ready.
+//! The start of a load of several generators: at the given time, if all generators are ready.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn a_generator_that_is_missing_keeps_the_others_from_beginning() {
         "{log}"
     );
     assert_eq!(writes(&server), BTreeMap::new(), "nothing is left there");
-    // One alone of the others finds nobody, and writes nothing.
+    // A generator other than the first finds no coordinator, and writes nothing.
     let at = in_seconds(2);
     let (code, _, log) = mixed(folder.path(), &server, &at, "1/2");
     assert_eq!(code, Some(2), "{log}");
@@ -40,7 +40,7 @@ fn a_load_of_one_generator_begins_when_it_is_told_to() {
         }
         assert!(matches!(code, Some(0 | 3)), "{log}");
         assert!(out.contains("The load was to begin at"), "{out}");
-        // It lasts two seconds from then on.
+        // The load lasts two seconds from its start.
         let ended: u64 = in_seconds(0).parse().expect("seconds");
         let began: u64 = at.parse().expect("seconds");
         assert!(ended >= began + 2, "{began} {ended}");

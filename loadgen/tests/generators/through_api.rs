@@ -1,11 +1,12 @@
-//! Several generators that meet on a Kubernetes API: they make the load of one, each event of every
-//! write is accounted for, and nothing is left, whoever was missing or interrupted.
+//! Several generators that coordinate through a Kubernetes API: together they run the load of one,
+//! each event of every write is accounted for, and nothing is left, even if a generator is missing
+//! or interrupted.
 
 use super::interrupted::interrupt;
 use super::*;
 
-/// Requests on schedules, so that what is sent does not depend on how fast it goes; and watchers of
-/// the writes of all.
+/// Requests on schedules, so that they do not depend on the speed of the server, and watchers of
+/// all writes.
 const SCENARIO: &str = r#"
 name = "shared"
 summary = "one load of several generators through a Kubernetes API"
@@ -38,7 +39,7 @@ load = [{ name = "lists", operation = { list = "selector:team=billing" }, client
 "#;
 
 const GENERATORS: u32 = 3;
-/// What begins with the names of everything that runs make.
+/// The prefix of the names of all objects that runs create.
 const OURS: &str = "loadgen-";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/leases";
 
@@ -48,7 +49,7 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// Starts a generator, with nobody waiting for it yet.
+/// Starts a generator without waiting for it.
 fn start(folder: &Path, url: &str, more: &[&str]) -> Child {
     let args = ["run", "shared.toml", "--cases", "mixed", "--kube", url];
     loadgen(folder, &args)
@@ -64,7 +65,7 @@ fn end(child: Child) -> End {
     ended(&child.wait_with_output().expect("it ends"))
 }
 
-/// Checks that nothing of a run is there any more.
+/// Checks that no object of a run is left.
 #[track_caller]
 fn assert_nothing_left(server: &Served, ends: &[End]) {
     let collections = ["/api/v1/namespaces", "/api/v1/pods", LEASES];
@@ -93,7 +94,7 @@ fn kinds(report: &Value, name: &str) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// Runs the case as several generators, each in a process of its own; later ones again where a busy
+/// Runs the case as several generators, each in its own process. Tries a later start if a busy
 /// machine was not ready in time.
 fn together(folder: &Path, server: &Served) -> Vec<End> {
     for seconds in BEGINNINGS {
@@ -104,7 +105,7 @@ fn together(folder: &Path, server: &Served) -> Vec<End> {
             let more = ["--shard", &*shard, "--start-at", &at, "--out", "shards"];
             start(folder, &server.url, &more)
         };
-        // The first comes last: the others wait for it.
+        // The first generator is started last: the others wait for it.
         let children: Vec<Child> = (0..GENERATORS).rev().map(share).collect();
         let ends: Vec<End> = children.into_iter().map(end).collect();
         assert_nothing_left(server, &ends);
@@ -145,12 +146,12 @@ fn generators_that_meet_on_a_kubernetes_api_make_the_load_of_one() {
     for name in ["writes", "hot", "lists"] {
         assert_eq!(count(&load(&merged, name)["errors"]), 0, "{name}");
     }
-    // Generators that update the same object find each other's changes.
+    // Generators that update the same object have conflicts.
     let hot = load(&merged, "hot");
     assert!(count(&hot["requests"]) > 0, "{hot}");
     assert!(count(&hot["conflicts"]) > 0, "{hot}");
-    // Each write that a response has the revision of, at each watcher of the generator that made
-    // it.
+    // Each write whose response has its revision is received by each watcher of the generator that
+    // made it.
     let written = kinds(&merged, "writes");
     let written = ["update", "patch", "create"].map(|kind| written.get(kind).copied());
     let written = written.into_iter().flatten().sum::<u64>() + count(&hot["requests"]);
@@ -179,7 +180,7 @@ fn generators_that_do_not_fit_do_not_begin_on_a_kubernetes_api_and_leave_nothing
         start(folder.path(), &server.url, &[&share[..], more].concat())
     };
     let first = shard("0/3", "a", &[]);
-    // It makes the namespaces before anything else.
+    // The first generator creates the namespaces before anything else.
     server.until("namespaces", |names| {
         names.iter().any(|name| name.starts_with(OURS))
     });

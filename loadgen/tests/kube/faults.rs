@@ -1,6 +1,6 @@
-//! A list that is not what it was to the last byte fails its run, in either representation and by
-//! every strategy that reads the Kubernetes API: a server that breaks the contract in one way at a
-//! time, and one table of what is said about it.
+//! A list that differs in a single byte fails its run, in both representations and with every kind
+//! of list of the Kubernetes API. The server violates the API in one way at a time, and a table has
+//! the expected messages.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::fake_kube::{FakeKube, Fault};
 
-/// Every reader of lists: JSON and protobuf, whole, in pages and as the state of a watch.
+/// Every kind of list: protobuf and JSON, whole, in pages and as the initial state of a watch.
 const SCENARIO: &str = r#"
 name = "faults"
 summary = "every reader"
@@ -37,7 +37,7 @@ nodes = 2
 seed = 1
 "#;
 
-/// Their names.
+/// The names of the cases.
 const ROWS: [&str; 6] = [
     "consistent",
     "paged:3",
@@ -47,8 +47,8 @@ const ROWS: [&str; 6] = [
     "watch-list/json",
 ];
 
-/// What is said by the readers of whole lists, of pages and of watches, in protobuf and then in
-/// JSON; nothing where a fault is none for that reader.
+/// The expected messages for whole lists, pages and watches, in protobuf and then in JSON; empty if
+/// the fault does not affect that kind of list.
 type Said = [&'static str; 6];
 
 const OBJECTS: &str = "an earlier list of the same revision 100 held: 12 objects, then";
@@ -82,8 +82,8 @@ const CASES: [(Fault, Said); 15] = [
     (Fault::OtherKind, ["its type is", "its type is", "an object of another type", "its kind is SecretList", "its kind is SecretList", "its text is not that of its object"]),
 ];
 
-/// Returns a run of every reader against a server with this fault: its exit code, its cases, and
-/// what it said.
+/// Runs every kind of list against a server with this fault; returns exit code, cases and standard
+/// error.
 fn run(fault: Fault, scenario: &str) -> (Option<i32>, Vec<Value>, String) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("faults.toml"), scenario).expect("a writable folder");
@@ -143,7 +143,7 @@ fn a_list_whose_token_is_too_old_is_begun_again_and_counted() {
     for case in cases {
         assert_eq!(case["outcome"]["state"], "measured", "{log}");
         assert_eq!(case["requests"], 3);
-        // Every other list, those after a restart included.
+        // Every other list is affected, including those after a restart.
         assert!(case["restarts"].as_u64() >= Some(2), "{case}");
         assert!(case["restarted_ms"].as_f64() > Some(0.0), "{case}");
         assert_eq!(case["verified"]["objects"], 12);

@@ -1,5 +1,5 @@
-//! History that is compacted while watchers have lost their streams: they list again, and the
-//! result says so.
+//! History is compacted while watchers have lost their streams: they list again, and the result
+//! reports that.
 
 use super::*;
 use crate::compact_elsewhere::write_elsewhere_and_compact;
@@ -28,14 +28,14 @@ load = [
     let report = saved(&folder.path().join("out"));
     let watchers = load(&report, "watchers");
     assert_eq!(watchers["relists"], 4, "{watchers} {log:?}");
-    // Each watcher has a stream of its own, two on each connection.
+    // Each watcher has its own stream; there are two on each connection.
     assert_eq!(watchers["lost_streams"], 4, "{watchers}");
     assert_eq!(watchers["cut_ms"]["n"], 4, "{watchers}");
-    // Each write of which a response came, at each watcher or in its list.
+    // Each write with a response was received by each watcher, or was in its list.
     let (events, missed) = (&watchers["events"], count(&watchers["missed_events"]));
     let due = 4 * count(&watchers["requests"]);
     assert!(due > 0 && count(events) + missed == due, "{watchers}");
-    // Puts that were under way have failed; without any, missed events make it invalid.
+    // Puts that were in flight have failed. Without any, missed events make the result invalid.
     let errors = count(&load(&report, "updates")["errors"]);
     let code = match (errors, missed) {
         (0, 0) => 0,

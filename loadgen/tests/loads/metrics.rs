@@ -1,4 +1,4 @@
-//! What a run serves of itself for Prometheus, and how a test waits by it.
+//! The metrics that a run exports for Prometheus, and waiting for them in tests.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use super::*;
 
-/// The flag with which a run serves its metrics.
+/// The flag with which a run exports its metrics.
 pub(super) const SERVED: &str = "--listen-metrics";
 
-/// Returns where a run says that it serves its metrics.
+/// Returns the URL of a run's metrics, from its log.
 fn metrics_url(said: &[String]) -> &str {
     let url = said.iter().find_map(|line| line.strip_prefix("metrics: "));
     url.expect("it says where")
@@ -24,7 +24,8 @@ fn metric(text: &str, name: &str, load: &str) -> Option<f64> {
     line.rsplit(' ').next()?.parse().ok()
 }
 
-/// Waits until a run has counted requests of a load, which it does from where it measures.
+/// Waits until a run has counted requests of a load, which it does once the measurement has
+/// started.
 pub(super) fn until_counted(said: &[String], load: &str) {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
@@ -37,7 +38,7 @@ pub(super) fn until_counted(said: &[String], load: &str) {
     }
 }
 
-/// Returns what is served at a URL without a path of its own.
+/// Returns the response to a GET request of a URL.
 fn get(url: &str) -> String {
     let rest = url.strip_prefix("http://").expect("a URL");
     let (address, path) = rest.split_once('/').expect("a path");
@@ -53,7 +54,7 @@ fn metrics_are_served_while_it_runs() {
     let (_folder, mut run, said, log) = started(WRITTEN_AND_WATCHED, "long", &[SERVED, "0"]);
     let url = metrics_url(&said);
     assert!(url.starts_with("http://127.0.0.1:"), "{url}");
-    // Bounded: they begin within a second.
+    // A time limit; the metrics are served within a second.
     let until = Instant::now() + Duration::from_secs(60);
     loop {
         let text = get(url);

@@ -1,9 +1,10 @@
-//! A server that stalls, over real sockets: how many requests each of both times says it hit. The
-//! times themselves are proven on a clock that jumps, in `load`'s own tests.
+//! A server that stalls, over real sockets: the number of affected requests by the time from the
+//! intended start and by the time from the send. The tests of the crate `load` check the times
+//! themselves with a simulated clock.
 
 use super::*;
 
-/// Runs `case` of these cases on a server that stalls once `load` is measured.
+/// Runs `case` of these cases on a server that is stalled once `load` is measured.
 fn stalled(cases: &str, case: &str, load: &str) -> (SavedResult, Vec<String>) {
     let server = Served::etcd();
     let (folder, mut run, said, log) = started(cases, case, &["--etcd", &server.url, SERVED, "0"]);
@@ -25,13 +26,15 @@ load = [{ name = "lists", operation = { list = "stream" }, arrivals = { constant
     let (result, log) = stalled(cases, "stalled", "lists");
     let lists = &result.report.cases[0].loads[0];
     assert_eq!((lists.requests, lists.errors), (300, 0), "{log:?}");
-    // Those that were due in its first half waited for the second, whatever the machine did.
+    // Lists that were due in the stall's first half waited throughout its second half, on any
+    // machine.
     let (corrected, uncorrected) = (
         hit(&result, "lists", "latency"),
         hit(&result, "lists", "service"),
     );
     assert!(corrected >= 24, "{corrected} of 300");
-    // One client has one list. A machine that stalls by itself adds one, and as many to the other.
+    // One client has one list in flight. If the machine itself stalls, it adds one list to
+    // `uncorrected`, and many to `corrected`.
     assert!(
         (1..=corrected / 10).contains(&uncorrected),
         "{uncorrected} of 300 by the time from the send, {corrected} by that from the intended start"
@@ -52,10 +55,12 @@ load = [
     let (result, log) = stalled(cases, "stalled", "open");
     let loads = &result.report.cases[0].loads;
     assert_eq!((loads[0].requests, loads[0].errors), (2_000, 0), "{log:?}");
-    // Of 250 that were due meanwhile, those of its first half waited for the second.
+    // 250 requests were due during the stall; those due in its first half waited throughout its
+    // second half.
     let open = hit(&result, "open", "latency");
     assert!(open >= 120, "{open} of 2000");
-    // One client waits once. A machine that stalls by itself adds one, and many to the other.
+    // One client waits once. If the machine itself stalls, it adds one request to `closed`, and
+    // many to `open`.
     let closed = hit(&result, "closed", "latency");
     assert!(
         (1..=open / 10).contains(&closed),

@@ -1,4 +1,4 @@
-//! An API that answers what a test says, and notes what it was asked.
+//! An API with scripted responses, which records its requests.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,17 +10,17 @@ use serde_json::Value;
 
 use super::http1_server::Http1Server;
 
-/// Method, path without query, and how many requests came before; status and body.
+/// Returns status and body for a method, a path without query, and the number of earlier requests.
 pub(crate) type Answer = fn(&str, &str, usize) -> (u16, Value);
 
-/// A running server; dropped, it stops.
+/// A running server, which stops when dropped.
 pub(crate) struct Scripted {
     server: Http1Server,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Scripted {
-    /// Starts one on a free port.
+    /// Starts a server on a free port.
     pub(crate) fn start(answer: Answer) -> Self {
         let asked: Arc<Mutex<Vec<String>>> = Arc::default();
         let log = Arc::clone(&asked);
@@ -31,12 +31,12 @@ impl Scripted {
         Self { server, asked }
     }
 
-    /// Returns where it listens.
+    /// Returns the server's URL.
     pub(crate) fn url(&self) -> String {
         self.server.url()
     }
 
-    /// `METHOD path` of every request so far.
+    /// Returns `METHOD path` of every request so far.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().expect("no panic holds it").clone()
     }

@@ -1,4 +1,4 @@
-//! What may be wrong with a Kubernetes API, each lie for one rule.
+//! Violations of the Kubernetes API, one for each rule.
 
 use http::{HeaderValue, Method};
 use kube_api::continue_token::ContinueToken;
@@ -8,174 +8,174 @@ use crate::kube_request::Asked;
 use crate::probed::lies;
 
 lies! { KubeLie:
-    /// Its version is no semantic one.
+    /// The version is not a semantic version.
     Development breaks "version";
-    /// Lists are of no list's kind.
+    /// The kind of lists is not one of a list.
     OddKind breaks "list-shape";
-    /// Two neighbours change places.
+    /// Two neighbouring items are swapped.
     Swaps breaks "list-order";
-    /// A list is older than one before it.
+    /// A list is older than an earlier list.
     GoesBack breaks "list-consistent";
-    /// What is cached comes from the future.
+    /// A cached list has a future resourceVersion.
     FutureCache breaks "list-cached";
-    /// A cached list is cut, and has no token.
+    /// A cached list with a limit is cut, and has no token.
     CutsCached breaks "list-cached-limit";
-    /// NotOlderThan is older.
+    /// A list with NotOlderThan is older.
     Older breaks "list-not-older";
-    /// NotOlderThan has no limit.
+    /// The limit is ignored with NotOlderThan.
     NotOlderUnlimited breaks "list-not-older-limit";
-    /// A list is older than the resourceVersion that it is asked for.
+    /// A list is older than the requested resourceVersion.
     OlderVersion breaks "list-version";
-    /// A resourceVersion with a limit is a later one.
+    /// A list with a resourceVersion and a limit has a later resourceVersion.
     LaterPage breaks "list-version-limit";
-    /// Exact is a later one.
+    /// A list with Exact has a later resourceVersion.
     Inexact breaks "list-exact";
-    /// Exact has no limit.
+    /// The limit is ignored with Exact.
     ExactUnlimited breaks "list-exact-limit";
-    /// A limit is not kept.
+    /// The limit is ignored.
     Unlimited breaks "limit";
-    /// A count is off by one.
+    /// The remaining item count is off by one.
     OffByOne breaks "remaining";
-    /// What nobody has counted is told.
+    /// A list with a selector has a remaining item count.
     CountsSelected breaks "remaining-selector";
     /// A later page lacks its first item.
     PageDrops breaks "pages";
-    /// A later page does not count.
+    /// A later page has no remaining item count.
     PageUncounted breaks "pages-remaining";
-    /// A later page has the limit of the first.
+    /// A later page has the limit of the first page.
     PageLimit breaks "pages-limit";
-    /// With resourceVersion 0 a later page is of another one.
+    /// A later page with resourceVersion 0 has another resourceVersion.
     CachedPage breaks "pages-cached";
-    /// No items are null.
+    /// An empty list has null items.
     NullItems breaks "select-none";
-    /// Nothing has a name.
+    /// A list with a field selector for a name is empty.
     NoNames breaks "select-name";
-    /// Not that name is any name.
+    /// A field selector with `!=` selects everything.
     AnyName breaks "select-not-name";
-    /// An object by itself does not say its kind.
+    /// A single object has no kind.
     NoKind breaks "get";
     /// A cached object has no resourceVersion.
     NoVersion breaks "get-cached";
-    /// What is not found is not named.
+    /// The error for a missing object has no details.
     Unnamed breaks "error-not-found";
-    /// A match by itself is a failure of the server.
+    /// resourceVersionMatch without resourceVersion fails with 500.
     FailsMatch breaks "error-match-alone";
-    /// So is an unknown match.
+    /// An unknown resourceVersionMatch fails with 500.
     FailsUnknownMatch breaks "error-match-unknown";
-    /// So is Exact of 0.
+    /// Exact with resourceVersion 0 fails with 500.
     FailsExactZero breaks "error-exact-zero";
-    /// So is a match with a token.
+    /// Exact with a token fails with 500.
     FailsMatchContinue breaks "error-match-continue";
-    /// So is a resourceVersion with a token.
+    /// A resourceVersion with a token fails with 500.
     FailsVersionContinue breaks "error-version-continue";
     /// A list ignores sendInitialEvents.
     IgnoresInitialEvents breaks "error-initial-events";
-    /// A forged token begins anew.
+    /// A forged token is ignored.
     TakesToken breaks "error-token";
-    /// Any limit is none.
+    /// An invalid limit is ignored.
     TakesLimit breaks "error-limit";
-    /// Any resourceVersion is none.
+    /// An invalid resourceVersion is ignored.
     TakesVersion breaks "error-version";
-    /// A selector that cannot be read selects everything.
+    /// An invalid label selector selects everything.
     TakesLabels breaks "error-labels";
-    /// So does a field that is not there.
+    /// A selector for an unknown field selects everything.
     TakesFields breaks "error-fields";
-    /// The future is served.
+    /// A future resourceVersion is served.
     ServesFuture breaks "error-future";
-    /// Whatever is accepted gets JSON.
+    /// An unknown media type gets JSON.
     AnyAccept breaks "error-accept";
-    /// Protobuf is JSON.
+    /// A request for protobuf gets JSON.
     NoProtobuf breaks "protobuf";
     /// A table lacks a row.
     TableDrops breaks "table";
-    /// Metadata come with more.
+    /// Partial metadata contain other fields.
     MetadataAndMore breaks "partial-metadata";
     /// A shard lacks an object.
     ShardDrops breaks "shards";
-    /// One half is the other.
+    /// The shard of one half has the objects of the other.
     OtherShard breaks "shard-members";
-    /// A shard's page counts.
+    /// A page of a shard has a remaining item count.
     ShardCounts breaks "shard-remaining";
-    /// Initial events do not end.
+    /// The initial events have no bookmark at their end.
     NoBookmark breaks "watch-list";
-    /// The bookmark is of another kind.
+    /// The bookmark's object has another kind.
     BookmarkKind breaks "watch-bookmark";
-    /// Bookmarks come to everybody.
+    /// Bookmarks are sent without being requested.
     AnyBookmark breaks "watch-no-bookmark";
-    /// A watch from 0 begins with nothing.
+    /// A watch from resourceVersion 0 sends no state.
     CachedNothing breaks "watch-cached";
-    /// A watch begins with everything.
+    /// A watch from a resourceVersion begins with the whole state.
     WatchesAll breaks "watch-version";
-    /// A watch has no end.
+    /// A watch ignores its timeout.
     Endless breaks "watch-timeout";
-    /// Initial events come unasked.
+    /// Initial events are sent although they are disabled.
     AnyInitial breaks "watch-no-initial";
-    /// A watch of one object is of all.
+    /// A watch of one object sends the events of all.
     WatchesAllNames breaks "watch-name";
-    /// A watch in protobuf is one in JSON.
+    /// A watch in protobuf is sent in JSON.
     NoProtobufWatch breaks "watch-protobuf";
-    /// A watch ignores a match.
+    /// A watch ignores resourceVersionMatch.
     WatchIgnoresMatch breaks "error-watch-match";
-    /// A watch takes Exact as NotOlderThan.
+    /// A watch treats Exact as NotOlderThan.
     WatchTakesExact breaks "error-watch-exact";
-    /// What was created has no uid.
+    /// A created object has no UID.
     NoUid breaks "create";
-    /// What exists is created again.
+    /// An existing object is created again.
     CreatesTwice breaks "create-twice";
-    /// Lists lack what was just created.
+    /// Lists lack an object that was just created.
     HidesNew breaks "read-your-write";
     /// An update keeps its resourceVersion.
     UpdateKeeps breaks "update";
-    /// An update is done at any resourceVersion.
+    /// An update ignores the resourceVersion.
     TakesStale breaks "update-stale";
-    /// An update that changes nothing is one.
+    /// An update without changes changes the resourceVersion.
     UpdatesSame breaks "update-same";
-    /// A patch replaces.
+    /// A merge patch replaces fields that it does not have.
     PatchReplaces breaks "patch-merge";
-    /// A patch is made at any resourceVersion.
+    /// A patch ignores the resourceVersion.
     PatchesStale breaks "patch-stale";
-    /// Tests of a patch are passed over.
+    /// The test operations of a JSON patch are ignored.
     PatchesUntested breaks "patch-test";
-    /// A dry run is none.
+    /// A dry run changes objects.
     WetRun breaks "dry-run";
-    /// The past is as the present.
+    /// A list at a past resourceVersion has the current state.
     NoPast breaks "past-state";
-    /// A later page has what is new.
+    /// A later page has objects that were created after the first page.
     PageMoves breaks "pages-snapshot";
     /// A label selects everything.
     AnyLabel breaks "select-labels";
-    /// A uid is no condition.
+    /// A DELETE ignores the UID of its preconditions.
     AnyUid breaks "delete-uid";
-    /// A resourceVersion is no condition of a DELETE.
+    /// A DELETE ignores the resourceVersion of its preconditions.
     DeletesStale breaks "delete-stale";
-    /// A DELETE is acknowledged and not done.
+    /// A DELETE is acknowledged but deletes nothing.
     KeepsDeleted breaks "delete";
-    /// A DELETE of what is selected is one of everything.
+    /// A DELETE of a collection ignores the label selector.
     SweepsAll breaks "delete-selected";
-    /// Changes are told as creations.
+    /// Changes are sent as ADDED.
     TellsAdded breaks "watch-order";
-    /// What was deleted is told without its last state.
+    /// A DELETED event lacks the object's last state.
     DeletedEmpty breaks "watch-deleted";
-    /// A watch tells what is known again.
+    /// A resumed watch sends an event again.
     TellsAgain breaks "watch-resume";
-    /// What a selector leaves is told as it is.
+    /// An object that a selector no longer selects is sent with its new state.
     LeavesAsItIs breaks "watch-leaves";
-    /// What a selector enters is told as a change.
+    /// An object that a selector newly selects is sent as MODIFIED.
     EntersChanged breaks "watch-enters";
-    /// What was compacted is a failure of the server.
+    /// A compacted resourceVersion fails with 500.
     FailsGone breaks "gone";
-    /// So is a token.
+    /// The error for a compacted token has no new token.
     NoNewToken breaks "gone-token";
-    /// So is a watch.
+    /// A watch from a compacted resourceVersion fails with 500.
     FailsGoneWatch breaks "gone-watch";
 }
 
-/// The halves of all uids, as selectors have them.
+/// The two halves of the range of hashes, as written in selectors.
 const LOWER: &str = "'0x0000000000000000', '0x8000000000000000'";
 const UPPER: &str = "'0x8000000000000000', '0x10000000000000000'";
 
 impl KubeLie {
-    /// Returns what is accepted instead.
+    /// Returns the media type that is requested instead, if this violation changes it.
     pub(crate) fn accepts(self, accept: Option<&HeaderValue>) -> Option<&'static str> {
         let accept = accept.and_then(|accept| accept.to_str().ok())?;
         let is_lie = match self {
@@ -187,7 +187,7 @@ impl KubeLie {
         is_lie.then_some("application/json")
     }
 
-    /// Changes a request.
+    /// Changes a request before it is forwarded.
     pub(crate) fn request(self, asked: &mut Asked) {
         let metadata = |asked: &mut Asked, field: &str| {
             if let Some(metadata) = asked
@@ -298,7 +298,7 @@ impl KubeLie {
         }
     }
 
-    /// Returns what is returned without asking.
+    /// Returns the response to a request that is not forwarded, if this violation has one.
     pub(crate) fn instead(self, asked: &Asked) -> Option<(u16, Value)> {
         let failure = || Some((500, status(500, "InternalError")));
         let versioned = asked.has("resourceVersion");
@@ -464,7 +464,7 @@ impl KubeLie {
     }
 }
 
-/// Returns a failure.
+/// Returns a Status of a failure.
 fn status(code: u16, reason: &str) -> Value {
     json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -472,7 +472,7 @@ fn status(code: u16, reason: &str) -> Value {
     })
 }
 
-/// Returns whether a token is of resourceVersion 1.
+/// Returns whether the request's token has resourceVersion 1, which is compacted.
 fn is_compacted(asked: &Asked) -> bool {
     let token = asked.get("continue").map(ContinueToken::decode);
     matches!(token, Some(Ok(token)) if token.resource_version == 1)

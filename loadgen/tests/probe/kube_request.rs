@@ -1,19 +1,19 @@
-//! A request to a Kubernetes API as a test looks at it, and changes it.
+//! A request to a Kubernetes API, in a form that tests can inspect and change.
 
 use http::Method;
 use serde_json::Value;
 
-/// A request.
+/// A parsed request.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) query: Vec<(String, String)>,
-    /// Whether JSON is asked for.
+    /// Whether JSON is requested.
     pub(crate) is_json: bool,
-    /// The body, where it is JSON.
+    /// The body, if it is JSON.
     pub(crate) json: Value,
-    /// How often the same was asked before.
+    /// Number of earlier requests that were the same.
     pub(crate) repeated: usize,
 }
 
@@ -61,7 +61,7 @@ impl Asked {
         self.is("resourceVersionMatch", "NotOlderThan") && self.is_list()
     }
 
-    /// Returns whether its query is exactly this.
+    /// Returns whether the query has exactly these parameters and values.
     pub(crate) fn asks(&self, query: &[(&str, &str)]) -> bool {
         self.query.len() == query.len() && query.iter().all(|(name, value)| self.is(name, value))
     }

@@ -1,4 +1,4 @@
-//! An etcd in front of another one, which passes on everything but for one lie.
+//! An etcd proxy in front of another etcd, which forwards everything except for one violation.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -24,67 +24,67 @@ use crate::maintenance::{StatusOnly, TellsStatus};
 use crate::probed::lies;
 
 lies! { Lie:
-    /// Its version is no semantic one.
+    /// The version is not a semantic version.
     Development breaks "version";
-    /// Its responses have no term.
+    /// Responses have no raft term.
     NoTerm breaks "header";
-    /// It has its own words for a missing key.
+    /// The error for an empty key has another message.
     OwnWords breaks "error-empty-key";
-    /// It serves a revision that is not there yet.
+    /// A future revision is served.
     ServesFuture breaks "error-future-revision";
-    /// A count brings keys along.
+    /// A count returns keys.
     CountBringsKeys breaks "count-only";
-    /// A limit is not kept.
+    /// The limit is ignored.
     NoLimit breaks "limit";
-    /// Two neighbours change places.
+    /// Two neighbouring keys are swapped.
     Swaps breaks "key-order";
-    /// Values come with keys_only.
+    /// keys_only returns values.
     KeysWithValues breaks "keys-only";
-    /// A page counts everything, not the rest.
+    /// The count of a page is of all keys, not of the rest.
     CountsAll breaks "pages";
     /// A stream lacks its first object.
     StreamDrops breaks "range-stream";
     /// Each message of a stream has a header.
     StreamHeaders breaks "range-stream-layout";
-    /// A stream takes sort orders, and ignores them.
+    /// A stream accepts sort orders, and ignores them.
     StreamSorts breaks "range-stream-sort";
-    /// Progress is never told.
+    /// Progress responses are never sent.
     NoProgress breaks "watch-progress";
-    /// A create says that it failed.
+    /// A create reports that it failed.
     DeniesCreate breaks "txn-create";
-    /// Compares for a key that must not exist hold always.
+    /// Compares for a key that must not exist always hold.
     Overwrites breaks "txn-conflict";
     /// A failure branch has no responses.
     HidesConflict breaks "get-on-failure";
-    /// Versions do not count.
+    /// The version of a key is always 1.
     FirstVersion breaks "txn-update";
-    /// Compares with an older revision hold.
+    /// Compares with an older revision always hold.
     TakesStale breaks "txn-stale";
-    /// The past is as the present.
+    /// A past revision has the current state.
     NoPast breaks "past-state";
     /// A put has no prev_kv.
     PutHidesPrev breaks "put-prev-kv";
-    /// A Txn is done one operation after the other.
+    /// The operations of a Txn are made one after the other.
     SplitsTxn breaks "txn-one-revision";
-    /// A Txn writes a key twice.
+    /// A Txn that writes a key twice is accepted.
     WritesTwice breaks "txn-duplicate-key";
     /// A count is off by one.
     OffByOne breaks "exact-count";
     /// Sort orders are ignored.
     NoSort breaks "sort";
-    /// A delete is acknowledged and not done.
+    /// A delete is acknowledged but deletes nothing.
     KeepsDeleted breaks "txn-delete";
-    /// A put with an unknown lease is done.
+    /// A put with an unknown lease is accepted.
     AnyLease breaks "lease-unknown";
-    /// A put with a lease is done without it.
+    /// A put with a lease is made without it.
     NoLease breaks "lease-attach";
     /// A revoked lease keeps its keys.
     KeepsLeased breaks "lease-revoke";
     /// A watch lacks an event.
     WatchDrops breaks "watch-order";
-    /// The events of a revision come one by one.
+    /// The events of a revision are sent in separate responses.
     WatchSplits breaks "watch-one-revision";
-    /// A delete is told as a put.
+    /// A delete is sent as a put event.
     TellsPut breaks "watch-delete";
     /// Events have no prev_kv.
     WatchHidesPrev breaks "watch-prev-kv";
@@ -92,7 +92,7 @@ lies! { Lie:
     WatchFromStart breaks "watch-resume";
 }
 
-/// A running server; dropped, it stops.
+/// A running proxy, which stops when dropped.
 pub(crate) struct LyingEtcd {
     address: SocketAddr,
     behind: String,
@@ -101,7 +101,7 @@ pub(crate) struct LyingEtcd {
 }
 
 impl LyingEtcd {
-    /// Starts one in front of the etcd at `behind`, on a free port.
+    /// Starts a proxy in front of the etcd at `behind`, on a free port.
     pub(crate) fn start(behind: &str, lie: Lie) -> Self {
         let writes: Arc<AtomicU64> = Arc::default();
         let (stop, stopped) = oneshot::channel();
@@ -140,17 +140,17 @@ impl LyingEtcd {
         }
     }
 
-    /// Returns where it listens.
+    /// Returns the proxy's URL.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Writes that were asked for.
+    /// Returns the number of requested writes.
     pub(crate) fn writes(&self) -> u64 {
         self.writes.load(Ordering::Relaxed)
     }
 
-    /// Puts a key that is somebody else's.
+    /// Puts a key that is not loadgen's.
     pub(crate) fn put(&self, key: &str) {
         let put = pb::PutRequest {
             key: key.to_owned().into(),
@@ -159,7 +159,7 @@ impl LyingEtcd {
         self.ask(async |client| client.kv().put(put).await.expect("it takes a write"));
     }
 
-    /// Returns the keys that are there.
+    /// Returns all keys.
     pub(crate) fn keys(&self) -> Vec<String> {
         let all = pb::RangeRequest {
             key: b"\0"[..].into(),
@@ -172,7 +172,7 @@ impl LyingEtcd {
             .collect()
     }
 
-    /// Asks the etcd behind.
+    /// Sends a request to the etcd behind the proxy.
     fn ask<T>(&self, asks: impl AsyncFnOnce(Client) -> T) -> T {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         runtime.block_on(async {
@@ -428,7 +428,7 @@ impl Watch for Service {
     }
 }
 
-/// Responses of responses, one after the other.
+/// Returns the elements of all parts, one after the other.
 fn flattened<T: Send + 'static>(
     mut parts: impl Stream<Item = tokio_stream::Iter<std::vec::IntoIter<T>>> + Send + Unpin + 'static,
 ) -> impl Stream<Item = T> + Send {
@@ -436,7 +436,7 @@ fn flattened<T: Send + 'static>(
     tokio::spawn(async move {
         while let Some(mut part) = parts.next().await {
             while let Some(one) = part.next().await {
-                // Whoever watched may have gone.
+                // The client may have ended the watch.
                 sender.send(one).ok();
             }
         }
@@ -444,7 +444,7 @@ fn flattened<T: Send + 'static>(
     tokio_stream::wrappers::UnboundedReceiverStream::new(receiver)
 }
 
-/// Returns what is told instead of a response.
+/// Returns the responses that are sent instead of a watch response.
 fn altered(lie: Lie, mut response: pb::WatchResponse) -> Vec<pb::WatchResponse> {
     let is_progress = response.events.is_empty() && !response.created && !response.canceled;
     match lie {

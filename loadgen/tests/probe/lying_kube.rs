@@ -1,4 +1,4 @@
-//! A Kubernetes API in front of another one, which passes on everything but for one lie.
+//! A proxy in front of a Kubernetes API, which forwards everything except for one violation.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -19,14 +19,14 @@ use crate::kube_request::Asked;
 
 type Body = BoxBody<Bytes, Infallible>;
 
-/// A running server; dropped, it stops.
+/// A running proxy, which stops when dropped.
 pub(crate) struct LyingKube {
     server: Http1Server,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl LyingKube {
-    /// Starts one in front of the API at `behind`, on a free port.
+    /// Starts a proxy in front of the API at `behind`, on a free port.
     pub(crate) fn start(behind: &str, lie: KubeLie) -> Self {
         let asked: Arc<Mutex<Vec<String>>> = Arc::default();
         let relay = Relay {
@@ -41,12 +41,12 @@ impl LyingKube {
         Self { server, asked }
     }
 
-    /// As a target.
+    /// Returns the proxy as a target.
     pub(crate) fn target(&self) -> String {
         format!("kube:{}", self.server.url())
     }
 
-    /// Method, path and query of each request.
+    /// Returns method, path and query of each request.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().expect("no panic holds it").clone()
     }
@@ -150,12 +150,12 @@ impl Relay {
         }
     }
 
-    /// Returns a watch's response, event by event.
+    /// Returns the response of a watch, which is forwarded event by event.
     fn events(&self, asked: Asked, connection: Connection, body: Incoming) -> Response<Body> {
         let (sender, receiver) = mpsc::unbounded_channel::<Bytes>();
         let lie = self.lie;
         tokio::spawn(async move {
-            // The connection lives as long as its response is read.
+            // The connection is kept while its response is read.
             let _connection = connection;
             let mut body = body;
             let mut unread = Vec::new();
@@ -172,7 +172,7 @@ impl Relay {
                     let line: Vec<u8> = unread.drain(..=end).collect();
                     let mut event = serde_json::from_slice(&line).expect("an event");
                     let is_told = lie.event(&asked, &mut event);
-                    // Whoever watched may have gone.
+                    // The client may have ended the watch.
                     if is_told && sender.send(format!("{event}\n").into()).is_err() {
                         return;
                     }
@@ -191,7 +191,7 @@ fn whole(code: StatusCode, body: Bytes) -> Response<Body> {
     response
 }
 
-/// Returns whether a line of [`LyingKube::asked`] writes.
+/// Returns whether a line of [`LyingKube::asked`] is a write.
 pub(crate) fn writes(line: &str) -> bool {
     !line.starts_with(Method::GET.as_str())
 }

@@ -1,4 +1,4 @@
-//! `loadgen` as the administrator of a kube-apiserver.
+//! Runs `loadgen` as the administrator of a kube-apiserver.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -6,11 +6,11 @@ use std::process::{Command, Output};
 use crate::apiserver::Apiserver;
 use crate::tls;
 
-/// The scenario's file in the folder that `loadgen` runs in.
+/// The path of the scenario, relative to the folder in which `loadgen` runs.
 pub(crate) const FILE: &str = "./scenario.toml";
 
-/// Runs `loadgen` beside a scenario's [`FILE`], with the server's certificate and its
-/// administrator's.
+/// Runs `loadgen` in a folder with the scenario in [`FILE`], with the server's certificate and that
+/// of its administrator.
 pub(crate) async fn loadgen(real: &Apiserver, scenario: &str, arguments: &[&str]) -> Output {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join(FILE), scenario).expect("a writable folder");

@@ -1,5 +1,5 @@
-//! Small requests, watchers and `probe` against a real kube-apiserver: what loads count fits
-//! together, every event comes once, and nothing is left behind.
+//! Small requests, watchers and `probe` against a real kube-apiserver: the counts of loads are
+//! consistent, every event is received once, and nothing is left behind.
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
-//! `--resource` of a real kube-apiserver: a built-in resource of a named group, and a custom one
-//! whose lists have a kind of their own.
+//! `--resource` of a real kube-apiserver: a built-in resource of a named group, and a custom
+//! resource whose list kind is not the default.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::apiserver::Apiserver;
 use crate::http::send;
 use crate::served::Served;
 
-/// Every way that is neither a write nor another client's.
+/// Every strategy, except for those that write or use another client.
 const SCENARIO: &str = r#"
 name = "resources"
 summary = "every way"
@@ -39,7 +39,8 @@ nodes = 1
 seed = 1
 "#;
 
-/// How often a custom resource is asked for until it is served, and the pause between.
+/// Maximum number of requests until a custom resource is served; [`PAUSE`] is the time between
+/// them.
 const ASKS: usize = 300;
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -100,7 +101,7 @@ async fn deployments_and_custom_resources_are_listed() {
     }
 }
 
-/// Lists a resource in every way; the report, and what was said.
+/// Lists a resource by every strategy; returns report and standard error.
 async fn listed(real: &Apiserver, resource: &str) -> (Value, String) {
     let url = format!("https://{}", real.address);
     let run = ["run", FILE, "--resource", resource, "--format", "json"];

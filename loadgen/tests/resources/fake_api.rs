@@ -1,5 +1,5 @@
-//! A small Kubernetes API with a custom resource and discovery in one document for each version,
-//! which can be told to answer wrongly.
+//! A small Kubernetes API with a custom resource and a discovery document for each version, which
+//! can be configured to respond wrongly.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -14,39 +14,39 @@ use serde_json::{Value, json};
 
 use crate::http1_server::Http1Server;
 
-/// Objects that it holds.
+/// Number of objects.
 const OBJECTS: u64 = 10;
-/// The revision that it is at.
+/// The current revision.
 const REVISION: u64 = 100;
-/// The largest page that surveys ask for.
+/// The largest page that surveys request.
 const SURVEY: u64 = 8;
-/// The size that the tests list by.
+/// The page size of the tests' lists.
 const PAGE: u64 = 3;
 
-/// What is wrong with every other list, whole or in pages of three.
+/// A fault of every other list, whole or in pages of three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
     /// An item is missing.
     Drop,
-    /// Two neighbours have changed places.
+    /// Two neighbouring items are swapped.
     Swap,
-    /// A field that nobody knows has another value.
+    /// An unknown field has another value.
     Alter,
-    /// The list says that it is of another kind.
+    /// The list has another kind.
     OtherKind,
-    /// An item says so.
+    /// An item has another kind.
     OtherItem,
-    /// The body ends early, as its length says.
+    /// The body is truncated, and its Content-Length is that of the truncated body.
     Truncate,
-    /// The list is of an older revision.
+    /// The list has an older revision.
     Stale,
-    /// No fault: the older version of the resource is preferred.
+    /// Not a fault: the older version of the resource is preferred.
     PrefersOlder,
 }
 
-/// A running server; dropped, it stops.
+/// A running server, which stops when dropped.
 pub(crate) struct FakeApi {
     server: Http1Server,
     state: Arc<State>,
@@ -55,12 +55,12 @@ pub(crate) struct FakeApi {
 struct State {
     fault: Fault,
     requests: Mutex<Vec<String>>,
-    /// Lists by their limit.
+    /// Number of lists by limit.
     lists: Mutex<HashMap<u64, u64>>,
 }
 
 impl FakeApi {
-    /// Starts one on a free port.
+    /// Starts a server on a free port.
     pub(crate) fn start(fault: Fault) -> Self {
         let state = Arc::new(State {
             fault,
@@ -75,12 +75,12 @@ impl FakeApi {
         Self { server, state }
     }
 
-    /// Returns where it listens.
+    /// Returns the server's URL.
     pub(crate) fn url(&self) -> String {
         self.server.url()
     }
 
-    /// Returns what it was asked so far, as `GET PATH`.
+    /// Returns the requests so far, as `GET PATH`.
     pub(crate) fn requests(&self) -> Vec<String> {
         let requests = self.state.requests.lock();
         requests.expect("no panic holds it").clone()
@@ -183,8 +183,8 @@ impl State {
         body
     }
 
-    /// Returns what is wrong with this page. Of a list in pages it is the second, but for what the
-    /// first must say as well.
+    /// Returns the fault of this page. In a list in pages, the second page has the fault, except
+    /// for [`Fault::Stale`], which the first page must have, too.
     fn fault_of(&self, limit: u64, first: u64) -> Fault {
         if (1..=SURVEY).contains(&limit) && limit != PAGE {
             return Fault::None;

@@ -1,4 +1,4 @@
-//! Names that mean nothing that can be listed end in one line and exit code 2, before anything is
+//! Names of resources that cannot be listed: one message and exit code 2, before anything is
 //! listed.
 
 use crate::fake_api::{FakeApi, Fault};
@@ -27,7 +27,7 @@ fn a_name_that_means_nothing_gets_its_neighbour() {
             "did you mean `widgets.example.com`?",
         ),
         ("podss", "did you mean `pods`?"),
-        // The group that does not respond may have it.
+        // The group that does not respond may have this resource.
         (
             "horizontalpodautoscalers",
             "nothing is known of metrics.k8s.io/v1beta1",
@@ -76,7 +76,7 @@ fn what_is_ambiguous_or_cannot_be_listed_is_refused() {
         &["--resource", "nodes", "--namespace", "a"],
         &["nodes are in no namespace: leave --namespace out"],
     );
-    // It is there, and its lists are refused.
+    // The resource exists, but its lists are refused.
     assert_refused(
         &url,
         &["--resource", "pods"],

@@ -1,5 +1,4 @@
-//! A proxy in front of a Kubernetes API that loses one MODIFIED event of all watches that go
-//! through it.
+//! A proxy in front of a Kubernetes API that drops one MODIFIED event of all its watches.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -19,22 +18,22 @@ use tokio::net::{TcpListener, TcpStream};
 
 type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, hyper::Error>;
 
-/// Which event is lost, counted down by those that pass; none before somebody says.
+/// The number of events until the one that is dropped; 0 drops none.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Loss(Arc<AtomicU64>);
 
 impl Loss {
-    /// Loses the n-th event from now on, the next one for 1.
+    /// Drops the n-th event from now on; 1 is the next one.
     pub(crate) fn lose(&self, number: u64) {
         self.0.store(number, Ordering::Relaxed);
     }
 
-    /// Returns whether it has been lost; so, too, where none is to be.
+    /// Returns whether no event is to be dropped, or it has been dropped already.
     pub(crate) fn is_over(&self) -> bool {
         self.0.load(Ordering::Relaxed) == 0
     }
 
-    /// Counts an event; whether it is the one that is lost.
+    /// Counts an event; returns whether it is to be dropped.
     fn is_now(&self) -> bool {
         let counted = |left: u64| left.checked_sub(1);
         let before = self
@@ -44,7 +43,7 @@ impl Loss {
     }
 }
 
-/// Starts one in this runtime, whose end is its end.
+/// Starts a proxy in this runtime, with which it ends; returns its address.
 pub(crate) async fn start(upstream: SocketAddr, loss: &Loss) -> SocketAddr {
     let loss = loss.clone();
     let listener = TcpListener::bind(("127.0.0.1", 0))
@@ -95,7 +94,7 @@ async fn forward(upstream: SocketAddr, request: Request<Incoming>, loss: Loss) -
     Response::from_parts(parts, body)
 }
 
-/// Takes what is whole of `held`, without the event that is lost.
+/// Removes the complete frames from `held`, and returns them without the event that is dropped.
 fn without_lost(held: &mut Vec<u8>, loss: &Loss) -> Bytes {
     let mut passed = Vec::new();
     while let Some(length) = held.first_chunk::<4>() {

@@ -1,5 +1,5 @@
-//! That one lost event is found, whoever loses it: the proof that shards are complete is worth as
-//! much.
+//! Checks that a single lost event is detected at any worker: the proof that shards are complete
+//! depends on this.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::losing_proxy::{self, Loss};
 
 const ROOT: &str = "/registry/";
 
-/// When an event is lost.
+/// The time at which an event is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lost {
     Never,
@@ -37,10 +37,11 @@ enum Lost {
     AfterAThirdHasJoined,
 }
 
-/// Longer than any of it takes: writing is ended when what is to happen meanwhile has happened.
+/// Maximum duration of the writes. They are ended as soon as the test's steps are done, which takes
+/// less time.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Leaves time for some hundred writes, and for the event that is to be lost.
+/// Waits for about a hundred writes, and for the loss of the event.
 async fn writes_go_on(loss: &Loss) {
     tokio::time::sleep(Duration::from_millis(300)).await;
     while !loss.is_over() {
@@ -48,8 +49,8 @@ async fn writes_go_on(loss: &Loss) {
     }
 }
 
-/// Two workers watch through a proxy that loses one event, or none, while objects are written;
-/// halfway a third one joins them.
+/// Runs two workers that watch through a proxy, which loses at most one event, while objects are
+/// written. Halfway, a third worker joins them.
 async fn watched_through(lost: Lost) -> Result<(), Unproven> {
     let strategy: Strategy = "watch-sharded:2".parse().expect("a strategy");
     let launcher = Launcher {

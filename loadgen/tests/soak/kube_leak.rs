@@ -1,4 +1,4 @@
-//! A client of the Kubernetes tier that lets go of nothing.
+//! A client of the Kubernetes tier that leaks watches and objects.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,12 +9,12 @@ use kube_api::client::{Connection, KubeAccess, Options};
 use serde_json::json;
 
 const COLLECTION: &str = "/api/v1/namespaces/leak/configmaps";
-/// Nothing happens there: a watch whose events nobody reads is closed.
+/// A watch without events: a watch whose events are not read would be closed.
 const QUIET: &str = "/api/v1/namespaces/quiet/configmaps?watch=true";
 const OBJECT_BYTES: usize = 200_000;
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Opens a watch and creates a ConfigMap of 200 KB five times a second, and lets go of neither.
+/// Opens a watch and creates a ConfigMap of 200 KB five times a second; keeps all of them.
 pub(crate) fn leaking(url: &str, ended: &AtomicBool) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -24,13 +24,14 @@ pub(crate) fn leaking(url: &str, ended: &AtomicBool) {
         let mut held = Vec::new();
         while !ended.load(Ordering::Relaxed) {
             tokio::time::sleep(PAUSE).await;
-            // The server is there for a part of the time only.
+            // The server runs for a part of the time only.
             held.extend(one_more(url, held.len()).await);
         }
     });
 }
 
-/// One watch and one object more; what keeps the watch open, where the server is there.
+/// Adds a watch and an object; returns the value that keeps the watch open, or `None` if the server
+/// is not running.
 async fn one_more(url: &str, nth: usize) -> Option<impl Sized + use<>> {
     let connect = || Connection::new(url, KubeAccess::default(), Options::default());
     let object = json!({

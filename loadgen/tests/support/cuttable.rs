@@ -1,4 +1,5 @@
-//! A way to a server that can be cut: its connections are closed, and nobody listens for a while.
+//! A relay to a server that can be cut: its connections are closed, and new ones refused for a
+//! while.
 
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,12 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long somebody may take to connect.
+/// Time limit for a client to connect.
 const USED_WITHIN: Duration = Duration::from_secs(30);
-/// Pause between looks at whether it is cut, and whether somebody connects.
+/// Interval of checks whether the relay is cut, and whether a client connects.
 const STEP: Duration = Duration::from_millis(1);
 
-/// A relay on a thread of its own, which ends with the process.
+/// A relay on its own thread, which ends with the process.
 pub(crate) struct Cuttable {
     address: SocketAddr,
     is_cut: Arc<AtomicBool>,
@@ -20,7 +21,7 @@ pub(crate) struct Cuttable {
 }
 
 impl Cuttable {
-    /// A relay to the server at this URL. A server that is gone closes its connections.
+    /// Starts a relay to the server at this URL. If the server ends, its connections are closed.
     pub(crate) fn to(server: &str) -> Self {
         let server = server.trim_start_matches("http://").to_owned();
         let bound = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -53,7 +54,7 @@ impl Cuttable {
                 for (from, to) in both.map(|(a, b)| (a.try_clone(), b.try_clone())) {
                     let (mut from, mut to) = (from.expect("a socket"), to.expect("a socket"));
                     thread::spawn(move || {
-                        // However it ends, the other side is told.
+                        // The other side is closed for any end of this side.
                         std::io::copy(&mut from, &mut to).ok();
                         to.shutdown(Shutdown::Both).ok();
                     });
@@ -73,11 +74,11 @@ impl Cuttable {
         format!("http://{}", self.address)
     }
 
-    /// Closes every connection, and refuses others from now on; returns how many there have been
-    /// since it was closed last.
+    /// Closes every connection, and refuses new ones from now on; returns the number of connections
+    /// since the last call.
     pub(crate) fn close(&self) -> usize {
         self.is_cut.store(true, Ordering::SeqCst);
-        // Nobody listens from here on.
+        // After this loop, nothing listens.
         while TcpStream::connect(self.address).is_ok() {
             thread::sleep(STEP);
         }
@@ -89,7 +90,7 @@ impl Cuttable {
         closed
     }
 
-    /// Waits until somebody has connected since it was closed last.
+    /// Waits until a client has connected since the last [`Self::close`].
     #[allow(dead_code, reason = "for tests of clients that look for another way")]
     pub(crate) fn until_used(&self) {
         let begun = Instant::now();
@@ -104,7 +105,7 @@ impl Cuttable {
         self.is_cut.store(false, Ordering::SeqCst);
     }
 
-    /// Closes every connection, and refuses others for so long.
+    /// Closes every connection, and refuses new ones for this time.
     #[allow(dead_code, reason = "for tests that do nothing meanwhile")]
     pub(crate) fn cut(&self, time: Duration) {
         self.close();

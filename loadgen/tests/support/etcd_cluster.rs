@@ -1,4 +1,4 @@
-//! Members of an etcd cluster, as an existing one.
+//! A cluster of etcd members, as an existing endpoint.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,7 @@ use etcd_api::client::config::ClientConfig;
 use etcd_api::proto::etcdserverpb::{MoveLeaderRequest, StatusRequest, StatusResponse};
 use tempfile::TempDir;
 
-/// How long members may take to choose a leader.
+/// Time limit for members to elect a leader.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
 /// A running cluster; its members are killed and waited for when dropped.
@@ -21,7 +21,8 @@ pub(crate) struct EtcdCluster {
 }
 
 impl EtcdCluster {
-    /// Starts so many members of the etcd that `scripts/oracle` installs; `None` without one.
+    /// Starts a cluster of the etcd that `scripts/oracle` installs; returns `None` if it is
+    /// missing.
     pub(crate) fn start(members: usize) -> Option<Self> {
         let program = test_support::program_or_skip("ETCD_BIN", "etcd")?;
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -58,12 +59,12 @@ impl EtcdCluster {
         Some(cluster)
     }
 
-    /// Returns where its members listen.
+    /// Returns the URLs of the members.
     pub(crate) fn urls(&self) -> Vec<String> {
         self.urls.clone()
     }
 
-    /// Returns which member leads.
+    /// Returns the number of the leader.
     #[allow(dead_code, reason = "for tests that disturb one")]
     pub(crate) async fn leader(&self) -> usize {
         for (nth, url) in self.urls.iter().enumerate() {
@@ -78,7 +79,7 @@ impl EtcdCluster {
         panic!("nobody leads");
     }
 
-    /// Hands the lead to another member, without a gap.
+    /// Transfers the leadership to another member, without an election.
     #[allow(dead_code, reason = "for tests that disturb one")]
     pub(crate) async fn move_leader(&self) {
         let leader = self.leader().await;
@@ -92,7 +93,7 @@ impl EtcdCluster {
         moved.await.expect("it leads");
     }
 
-    /// Lets a member hang, so that requests to it wait, and kills it then (SIGKILL).
+    /// Stops a member for `hangs_for`, so that requests to it wait, and then kills it by SIGKILL.
     #[allow(dead_code, reason = "for tests that disturb one")]
     pub(crate) fn kill_hanging(&mut self, nth: usize, hangs_for: Duration) {
         let member = &mut self.members[nth];
@@ -107,7 +108,7 @@ impl EtcdCluster {
     fn until_ready(&self) {
         let begun = Instant::now();
         for url in self.urls.clone() {
-            // A runtime of its own, on a thread of its own: the caller may be within one.
+            // Uses a new runtime on a new thread, because the caller may be inside a runtime.
             let asked = thread::spawn(move || {
                 let runtime = tokio::runtime::Runtime::new().expect("a runtime");
                 runtime.block_on(async {
@@ -126,7 +127,7 @@ async fn has_leader(url: &str) -> bool {
     status(url).await.is_some_and(|status| status.leader != 0)
 }
 
-/// Returns what a member says of itself; `None` when it does not.
+/// Returns the status of a member, or `None` if it does not respond.
 async fn status(url: &str) -> Option<StatusResponse> {
     let config = ClientConfig::new(url).expect("a URL");
     let client = Client::connect(config).await.ok()?;
@@ -134,7 +135,7 @@ async fn status(url: &str) -> Option<StatusResponse> {
     status.ok().map(tonic::Response::into_inner)
 }
 
-/// Ports that nobody has now: members must know each other's before they start.
+/// Returns ports that are currently free: members must know each other's ports before they start.
 fn free_ports(count: usize) -> Vec<u16> {
     let listeners: Vec<_> = (0..count)
         .map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port"))
@@ -148,7 +149,7 @@ fn free_ports(count: usize) -> Vec<u16> {
 impl Drop for EtcdCluster {
     fn drop(&mut self) {
         for member in &mut self.members {
-            // It may be gone already; either way it must be reaped.
+            // The member may have exited already; either way it must be reaped.
             member.kill().ok();
             member.wait().ok();
         }

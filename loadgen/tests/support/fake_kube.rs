@@ -1,4 +1,4 @@
-//! A small Kubernetes API over a few pods, which can be told to answer wrongly.
+//! A small Kubernetes API over a few pods, which can be configured to respond wrongly.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -17,59 +17,59 @@ use workloads::{DataSet, DataSetSpec, Kind};
 
 use crate::http1_server::Http1Server;
 
-/// Pods that it holds, four pages of three; one more is there to be listed where none was.
+/// Number of pods: four pages of three. There is one more, which only a fault adds to lists.
 const PODS: u64 = 12;
-/// The revision that it is at, and the one at which its pods were written.
+/// The current revision; [`WRITTEN`] is the one at which the pods were written.
 const REVISION: u64 = 100;
 const WRITTEN: &str = "55";
-/// The token that a 410 offers, to go on at another revision.
+/// The token of a 410 response, to continue at another revision.
 const INCONSISTENT: &str = "inconsistent";
 
-/// What is wrong with every other list of a kind: the one before it is right, so that whoever knows
-/// nothing of the pods can tell all the same. Of pages it is the second.
+/// A fault of every other list of a kind. The list before it is correct, so that a client that does
+/// not know the pods can also detect the fault. In lists in pages, the second page has the fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
     /// An item is missing.
     Drop,
-    /// An item is there twice.
+    /// An item is duplicated.
     Duplicate,
-    /// Two neighbours have changed places.
+    /// Two neighbouring items are swapped.
     Swap,
-    /// One bit of an object is another.
+    /// One bit of an object is flipped.
     Flip,
-    /// There is an item more than were written.
+    /// There is an additional item.
     Append,
-    /// Bytes without meaning behind the end of the list, or behind the object of an event.
+    /// There are meaningless bytes after the end of the list, or after the object of an event.
     Trailing,
-    /// No comma between two items; in protobuf an unknown field instead.
+    /// The comma between two items is missing; in protobuf, there is an unknown field instead.
     Glue,
-    /// The body ends early, as its length says.
+    /// The body is truncated, and its length is that of the truncated body.
     Truncate,
-    /// The list is of an older revision.
+    /// The list has an older revision.
     Stale,
-    /// A page is of an older revision than the one before.
+    /// A page has an older revision than the previous page.
     StalePage,
-    /// An object is as it was before its last write.
+    /// An object has the state before its last write.
     StaleObject,
     /// An item has another resourceVersion.
     Renumber,
-    /// The list, or an event's object, says that it is of another kind.
+    /// The list, or an event's object, has another kind.
     OtherKind,
-    /// No fault: a page without items.
+    /// Not a fault: a page without items.
     EmptyPage,
-    /// The second page is gone, with an offer to go on elsewhere.
+    /// The second page fails with 410 and a token to continue at another revision.
     Expired,
-    /// So it is of every list.
+    /// The second page of every list fails with 410.
     AlwaysExpired,
 }
 
-/// A running server; dropped, it stops.
+/// A running server, which stops when dropped.
 pub(crate) struct FakeKube(Http1Server);
 
 impl FakeKube {
-    /// Starts one on a free port.
+    /// Starts a server on a free port.
     pub(crate) fn start(fault: Fault) -> Self {
         let api = Arc::new(Api::new(fault));
         Self(Http1Server::start(move |request| {
@@ -78,7 +78,7 @@ impl FakeKube {
         }))
     }
 
-    /// Returns where it listens.
+    /// Returns the server's URL.
     pub(crate) fn url(&self) -> String {
         self.0.url()
     }
@@ -88,16 +88,16 @@ struct Api {
     fault: Fault,
     /// Relative key (`NAMESPACE/NAME`) and object of each pod.
     pods: Vec<(String, Vec<u8>)>,
-    /// Lists by what they ask for and as what.
+    /// Number of lists by query and media type.
     lists: Mutex<HashMap<String, u64>>,
 }
 
 /// A response before it is encoded.
 struct Answer {
     meta: ListMeta,
-    /// Each with its resourceVersion.
+    /// The items, each with its resourceVersion.
     items: Vec<(Vec<u8>, &'static str)>,
-    /// What is wrong with it.
+    /// The fault of the response.
     fault: Fault,
 }
 
@@ -174,7 +174,7 @@ impl Api {
         Response::new(Full::new(body.into()))
     }
 
-    /// Returns whether this list, or the list of this page, is one of those that are wrong.
+    /// Returns whether this list, or the list of this page, is one of those with a fault.
     fn is_odd(&self, kind: String, is_first_page: bool) -> bool {
         let mut lists = self.lists.lock().expect("no panic holds it");
         let number = lists.entry(kind).or_default();
@@ -273,7 +273,7 @@ impl Answer {
         body
     }
 
-    /// Returns a watch's state: an event for each object, and the bookmark that ends them.
+    /// Returns the initial state of a watch: an event for each object, and the bookmark after them.
     fn events(&self, event: impl Fn(&str, &(Vec<u8>, &'static str)) -> Vec<u8>) -> Vec<u8> {
         let mut body = Vec::new();
         for item in &self.items {
@@ -290,7 +290,7 @@ impl Answer {
         put_bytes(&mut pod, 1, &meta);
         put_bytes(&mut pod, 2, b"");
         put_bytes(&mut pod, 3, b"");
-        // Text of the revisions that lists are of.
+        // The revisions of lists as text.
         let version = match self.meta.resource_version {
             REVISION => "100",
             _ => "99",
@@ -350,7 +350,7 @@ fn object_kind(fault: Fault) -> &'static str {
     }
 }
 
-/// Puts other bytes of the same length in the place of the first such ones.
+/// Replaces the first occurrence of `from` by `to`, which has the same length.
 fn replace(object: &mut [u8], from: &[u8], to: &[u8]) {
     let at = object.windows(from.len()).position(|bytes| bytes == from);
     let at = at.expect("pods run");

@@ -1,4 +1,4 @@
-//! An HTTP/1.1 server on a thread of its own, which responds as a test says.
+//! An HTTP/1.1 server on its own thread, with responses defined by a test.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -13,14 +13,14 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-/// A running server; dropped, it stops.
+/// A running server, which stops when dropped.
 pub(crate) struct Http1Server {
     address: SocketAddr,
     _stop: oneshot::Sender<()>,
 }
 
 impl Http1Server {
-    /// Starts one on a free port, with `respond` for every request.
+    /// Starts a server on a free port, which calls `respond` for every request.
     pub(crate) fn start<F, R, B>(respond: F) -> Self
     where
         F: Fn(Request<Incoming>) -> R + Clone + Send + 'static,
@@ -45,7 +45,7 @@ impl Http1Server {
                         _ = &mut stopped => return,
                     };
                     let (socket, _) = accepted.expect("a connection");
-                    // Else a response waits for the acknowledgement of its head.
+                    // Otherwise, a response waits for the acknowledgement of its head.
                     socket.set_nodelay(true).expect("a socket's option");
                     let respond = respond.clone();
                     let service = service_fn(move |request| {
@@ -54,7 +54,7 @@ impl Http1Server {
                     });
                     let serving =
                         http1::Builder::new().serve_connection(TokioIo::new(socket), service);
-                    // A client that hangs up is no matter.
+                    // A client may close the connection at any time.
                     tokio::spawn(async move { serving.await.unwrap_or_default() });
                 }
             });
@@ -65,7 +65,7 @@ impl Http1Server {
         }
     }
 
-    /// Returns where it listens.
+    /// Returns the server's URL.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }

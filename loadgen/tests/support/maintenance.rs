@@ -1,4 +1,4 @@
-//! etcd's Maintenance service of a server that is none: its status, and nothing else.
+//! etcd's Maintenance service for test servers, which supports only Status.
 
 use std::pin::Pin;
 
@@ -7,14 +7,14 @@ use pb::maintenance_server::Maintenance;
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
-/// What a server says of itself.
+/// A server that has a status.
 #[tonic::async_trait]
 pub(crate) trait TellsStatus: Send + Sync + 'static {
     /// Returns the response to a Status request.
     async fn status(&self, request: pb::StatusRequest) -> Result<pb::StatusResponse, Status>;
 }
 
-/// The service of a server that tells its status.
+/// The Maintenance service of a server with a status.
 pub(crate) struct StatusOnly<S>(pub(crate) S);
 
 #[tonic::async_trait]

@@ -1,5 +1,5 @@
-//! A small etcd over a map, which can be told to answer wrongly, and a way to run `loadgen` against
-//! it.
+//! A small etcd over a map, which can be configured to respond wrongly, and the command that runs
+//! `loadgen` against it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -28,36 +28,36 @@ mod maintenance;
 mod txn;
 mod watch;
 
-/// What is wrong with every list of more than one object.
+/// A fault of the server; faults of lists affect every list of more than one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
-    /// The last object is missing, from `count` too.
+    /// The last object is missing, also from `count`.
     DropLast,
-    /// Two neighbours have changed places.
+    /// Two neighbouring objects are swapped.
     SwapTwo,
-    /// An object is there twice.
+    /// An object is duplicated.
     Duplicate,
     /// There is an object that was not written.
     Append,
-    /// One bit of one value is another.
+    /// One bit of one value is flipped.
     FlipByte,
-    /// Values come where only keys were asked for.
+    /// Values are sent although only keys were requested.
     KeepValues,
-    /// An object says that it was written twice.
+    /// The version of an object is that of a second write.
     Version,
     /// An object is bound to a lease.
     Lease,
-    /// The answer is what the store held before the last write.
+    /// The response has the state before the last write.
     Stale,
-    /// The answer never comes.
+    /// The response is never sent.
     Hang,
-    /// Every tenth put is acknowledged and not done.
+    /// Every tenth put is acknowledged but not made.
     LosePuts,
-    /// Every tenth put is refused, and not done.
+    /// Every tenth put is refused.
     FailPuts,
-    /// Puts are acknowledged at the revision that was there before.
+    /// Puts are acknowledged with the revision before them.
     StalePuts,
     /// Transactions are refused.
     RefuseWrites,
@@ -65,45 +65,45 @@ pub(crate) enum Fault {
     KeepKeys,
     /// Transactions of more than 16 operations are refused.
     FewOps,
-    /// Transactions that put are done a while after they came, whether or not anybody still waits
-    /// for the answer.
+    /// Transactions with puts are executed with a delay, even if the client no longer waits for the
+    /// response.
     LatePuts,
-    /// Deletes are answered and not done.
+    /// Deletes are acknowledged but not made.
     LoseDeletes,
-    /// A watcher gets every event twice, the next one of its stream none.
+    /// A watcher receives every event twice, and the next watcher of its stream receives none.
     TellTwice,
-    /// A watcher gets no event of the first put.
+    /// A watcher does not receive the event of the first put.
     DropEvent,
-    /// Lists take a second, and from the first of them on reads of one key take three.
+    /// Lists take a second. After the first list, reads of one key take three.
     SlowUnderLoad,
-    /// Lists take a second, and from the first of them on reads of one key are refused.
+    /// Lists take a second. After the first list, reads of one key are refused.
     RefuseUnderLoad,
     /// Lists are refused.
     RefuseLists,
-    /// The database is full.
+    /// The server has an alarm: its database is full.
     Alarm,
 }
 
-/// What the server holds.
+/// The state of the server.
 #[derive(Debug, Default)]
 struct State {
     revision: i64,
     keys: BTreeMap<Vec<u8>, KeyValue>,
-    /// The store before the last write that added something.
+    /// The keys before the last write that added any.
     before: BTreeMap<Vec<u8>, KeyValue>,
     writes: u64,
-    /// Puts that came.
+    /// Number of requested puts.
     asked: u64,
     watchers: Watchers,
-    /// Lists by one Range without a limit.
+    /// Number of lists by one Range without a limit.
     whole_lists: u64,
-    /// Keys that were sent, in all.
+    /// Number of all keys that were sent.
     keys_sent: u64,
     /// Whether anything was listed.
     is_loaded: bool,
 }
 
-/// A running server; dropped, it stops.
+/// A running server, which stops when dropped.
 pub(crate) struct FakeEtcd {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
@@ -111,7 +111,7 @@ pub(crate) struct FakeEtcd {
 }
 
 impl FakeEtcd {
-    /// Starts one on a free port.
+    /// Starts a server on a free port.
     pub(crate) fn start(fault: Fault) -> Self {
         let state = Arc::new(Mutex::new(State {
             revision: 1,
@@ -150,12 +150,12 @@ impl FakeEtcd {
         }
     }
 
-    /// Returns where it listens.
+    /// Returns the server's URL.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Puts a key that is somebody else's.
+    /// Puts a key that is not loadgen's.
     pub(crate) fn put(&self, key: &str) {
         let mut state = self.state.lock().expect("no panic holds it");
         state.put(&pb::PutRequest {
@@ -166,7 +166,7 @@ impl FakeEtcd {
         state.writes = 0;
     }
 
-    /// Puts so many keys that are somebody else's, with values of this size.
+    /// Puts `count` keys that are not loadgen's, with values of this size.
     pub(crate) fn fill(&self, prefix: &str, count: usize, size: usize) {
         let mut state = self.state.lock().expect("no panic holds it");
         for i in 0..count {
@@ -180,17 +180,17 @@ impl FakeEtcd {
         state.writes = 0;
     }
 
-    /// Lists that were asked for by one Range without a limit.
+    /// Returns the number of lists by one Range without a limit.
     pub(crate) fn whole_lists(&self) -> u64 {
         self.state.lock().expect("no panic holds it").whole_lists
     }
 
-    /// Keys that were sent by Range.
+    /// Returns the number of keys that were sent by Range.
     pub(crate) fn keys_sent(&self) -> u64 {
         self.state.lock().expect("no panic holds it").keys_sent
     }
 
-    /// Returns the keys that it holds.
+    /// Returns all keys.
     pub(crate) fn keys(&self) -> Vec<String> {
         let state = self.state.lock().expect("no panic holds it");
         let keys = state.keys.keys();
@@ -198,13 +198,13 @@ impl FakeEtcd {
             .collect()
     }
 
-    /// Writes since [`FakeEtcd::put`] was used last.
+    /// Returns the number of writes since the last [`FakeEtcd::put`].
     pub(crate) fn writes(&self) -> u64 {
         self.state.lock().expect("no panic holds it").writes
     }
 }
 
-/// `loadgen`, with a scratch folder for results.
+/// Returns the command `loadgen`, which runs in the folder `out`.
 pub(crate) fn loadgen(out: &Path) -> Command {
     let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");
     command.current_dir(out);
@@ -212,8 +212,8 @@ pub(crate) fn loadgen(out: &Path) -> Command {
 }
 
 impl State {
-    /// Writes at the next revision, which is reached once its transaction is whole:
-    /// [`Self::commit`].
+    /// Writes at the next revision, which becomes current when the transaction is complete
+    /// ([`Self::commit`]).
     fn put(&mut self, put: &pb::PutRequest) {
         let old = self.keys.get(&put.key[..]);
         let kv = KeyValue {
@@ -285,13 +285,13 @@ impl Service {
     }
 }
 
-/// Larger pages are lists, smaller ones samples.
+/// Maximum limit of a Range that is a sample; larger pages are lists.
 const LARGEST_SAMPLE: i64 = 20;
 const LIST_TAKES: Duration = Duration::from_secs(1);
 const SLOW_READ_TAKES: Duration = Duration::from_secs(3);
 
 impl Service {
-    /// Notes what is asked for, and shows the load where that is the fault.
+    /// Records a request, and slows or refuses it if the fault is one of overload.
     async fn suffer(&self, request: &pb::RangeRequest) -> Result<(), Status> {
         let is_range = !request.range_end.is_empty() && !request.count_only;
         let is_list = is_range && !(1..=LARGEST_SAMPLE).contains(&request.limit);
@@ -365,7 +365,7 @@ impl Kv for Service {
     ) -> Result<Response<Self::RangeStreamStream>, Status> {
         self.suffer(request.get_ref()).await?;
         let mut whole = self.answer(request.get_ref());
-        // Two chunks, the header on the last one only, as etcd has it.
+        // Two chunks, of which only the last one has a header, as in etcd.
         let rest = whole.kvs.split_off(whole.kvs.len() / 2);
         let first = std::mem::replace(&mut whole.kvs, rest);
         let first = (!first.is_empty()).then(|| pb::RangeResponse {

@@ -1,9 +1,9 @@
-//! Runs of `loadgen probe`, and what they found.
+//! Runs of `loadgen probe`, and their findings.
 
 use assert_cmd::Command;
 use serde_json::Value;
 
-/// `loadgen probe TARGET`: exit code, JSON, and what was said on standard error.
+/// Runs `loadgen probe TARGET`; returns exit code, JSON and standard error.
 pub(crate) fn probe(target: &str, more: &[&str]) -> (Option<i32>, Value, String) {
     let output = Command::cargo_bin("loadgen")
         .expect("it is built for its tests")
@@ -16,7 +16,7 @@ pub(crate) fn probe(target: &str, more: &[&str]) -> (Option<i32>, Value, String)
     (output.status.code(), document, log)
 }
 
-/// Names of the rules with this verdict.
+/// Returns the names of the rules with this verdict.
 pub(crate) fn rules<'d>(document: &'d Value, verdict: &str) -> Vec<&'d str> {
     let rules = document["rules"].as_array().expect("rules");
     let rules = rules.iter().filter(|rule| rule["verdict"] == verdict);
@@ -25,13 +25,13 @@ pub(crate) fn rules<'d>(document: &'d Value, verdict: &str) -> Vec<&'d str> {
         .collect()
 }
 
-/// Defines an enum of what a server gets wrong, each with the rule that it breaks.
+/// Defines an enum of violations of a server, each with the rule that it breaks.
 macro_rules! lies {
     ($lie:ident: $($(#[$doc:meta])* $name:ident breaks $rule:literal;)*) => {
-        /// What is wrong with it.
+        /// A violation of a server.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum $lie {
-            /// Nothing.
+            /// No violation.
             None,
             $($(#[$doc])* $name,)*
         }
@@ -39,7 +39,7 @@ macro_rules! lies {
         impl $lie {
             pub(crate) const ALL: [Self; [$($rule),*].len()] = [$(Self::$name),*];
 
-            /// Returns the rule that it breaks, others perhaps too.
+            /// Returns the rule that the violation breaks. It may also break others.
             pub(crate) fn rule(self) -> &'static str {
                 match self {
                     Self::None => "",

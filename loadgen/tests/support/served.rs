@@ -1,4 +1,4 @@
-//! Our servers as processes of their own, as existing endpoints.
+//! bench-server in its own process, as an existing endpoint.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -12,23 +12,23 @@ use http_body_util::BodyExt as _;
 use kube_api::client::{Connection, KubeAccess, Options};
 use serde_json::Value;
 
-/// How long something may take to be as it will be.
+/// Time limit for an expected state.
 const WITHIN: Duration = Duration::from_secs(60);
 
 /// A running server; killed and waited for when dropped.
 pub(crate) struct Served {
     child: Child,
-    /// Where it listens.
+    /// The server's URL.
     pub(crate) url: String,
 }
 
 impl Served {
-    /// A Kubernetes tier over a store of its own.
+    /// Starts a Kubernetes tier over its own store.
     pub(crate) fn kube() -> Self {
         Self::kube_with(&[])
     }
 
-    /// The same with these flags.
+    /// Starts a Kubernetes tier over its own store, with these flags.
     pub(crate) fn kube_with(flags: &[&str]) -> Self {
         let any = "http://127.0.0.1:0";
         let store = ["--backend", "embedded", "--listen-client-urls", any];
@@ -36,12 +36,13 @@ impl Served {
         Self::start(&flags, any, "ready kube=")
     }
 
-    /// The same over HTTPS, with this certificate and its key.
+    /// Starts a Kubernetes tier over HTTPS, with this certificate and its key.
     pub(crate) fn kube_over_tls(cert: &Path, key: &Path) -> Self {
         Self::kube_of_clients(cert, key, None)
     }
 
-    /// The same; clients may have a certificate of this CA, and none of another.
+    /// Starts a Kubernetes tier over HTTPS. Client certificates are optional, and must be signed by
+    /// this CA.
     pub(crate) fn kube_of_clients(cert: &Path, key: &Path, clients_ca: Option<&Path>) -> Self {
         let files = [
             Some(format!("--tls-cert-file={}", cert.display())),
@@ -55,7 +56,7 @@ impl Served {
         Self::start(&flags, "https://127.0.0.1:0", "ready kube=")
     }
 
-    /// A Kubernetes tier with these flags over the etcd at these endpoints.
+    /// Starts a Kubernetes tier with these flags over the etcd at these endpoints.
     pub(crate) fn kube_over(endpoints: &str, flags: &[&str]) -> Self {
         let any = "http://127.0.0.1:0";
         let over = ["--etcd-servers", endpoints];
@@ -63,13 +64,13 @@ impl Served {
         Self::start(&flags, any, "ready kube=")
     }
 
-    /// An etcd tier.
+    /// Starts an etcd tier.
     pub(crate) fn etcd() -> Self {
         let any = "http://127.0.0.1:0";
         Self::start(&["--listen-client-urls"], any, "ready etcd=")
     }
 
-    /// Starts one whose last flag has the value `listen`.
+    /// Starts a server with `flags`, the last of which has the value `listen`.
     fn start(flags: &[&str], listen: &str, ready: &str) -> Self {
         let mut child = Command::new(assert_cmd::cargo::cargo_bin("loadgen"))
             .arg("serve")
@@ -87,7 +88,7 @@ impl Served {
         Self { child, url }
     }
 
-    /// Lets nothing of it run for so long.
+    /// Stops all threads of the server for this time.
     pub(crate) fn stall(&self, time: Duration) {
         let pid = nix::unistd::Pid::from_raw(self.child.id().cast_signed());
         let signal = |signal| nix::sys::signal::kill(pid, signal).expect("it runs");
@@ -96,17 +97,17 @@ impl Served {
         signal(nix::sys::signal::SIGCONT);
     }
 
-    /// POSTs an object in JSON.
+    /// Sends a POST request with an object in JSON.
     pub(crate) fn post(&self, path: &str, object: &Value) {
         self.ask(Method::POST, path, object.to_string());
     }
 
-    /// Names of a collection's objects in all namespaces.
+    /// Returns the names of a collection's objects in all namespaces.
     pub(crate) fn names(&self, resource: &str) -> Vec<String> {
         self.names_at(&format!("/api/v1/{resource}"))
     }
 
-    /// Names of the objects of the collection at a path.
+    /// Returns the names of the objects of the collection at a path.
     pub(crate) fn names_at(&self, path: &str) -> Vec<String> {
         let list = self.ask(Method::GET, path, String::new());
         let items = list["items"].as_array().expect("a list");
@@ -119,7 +120,7 @@ impl Served {
         items.iter().map(name).collect()
     }
 
-    /// Looks until the names of a collection are as wanted.
+    /// Waits until `wanted` returns true for the names of a collection.
     pub(crate) fn until(&self, resource: &str, wanted: fn(&[String]) -> bool) {
         let begun = Instant::now();
         while !wanted(&self.names(resource)) {
@@ -128,7 +129,8 @@ impl Served {
         }
     }
 
-    /// Asks until it is no longer put off, as it is while a cache is filled.
+    /// Sends a request, and repeats it while the server requests a retry, as it does while a cache
+    /// is filled.
     fn ask(&self, method: Method, path: &str, body: String) -> Value {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -162,7 +164,7 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // It may be gone already; either way it must be reaped.
+        // The server may have exited already; either way it must be reaped.
         self.child.kill().ok();
         self.child.wait().ok();
     }

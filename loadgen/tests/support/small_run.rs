@@ -1,4 +1,4 @@
-//! Runs of a scenario that a test writes, and what their report says.
+//! Runs of a scenario that a test defines, and access to their reports.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// Runs `scenario` with further flags; the exit code, the report and what was said.
+/// Runs `scenario` with further flags; returns exit code, report and log.
 pub(crate) fn run(scenario: &str, flags: &[&str]) -> (Option<i32>, Value, String) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("small.toml"), scenario).expect("a folder");
@@ -21,7 +21,7 @@ pub(crate) fn run(scenario: &str, flags: &[&str]) -> (Option<i32>, Value, String
     (output.status.code(), saved(&folder.path().join("out")), log)
 }
 
-/// Returns the report of the only result in a folder; null where there is none.
+/// Returns the report of the only result in a folder, or null if there is none.
 pub(crate) fn saved(out: &Path) -> Value {
     let folders = fs::read_dir(out).into_iter().flatten().flatten();
     let reports = folders.map(|folder| folder.path().join("report.json"));
@@ -39,7 +39,7 @@ pub(crate) fn load<'a>(report: &'a Value, name: &str) -> &'a Value {
     loads.find(|load| load["name"] == name).expect("that load")
 }
 
-/// Returns a count of a report; 0 where there is none.
+/// Returns a count of a report, or 0 if it is missing.
 pub(crate) fn count(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
 }

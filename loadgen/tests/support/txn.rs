@@ -10,9 +10,9 @@ use tonic::{Response, Status};
 
 use super::{Fault, Service};
 
-/// What a transaction holds at most, where that is little.
+/// Maximum number of operations of a transaction with [`Fault::FewOps`].
 const MAX_OPS: usize = 16;
-/// How long puts are late, where they are.
+/// Delay of puts with [`Fault::LatePuts`].
 pub(super) const LATE: Duration = Duration::from_millis(500);
 
 /// Returns whether a transaction puts anything.
@@ -22,7 +22,7 @@ pub(super) fn puts(request: &pb::TxnRequest) -> bool {
 }
 
 impl Service {
-    /// Does all of a transaction, whose conditions are not looked at.
+    /// Executes all operations of a transaction without checking its conditions.
     pub(super) fn transact(
         &self,
         request: pb::TxnRequest,

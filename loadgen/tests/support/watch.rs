@@ -1,5 +1,5 @@
-//! The watch half of the small etcd: every watcher is told of every put, whatever it asked for,
-//! unless a fault says otherwise.
+//! The watch service of the small etcd: every watcher receives every put, independent of its range,
+//! except with a fault.
 
 use std::pin::Pin;
 
@@ -16,16 +16,16 @@ use super::{Fault, Service};
 
 type Answers = mpsc::UnboundedSender<Result<pb::WatchResponse, Status>>;
 
-/// Who is told: each watcher's id and its stream.
+/// The watchers: the ID and the stream of each.
 #[derive(Debug, Default)]
 pub(super) struct Watchers {
     all: Vec<(i64, Answers)>,
-    /// Puts that they were told of.
+    /// Number of puts that were sent to the watchers.
     told: u64,
 }
 
 impl Watchers {
-    /// Tells them of a put.
+    /// Sends a put to the watchers.
     pub(super) fn tell(&mut self, fault: Fault, kv: KeyValue) {
         for (id, stream) in &self.all {
             let times = match (fault, id) {
@@ -44,7 +44,7 @@ impl Watchers {
                     events: vec![event],
                     ..pb::WatchResponse::default()
                 };
-                // A stream that has ended is no longer told.
+                // The stream may have ended.
                 stream.send(Ok(response)).ok();
             }
         }

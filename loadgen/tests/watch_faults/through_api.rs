@@ -1,4 +1,4 @@
-//! The same through our Kubernetes tier.
+//! The same tests through bench-server's Kubernetes tier.
 
 use std::time::{Duration, Instant};
 
@@ -19,11 +19,11 @@ use super::cuttable::Cuttable;
 use super::served::Served;
 
 const WATCHERS: u32 = 4;
-/// Events that the tier keeps.
+/// Number of events that the tier keeps.
 const KEPT: u64 = 100;
 const LONGEST_BODY: usize = 1 << 20;
 
-/// Creates objects of these numbers, one after the other.
+/// Creates objects with these numbers, one after the other.
 async fn create(url: &str, numbers: std::ops::Range<u64>) -> Vec<Written> {
     let connection = Connection::new(url, KubeAccess::default(), Options::default());
     let mut connection = connection.expect("a URL");
@@ -48,13 +48,13 @@ async fn create(url: &str, numbers: std::ops::Range<u64>) -> Vec<Written> {
     writes
 }
 
-/// Watchers behind a relay that is closed while so many objects are created; what they came to, and
-/// how many objects there are.
+/// Runs watchers behind a relay that is closed while `objects` objects are created; returns their
+/// result and the total number of objects.
 async fn cut_for(objects: u64, cut_every: Option<Duration>) -> (Delivered, u64) {
     let kept = format!("--watch-cache-max-events={KEPT}");
     let tier = tokio::task::spawn_blocking(move || {
         let tier = Served::kube_with(&[&kept]);
-        // Put off until the cache is filled.
+        // Waits until the cache is filled.
         tier.names("configmaps");
         tier
     });
@@ -83,12 +83,12 @@ async fn cut_for(objects: u64, cut_every: Option<Duration>) -> (Delivered, u64) 
     });
     let watchers = watchers.await.expect("they are accepted");
     let mut writes = create(&tier.url, 0..10).await;
-    // A watcher that has not read what came before would miss that, too.
+    // A watcher that has not yet read the earlier events would miss these, too.
     tokio::time::sleep(NOTICED).await;
     way.close();
     writes.extend(create(&tier.url, 10..10 + objects).await);
     way.open();
-    // They have gone on before more is written.
+    // The watchers have resumed before more is written.
     tokio::time::sleep(NOTICED * 10).await;
     writes.extend(create(&tier.url, 10 + objects..20 + objects).await);
     let count = writes.len() as u64;

@@ -1,17 +1,18 @@
-//! Λ and its inverse for each profile: the operations due by a time, and the time when one is due.
+//! Λ and its inverse for each profile: the number of operations due by a time, and the time at
+//! which an operation is due.
 
 use std::f64::consts::PI;
 use std::time::Duration;
 
 use super::Profile;
 
-/// Steps of the bisection: enough for a nanosecond of a year.
+/// Steps of the bisection: enough to find a nanosecond in a year.
 const BISECTION_STEPS: u32 = 60;
 
 /// Resolution of a constant rate: one operation per second is this many units.
 const PARTS: f64 = 1e6;
 
-/// Returns the operations due by `t` seconds.
+/// Returns the number of operations due by `t` seconds.
 pub(super) fn due_by(profile: &Profile, t: f64) -> f64 {
     match profile {
         Profile::Poisson(rate) | Profile::Constant(rate) => rate * t,
@@ -51,7 +52,8 @@ pub(super) fn due_by(profile: &Profile, t: f64) -> f64 {
     }
 }
 
-/// Returns when operation `x` of a profile is due, in seconds from the start; `None` for never.
+/// Returns when operation `x` of a profile is due, in seconds from the start; `None` if it never
+/// is.
 pub(super) fn start(profile: &Profile, x: f64) -> Option<f64> {
     match profile {
         Profile::Poisson(rate) | Profile::Constant(rate) => Some(x / rate),
@@ -61,8 +63,8 @@ pub(super) fn start(profile: &Profile, x: f64) -> Option<f64> {
             if x > inside {
                 return (*to > 0.0).then(|| within + (x - inside) / to);
             }
-            // The form of the quadratic's root without cancellation, which also holds for from =
-            // to. At the end of a ramp to 0, rounding may make the root's argument negative.
+            // The quadratic's root in the form without cancellation, which also holds for from =
+            // to. At the end of a ramp to 0, rounding may make the square root's argument negative.
             let slope = (to - from) / within;
             let root = (from * from + 2.0 * slope * x).max(0.0).sqrt();
             let divisor = from + root;
@@ -77,7 +79,7 @@ pub(super) fn start(profile: &Profile, x: f64) -> Option<f64> {
             let mut left = x;
             let last = rates.len().checked_sub(1)?;
             for (number, rate) in rates[..last].iter().enumerate() {
-                // The rest of an arrival at the edge of a step belongs to the next step.
+                // What remains of an arrival at the end of a step belongs to the next step.
                 if left <= rate * each && *rate > 0.0 {
                     return Some(number as f64 * each + left / rate);
                 }

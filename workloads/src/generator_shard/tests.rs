@@ -1,4 +1,4 @@
-//! Shards partition what they share.
+//! Tests that the shards of a load are disjoint and together are the whole load.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn a_shard_is_read_as_it_is_written_and_garbage_is_refused() {
     }
 }
 
-/// Every shard of `count`.
+/// Returns every shard of `count` generators.
 fn shards(count: u32) -> impl Iterator<Item = GeneratorShard> {
     let count = NonZeroU32::new(count).expect("one at least");
     (0..count.get()).map(move |index| GeneratorShard::new(index, count).expect("below the count"))
@@ -72,7 +72,7 @@ fn profiles() -> impl Strategy<Value = Profile> {
     ]
 }
 
-/// Operations of one connection: the number and the intended start of each.
+/// Returns the operations of one connection, each with its number and its intended start.
 fn operations(
     profile: &Profile,
     seed: u64,
@@ -92,7 +92,7 @@ proptest! {
         let mut all: Vec<u32> = shards(count).flat_map(|shard| shard.numbers(total)).collect();
         all.sort_unstable();
         prop_assert_eq!(all, (0..total).collect::<Vec<_>>());
-        // As evenly as can be.
+        // The sizes of shards differ by at most one.
         let sizes: Vec<usize> = shards(count).map(|shard| shard.numbers(total).count()).collect();
         let (least, most) = (sizes.iter().min(), sizes.iter().max());
         prop_assert!(most.zip(least).is_some_and(|(most, least)| most - least <= 1));

@@ -13,7 +13,7 @@ const ROUNDS: usize = 4;
 #[derive(Debug, Clone)]
 pub(super) struct Permutation {
     n: u64,
-    /// Bits of a half.
+    /// Number of bits of each half of the network's state.
     half: u32,
     keys: [u64; ROUNDS],
 }
@@ -29,7 +29,7 @@ impl Permutation {
         }
     }
 
-    /// Returns the image of `rank`, which is below n.
+    /// Returns the image of `rank`; both are below n.
     pub(super) fn of(&self, rank: u64) -> u64 {
         let mut at = rank;
         loop {

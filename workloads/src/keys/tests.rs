@@ -2,7 +2,7 @@ use super::*;
 
 const OPERATIONS: u64 = 200_000;
 
-/// Returns how often each object is picked, of `objects`.
+/// Returns how often each of `objects` objects is picked.
 fn counts(keys: Distribution, objects: u64) -> Vec<u64> {
     let picker = keys.over(3, objects);
     let mut counts = vec![0; objects as usize];
@@ -19,7 +19,7 @@ fn sorted(keys: Distribution, objects: u64) -> Vec<f64> {
     counts.iter().map(share).collect()
 }
 
-/// Probability of `rank` among `n`, by the definition.
+/// Returns the probability of `rank` among `n`, by the definition.
 fn zipf(rank: u64, n: u64, exponent: f64) -> f64 {
     let weight = |k: u64| (k as f64).powf(-exponent);
     weight(rank) / (1..=n).map(weight).sum::<f64>()

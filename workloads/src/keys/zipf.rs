@@ -11,10 +11,10 @@ use crate::random::uniform;
 pub(super) struct Zipf {
     n: f64,
     exponent: f64,
-    /// The integral of h from the start of rank 1's own mass, and up to n + ½.
+    /// The value of h's integral at the start of rank 1's own mass; `to` is its value at n + ½.
     from: f64,
     to: f64,
-    /// Ranks this close above their sample are accepted without evaluating h.
+    /// Ranks that exceed their sample by at most this are accepted without evaluating h.
     squeeze: f64,
 }
 
@@ -47,12 +47,12 @@ impl Zipf {
     }
 }
 
-/// h(x) = x^−q.
+/// Returns h(x) = x^−q.
 fn hat(x: f64, q: f64) -> f64 {
     libm::exp(-q * libm::log(x))
 }
 
-/// ∫h: (x^(1−q) − 1) / (1 − q), and ln x for q = 1, without cancellation near it.
+/// Returns ∫h: (x^(1−q) − 1) / (1 − q), or ln x for q = 1, without cancellation near q = 1.
 fn integral(x: f64, q: f64) -> f64 {
     let log = libm::log(x);
     expm1_over((1.0 - q) * log) * log
@@ -64,7 +64,7 @@ fn inverse(y: f64, q: f64) -> f64 {
     libm::exp(log1p_over(t) * y)
 }
 
-/// (eˣ − 1) / x, which is 1 at 0.
+/// Returns (eˣ − 1) / x, which is 1 at 0.
 fn expm1_over(x: f64) -> f64 {
     match x.abs() > 1e-8 {
         true => libm::expm1(x) / x,
@@ -72,7 +72,7 @@ fn expm1_over(x: f64) -> f64 {
     }
 }
 
-/// ln(1 + x) / x, which is 1 at 0.
+/// Returns ln(1 + x) / x, which is 1 at 0.
 fn log1p_over(x: f64) -> f64 {
     match x.abs() > 1e-8 {
         true => libm::log1p(x) / x,

@@ -13,7 +13,7 @@ use crate::strategy::{Driver, Strategy, Tier};
 pub struct Background {
     /// Name, unique in its scenario.
     pub name: String,
-    /// The tier that it uses.
+    /// The tier that the load uses.
     #[serde(default = "etcd")]
     pub tier: Tier,
     /// The operation: a list strategy lists repeatedly, `put` and `get` send small requests,
@@ -25,7 +25,8 @@ pub struct Background {
     /// Connections that small requests, or watchers, share.
     #[serde(default = "one")]
     pub connections: NonZeroU32,
-    /// Small requests per second; without it each client sends the next one after its response.
+    /// Small requests per second (open loop). Without it, each client waits for its response
+    /// (closed loop).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
     /// Watchers, for `watch`.
@@ -57,7 +58,7 @@ fn one() -> NonZeroU32 {
 }
 
 impl Background {
-    /// Returns whether it writes the listed objects, which changes their revisions.
+    /// Returns whether the load writes the listed objects, which changes their revisions.
     #[must_use]
     pub fn rewrites_data(&self) -> bool {
         self.strategy == Strategy::Put && self.keys == Keys::DataSet
@@ -90,7 +91,7 @@ impl Background {
         let fits = match strategy.driver() {
             Driver::List => self.rate.is_none() && self.watchers.is_none(),
             Driver::Requests => {
-                // There are no objects elsewhere that `get` could read.
+                // `get` needs keys of the data set: no objects exist outside it.
                 self.watchers.is_none()
                     && (*strategy == Strategy::Put || self.keys == Keys::DataSet)
             }

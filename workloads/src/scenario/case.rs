@@ -1,8 +1,8 @@
-//! The cases of a scenario, each of one strategy with options.
+//! The cases of a scenario, each with one strategy and its options.
 //!
-//! In a file a case is the name of a strategy, or a table with options:
-//! `etcd = ["stream", { strategy = "stream", clients = 5 }]` ([`in_file`]). Which options a
-//! strategy takes is checked in [`options`].
+//! In a file a case is the name of a strategy, or a table with options: `etcd = ["stream", {
+//! strategy = "stream", clients = 5 }]` ([`in_file`]). [`options`] checks which options a strategy
+//! takes.
 
 mod in_file;
 mod options;
@@ -74,7 +74,7 @@ impl From<ShardKey> for kube_api::shard_selector::ShardKey {
     }
 }
 
-/// How the hashes are divided among workers.
+/// How the range of hashes is divided among workers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ShardPlan {
@@ -94,8 +94,8 @@ pub enum Writes {
     Changes,
     /// Objects are changed, deleted, and created again with another UID.
     Churn,
-    /// Objects are changed through the Kubernetes API, by merge patches. The case's figures then
-    /// include the server's cost of the writes, which `no-watches` measures alone.
+    /// Objects are changed through the Kubernetes API, by merge patches. The case's metrics then
+    /// include the server's cost of the writes, which `no-watches` measures separately.
     Patches,
 }
 
@@ -103,14 +103,14 @@ pub enum Writes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reshard {
-    /// By the case's `shard_plan` for one more worker.
+    /// The case's `shard_plan` is computed again for one more worker.
     Replan,
     /// Each worker gives the new one its excess over the new mean and keeps the rest.
     Give,
 }
 
 /// How a case's lists are read when they are compared with the interleaved baseline: the same
-/// number of bytes from one buffer.
+/// number of bytes, sent from one buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BaselineMode {
@@ -118,7 +118,7 @@ pub enum BaselineMode {
     Checked,
 }
 
-/// A case. `None` takes the scenario's value.
+/// A case of one tier. `None` stands for the scenario's value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CaseSpec {
@@ -133,11 +133,11 @@ pub struct CaseSpec {
     /// Largest HTTP/2 frame that the client accepts; the client's default if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame: Option<ByteSize>,
-    /// Small requests per second (open loop); without it each client waits for its response (closed
-    /// loop).
+    /// Small requests per second (open loop). Without it, each client waits for its response
+    /// (closed loop).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// Profile of small requests with a variable rate or even arrivals; instead of `rate`.
+    /// Small requests: the profile of a variable rate or of even arrivals; instead of `rate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<Profile>,
     /// Small requests: a search for the highest rate that keeps an objective; instead of `rate`.
@@ -159,7 +159,7 @@ pub struct CaseSpec {
     /// Measured whole lists per client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<NonZeroU32>,
-    /// Time between the starts of rounds of lists; without it the next round starts at once.
+    /// Time between the starts of rounds of lists. Without it, the next round starts at once.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -167,7 +167,8 @@ pub struct CaseSpec {
     )]
     pub every: Option<Duration>,
     /// Also compares lists of one client with a baseline of their bytes, if loadgen starts the
-    /// target. The case's other figures do not change, so it is not part of the case's name.
+    /// target. The case's other metrics do not change, so this option is not part of the case's
+    /// name.
     #[serde(alias = "yardstick", default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<BaselineMode>,
     /// Kubernetes tier: the requested encoding.
@@ -194,16 +195,16 @@ pub struct CaseSpec {
     /// Sharded watches: adds a worker halfway and redistributes objects while writes continue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reshard: Option<Reshard>,
-    /// Further flags of our Kubernetes tier, as `--watch-cache=false`.
+    /// Further flags of bench-server's Kubernetes tier, like `--watch-cache=false`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server: Vec<String>,
     /// The imitated network between clients and servers; the real one if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
-    /// Names of the [`super::Background`] loads that run meanwhile.
+    /// Names of the [`super::Background`] loads that run during the case.
     #[serde(alias = "beside", default, skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<String>,
-    /// The loads of a case of several; `strategy` is then [`Strategy::Loads`].
+    /// The loads of a case of several loads, whose `strategy` is [`Strategy::Loads`].
     #[serde(skip)]
     pub loads: Option<LoadsSpec>,
 }
@@ -252,7 +253,7 @@ impl From<Strategy> for CaseSpec {
 }
 
 impl CaseSpec {
-    /// Returns the name by which thresholds refer to the case: its strategy and options, as
+    /// Returns the name by which thresholds refer to the case: its strategy and options, like
     /// `stream/5-clients/beside-lists`.
     #[must_use]
     pub fn name(&self) -> String {
@@ -267,7 +268,7 @@ impl CaseSpec {
         name
     }
 
-    /// Returns the strategy in results: for a case of several loads its name.
+    /// Returns the strategy as results name it; for a case of several loads, the case's name.
     #[must_use]
     pub fn strategy_text(&self) -> String {
         match &self.loads {
@@ -299,8 +300,8 @@ impl CaseSpec {
         options
     }
 
-    /// Returns the options of a case of the Kubernetes tier, by word: `json`, `gzip`, `h2`,
-    /// `by-namespace`, `weighted`, `churn`, `reshard-give`, `10MiB-per-second`, `every-5s`,
+    /// Returns the options of a case of the Kubernetes tier, one word each: `json`, `gzip`, `h2`,
+    /// `by-namespace`, `weighted`, `churn`, `reshard-give`, `10MiB-per-second`, `every-5000ms`,
     /// `--watch-cache=false`.
     #[must_use]
     pub fn kube_options(&self) -> Vec<String> {
@@ -360,12 +361,12 @@ impl Cases {
             .flat_map(|tier| self.of(tier).iter().map(move |case| (tier, case)))
     }
 
-    /// Returns every case, mutable.
+    /// Returns every case, mutably.
     pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut CaseSpec> {
         self.etcd.iter_mut().chain(&mut self.kube)
     }
 
-    /// Replaces the cases that represent cases by these cases, after the other cases.
+    /// Replaces all cases of several loads by `loads`, after the other cases.
     pub(super) fn set_loads(&mut self, loads: &[LoadsSpec]) {
         for (tier, cases) in [(Tier::Etcd, &mut self.etcd), (Tier::Kube, &mut self.kube)] {
             cases.retain(|case| case.loads.is_none());
@@ -378,8 +379,8 @@ impl Cases {
         }
     }
 
-    /// Returns the cases of these strategies, in this order, or a case without options where there
-    /// is none.
+    /// Returns the cases of these strategies, in this order. A strategy that has no case gets one
+    /// without options.
     pub(super) fn only(&self, strategies: &[Strategy]) -> Self {
         let on = |tier| {
             let mut cases = Vec::new();
@@ -402,7 +403,8 @@ impl Cases {
         }
     }
 
-    /// Keeps cases of small requests, each with a search for its highest rate.
+    /// Removes all cases but those of small requests, and gives each of these a search for its
+    /// highest rate.
     pub(super) fn searched(&mut self, saturate: Saturate) {
         for cases in [&mut self.etcd, &mut self.kube] {
             cases.retain(|case| case.strategy.driver() == Driver::Requests);
@@ -416,8 +418,8 @@ impl Cases {
         }
     }
 
-    /// Asks for JSON in the cases of the Kubernetes tier that may ask for it. Cases that are equal
-    /// then are one.
+    /// Requests JSON in the cases of the Kubernetes tier that support it, and removes cases that
+    /// become equal to another.
     pub(super) fn ask_for_json(&mut self) {
         for case in &mut self.kube {
             let mut in_json = case.clone();
@@ -429,7 +431,7 @@ impl Cases {
         self.without_doubles();
     }
 
-    /// Drops cases that an override made equal to one before.
+    /// Removes cases that an override made equal to an earlier case.
     pub(super) fn without_doubles(&mut self) {
         for cases in [&mut self.etcd, &mut self.kube] {
             let mut names = Vec::new();

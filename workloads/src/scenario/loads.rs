@@ -1,8 +1,8 @@
 //! Cases of several loads, which run at the same time against one target.
 //!
-//! - `operation`: what a load does
-//! - `start`: when it starts its operations
-//! - `tiers`: which tiers a load needs
+//! - `operation`: the operation of a load, or its mix of small requests
+//! - `start`: the arrivals of a load: closed loop or a schedule
+//! - `tiers`: the tiers that a load uses
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -23,11 +23,11 @@ mod tiers;
 pub use self::operation::{Operation, OperationError};
 pub use self::start::Start;
 
-/// Rounds from which on growth can be told from noise: each larger than the one before is then
-/// chance in one of 120 runs.
+/// The minimum number of rounds that can distinguish growth from noise: that each of five values is
+/// larger than the previous one happens by chance in one of 120 runs.
 const LEAST_ROUNDS: u32 = 5;
 
-/// Windows that HTTP/2 has.
+/// The flow-control windows that HTTP/2 allows, in bytes.
 const WINDOW_BYTES: std::ops::RangeInclusive<u32> = 1..=2_047 << 20;
 
 /// Returns whether a name has only characters allowed in scenario files.
@@ -36,15 +36,16 @@ pub(super) fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(plain)
 }
 
-/// Loads that run together. Memory, CPU and counters are measured for the case, latencies, rates
-/// and errors for each load; where only one has room, the first measured load represents the case.
+/// A case of loads that run at the same time. Memory, CPU and counters are measured for the case;
+/// latencies, rates and errors are measured for each load. Where a report has room for one load
+/// only, the first measured load represents the case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadsSpec {
     /// Name, unique in its scenario; also in reports.
     pub name: String,
-    /// The tier of its lists, and the one that its servers are started for. Small requests and
-    /// watchers use the etcd, unless their load names the tier.
+    /// The tier of the case's lists, for which servers are started. Small requests and watchers use
+    /// etcd unless their load names a tier.
     #[serde(default = "etcd")]
     pub tier: Tier,
     /// Measured time; the scenario's `duration` by default.
@@ -54,25 +55,25 @@ pub struct LoadsSpec {
         with = "duration_text::option"
     )]
     pub duration: Option<Duration>,
-    /// Time that its loads run before, with the same arrivals; 2 s by default.
+    /// Time that the loads run before the measured time, with the same arrivals; 2 s by default.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         with = "duration_text::option"
     )]
     pub warm_up: Option<Duration>,
-    /// Repeats its loads so often on the same server, each time with new clients, and compares
-    /// what the servers hold at rest in between; once where it is not said. On servers that the run
-    /// starts.
+    /// Number of times that the loads run on the same server, each time with new clients; 1 by
+    /// default. The memory that the servers hold at rest between rounds is compared. Requires
+    /// servers that the run starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<NonZeroU32>,
-    /// Further flags of our Kubernetes tier, as `--watch-cache=false`.
+    /// Further flags of bench-server's Kubernetes tier, like `--watch-cache=false`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server: Vec<String>,
     /// The imitated network between clients and servers; the real one if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
-    /// What runs; never empty.
+    /// The loads; never empty.
     pub load: Vec<LoadSpec>,
 }
 
@@ -84,15 +85,15 @@ pub struct LoadSpec {
     pub name: String,
     /// The operation.
     pub operation: Operation,
-    /// The tier of small requests and watchers; that of etcd by default. Lists have the case's.
+    /// The tier of small requests and watchers; etcd by default. Lists use the case's tier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<Tier>,
     /// The arrivals.
     #[serde(default, skip_serializing_if = "Start::is_closed")]
     pub arrivals: Start,
-    /// Closed loop: clients, each of which waits for its response. Lists in an open loop: the most
-    /// at the same time; the next one waits, and its latency includes the wait. Watchers: their
-    /// number.
+    /// Closed loop: the number of clients, each of which waits for its response. Lists in an open
+    /// loop: the maximum number of concurrent lists; further lists wait, and their latency includes
+    /// the wait. Watchers: their number.
     #[serde(default = "one")]
     pub clients: NonZeroU32,
     /// Connections that small requests or watchers share. Each listing client has its own.
@@ -101,58 +102,58 @@ pub struct LoadSpec {
     /// The keys of small requests; uniform by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<Distribution>,
-    /// What `create` writes; the values of the data set's objects where it is not said.
+    /// The values that `create` writes; those of the data set's objects by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Values>,
-    /// How many keep-alives of leases go over one stream; one by default.
+    /// Whether keep-alives of leases share a stream; each has its own by default.
     #[serde(default, skip_serializing_if = "Streams::is_each")]
     pub streams: Streams,
-    /// Watchers that do not read all the time.
+    /// Watchers: intervals in which they read nothing; none by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall: Option<Stall>,
-    /// Watchers: how often their connections are closed. Each then goes on from the revision that
-    /// it has.
+    /// Watchers: the time between closing their connections. Each watcher then resumes from its
+    /// last revision.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         with = "duration_text::option"
     )]
     pub cut_every: Option<Duration>,
-    /// Watchers: flow-control window of a stream and its connection; our client's own where it is
-    /// not said. What a watcher does not read waits there first, and then in the server.
+    /// Watchers: flow-control window of a stream and its connection; the client's own by default.
+    /// Events that a watcher does not read fill this window first, and are then held by the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<ByteSize>,
-    /// When it begins, from the beginning of the measured time.
+    /// Start of the load, from the beginning of the measured time; 0 by default.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         with = "duration_text::option"
     )]
     pub start: Option<Duration>,
-    /// End, likewise; the end of the case by default.
+    /// End of the load, from the beginning of the measured time; the end of the case by default.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         with = "duration_text::option"
     )]
     pub stop: Option<Duration>,
-    /// False for a background load.
+    /// Whether the load is measured; false for a background load.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub measured: bool,
-    /// Whether lists are checked object by object. An unchecked list takes less CPU, which the
+    /// Whether lists are checked object by object. Unchecked lists take less of the CPU that the
     /// generator may share with the server.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub checked: bool,
 }
 
-/// How many streams keep-alives of leases go over.
+/// The streams on which keep-alives of leases are sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Streams {
-    /// Each has its own, as `KeepAliveOnce` of etcd's client sends it.
+    /// Each keep-alive has its own stream, as with `KeepAliveOnce` of etcd's client.
     #[default]
     Each,
-    /// All of a connection share one, as `KeepAlive` of etcd's client sends them.
+    /// All keep-alives of a connection share one stream, as with `KeepAlive` of etcd's client.
     One,
 }
 
@@ -163,14 +164,14 @@ impl Streams {
     }
 }
 
-/// Stretches of time in which watchers read nothing.
+/// Recurring intervals in which watchers read nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stall {
-    /// How long nothing is read.
+    /// Duration of each interval without reading.
     #[serde(with = "duration_text")]
     pub read: Duration,
-    /// From the end of one such stretch to the end of the next.
+    /// Time from the end of one interval without reading to the end of the next.
     #[serde(with = "duration_text")]
     pub every: Duration,
 }
@@ -223,8 +224,8 @@ impl LoadsSpec {
         self.load.iter().flat_map(LoadSpec::small_requests)
     }
 
-    /// Returns whether it writes objects of the data set, which changes their revisions. Writes
-    /// through a Kubernetes API are of objects beside it.
+    /// Returns whether a load writes objects of the data set, which changes their revisions. Loads
+    /// of the Kubernetes tier write other objects.
     #[must_use]
     pub fn rewrites_data(&self) -> bool {
         let of_etcd = |load: &&LoadSpec| load.tier() == Tier::Etcd;
@@ -277,7 +278,7 @@ impl LoadsSpec {
 }
 
 impl LoadSpec {
-    /// Returns the small requests.
+    /// Returns the load's small requests.
     pub fn small_requests(&self) -> impl Iterator<Item = SmallRequest> {
         let mix = match &self.operation {
             Operation::Small(mix) => Some(mix),
@@ -286,7 +287,8 @@ impl LoadSpec {
         mix.into_iter().flat_map(Mix::requests)
     }
 
-    /// Returns the operation as reports name it: two that are sent differently are not the same.
+    /// Returns the operation's name in reports. Keep-alives that share one stream have another name
+    /// than those with a stream each.
     #[must_use]
     pub fn operation_text(&self) -> String {
         match self.streams {
@@ -295,7 +297,7 @@ impl LoadSpec {
         }
     }
 
-    /// Returns start and end in a case that lasts `duration`.
+    /// Returns the start and the end of the load in a case that lasts `duration`.
     #[must_use]
     pub fn window(&self, duration: Duration) -> (Duration, Duration) {
         (
@@ -304,7 +306,7 @@ impl LoadSpec {
         )
     }
 
-    /// Returns whether it is the same throughout a case that lasts `duration`.
+    /// Returns whether the load is constant throughout a case that lasts `duration`.
     #[must_use]
     pub fn is_steady(&self, duration: Duration) -> bool {
         let same_rate = match &self.arrivals {
@@ -349,7 +351,7 @@ impl LoadSpec {
         self.check_operation(tier)
     }
 
-    /// Checks what only watchers take.
+    /// Checks the options that only watchers take.
     fn check_watcher_options(&self) -> Result<(), String> {
         let of_watchers = [
             ("stall", self.stall.is_some()),
@@ -375,7 +377,7 @@ impl LoadSpec {
         Ok(())
     }
 
-    /// Checks that the operation takes what is given, and that this tier has it.
+    /// Checks that the operation takes the given options, and that the tier supports it.
     fn check_operation(&self, tier: Tier) -> Result<(), String> {
         let refuse = |field: &str| Err(format!("`{}` does not take `{field}`", self.operation));
         match &self.operation {

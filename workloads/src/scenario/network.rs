@@ -8,44 +8,44 @@ use serde::{Deserialize, Serialize};
 
 use super::units::{ByteSize, duration_text, parse_with_unit};
 
-/// Units of a bandwidth, in bits a second.
+/// Units of a bandwidth, in bits per second.
 const UNITS: [(&str, u64); 4] = [
     ("Gbit", 1_000_000_000),
     ("Mbit", 1_000_000),
     ("kbit", 1_000),
     ("bit", 1),
 ];
-/// The least bandwidth: below it a single frame takes seconds.
+/// The lowest bandwidth: below it, a single frame takes seconds.
 const LEAST_BITS_PER_S: u64 = 8_000;
 /// The longest round trip.
 const MOST_RTT: Duration = Duration::from_secs(10);
 
-/// What is imitated between clients and servers.
+/// The imitated network between clients and servers.
 ///
 /// In a scenario file: `{ rtt = "20ms", bandwidth = "100Mbit", client_read_rate = "10MiB" }`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
-    /// There and back again.
+    /// The round-trip time.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         with = "duration_text::option"
     )]
     pub rtt: Option<Duration>,
-    /// In each direction, of all connections together.
+    /// The bandwidth in each direction, shared by all connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Bandwidth>,
-    /// Bytes that each connection's client takes in a second.
+    /// Bytes that the client of each connection reads per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_read_rate: Option<ByteSize>,
 }
 
 impl Network {
-    /// Refuses what cannot be imitated, or is none.
+    /// Checks that at least one field is given and that all values can be imitated.
     ///
     /// # Errors
-    /// The field and its value.
+    /// The field and its value, if a value is out of range or no field is given.
     pub fn check(&self) -> Result<(), String> {
         if *self == Self::default() {
             return Err("network: none of rtt, bandwidth and client_read_rate is given".to_owned());
@@ -65,7 +65,7 @@ impl Network {
     }
 }
 
-/// Its name in a case, as `rtt-20ms-at-100Mbit-read-at-10MiB`.
+/// Writes the network as part of a case's name, like `rtt-20ms-at-100Mbit-read-at-10MiB`.
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rtt = self.rtt.map(humantime::format_duration);
@@ -79,7 +79,7 @@ impl fmt::Display for Network {
     }
 }
 
-/// Bits in a second, written with their unit: `100Mbit`.
+/// Bits per second, written with their unit: `100Mbit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Bandwidth(pub u64);
@@ -92,7 +92,7 @@ impl Bandwidth {
     }
 }
 
-/// A bandwidth that cannot be read.
+/// An invalid bandwidth.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a bandwidth like `100Mbit` or `1Gbit`")]
 pub struct BandwidthError(String);

@@ -1,4 +1,4 @@
-//! What the command line changes of a scenario.
+//! Applies the overrides of the command line to a scenario.
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
@@ -15,7 +15,8 @@ use crate::strategy::{Driver, Strategy};
 pub struct Overrides {
     /// `--objects`, of every data set.
     pub objects: Option<NonZeroU64>,
-    /// `--object-size` in bytes, of every data set that has a size; pods have their own.
+    /// `--object-size` in bytes, of every data set of ConfigMaps or raw values; pods have a fixed
+    /// size.
     pub object_size: Option<NonZeroU64>,
     /// `--seed`, of every data set.
     pub seed: Option<u64>,
@@ -27,19 +28,21 @@ pub struct Overrides {
     pub rate: Option<f64>,
     /// `--duration`, of every case of small requests.
     pub duration: Option<Duration>,
-    /// `loadgen saturate`: the search for the highest rate, made for each case of small requests.
+    /// `loadgen saturate`: the search for the highest rate, which is run for each case of small
+    /// requests.
     pub saturate: Option<Saturate>,
     /// `--strategies`: cases to keep or add, in this order, on each tier that has them.
     pub strategies: Option<Vec<Strategy>>,
     /// `--rtt`, `--bandwidth`, `--client-read-rate`: the network of every case.
     pub network: Option<Network>,
-    /// `--cases`: cases of several loads to keep, by name; the others are left out.
+    /// `--cases`: cases of several loads to keep, by name; all other cases are removed.
     pub cases: Option<Vec<String>>,
 }
 
 impl Scenario {
-    /// Asks for JSON where a case of the Kubernetes tier asks for protobuf and may ask for JSON:
-    /// what is listed is served in JSON only. Cases that are equal then are one.
+    /// Requests JSON instead of protobuf in the cases of the Kubernetes tier that support it,
+    /// because the listed resource is served in JSON only. Removes cases that become equal to
+    /// another.
     pub fn ask_for_json(&mut self) {
         self.cases.ask_for_json();
     }
@@ -56,8 +59,8 @@ impl Scenario {
                 scenario: self.name.clone(),
                 message,
             })?;
-        // A threshold applies to the scenario's own case: with other clients or another rate it is
-        // another.
+        // A threshold applies to the scenario's own case. With other clients or another rate, the
+        // case is a different one.
         if overrides.clients.is_some() || overrides.rate.is_some() {
             self.thresholds.clear();
         }
@@ -72,7 +75,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// Applies all overrides, in an order in which each sees what those before it left.
+    /// Applies all overrides in a fixed order; each is applied to the result of those before it.
     fn apply(&mut self, overrides: &Overrides) -> Result<(), String> {
         self.override_data_sets(overrides)?;
         self.select_cases(overrides)?;
@@ -111,7 +114,7 @@ impl Scenario {
         self.data_sets.iter().try_for_each(DataSetSpec::check)
     }
 
-    /// Keeps the cases that are asked for, with as many repeats and clients.
+    /// Keeps the requested cases, and sets their repeats and clients.
     fn select_cases(&mut self, overrides: &Overrides) -> Result<(), String> {
         if let Some(repeats) = overrides.repeats {
             self.repeats = repeats.get();
@@ -137,7 +140,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// Takes rate and duration from the cases where the command line has its own.
+    /// Removes the rate and the duration of cases if the command line gives its own.
     fn override_arrivals_of_cases(&mut self, overrides: &Overrides) -> Result<(), String> {
         let is_overridden = overrides.rate.is_some() || overrides.duration.is_some();
         let takes_either = |case: &CaseSpec| match case.strategy.driver() {
@@ -169,14 +172,14 @@ impl Scenario {
         }
         for case in self.cases.all_mut() {
             case.network = Some(network);
-            // The baseline would come without it.
+            // The baseline would not pass through the imitated network.
             case.baseline = None;
         }
         self.thresholds.clear();
         Ok(())
     }
 
-    /// Keeps the cases with these names and no others.
+    /// Keeps only the cases with these names.
     fn only_cases(&mut self, names: &[String]) -> Result<(), String> {
         let known: Vec<&str> = self.loads.iter().map(|case| case.name.as_str()).collect();
         for name in names {

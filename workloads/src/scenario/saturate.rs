@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Objective {
-    /// In (0, 1).
+    /// The quantile, in (0, 1).
     pub quantile: f64,
-    /// The upper limit.
+    /// The upper limit of the latency.
     pub at_most: Duration,
 }
 
@@ -23,7 +23,7 @@ pub struct Objective {
 pub struct ObjectiveError(String);
 
 impl Objective {
-    /// Returns the samples that a trial needs for its quantile: 10 beyond it.
+    /// Returns the number of samples that a trial needs for its quantile, so that 10 lie beyond it.
     #[must_use]
     pub fn samples(self) -> f64 {
         (10.0 / (1.0 - self.quantile)).round()
@@ -72,7 +72,7 @@ impl fmt::Display for Objective {
     }
 }
 
-/// A search. A trial of full length lasts as long as the case's `duration`.
+/// A search for the highest rate. A trial of full length lasts as long as the case's `duration`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Saturate {

@@ -136,7 +136,7 @@ fn overrides_reach_every_data_set_or_are_refused() {
     assert!(error.to_string().contains("--object-size"), "{error}");
 }
 
-/// A scenario with everything that one can say.
+/// A scenario that uses every option of scenario files.
 const WHOLE: &str = r#"
 name = "whole"
 summary = "all"
@@ -205,7 +205,6 @@ fn cases_have_options_backgrounds_and_thresholds() {
     assert_eq!(again, scenario);
 }
 
-/// Scenarios that are kept with older results say rows and bars.
 #[test]
 fn cases_that_may_ask_for_json_do_and_are_there_once() {
     let text = r#"
@@ -244,6 +243,7 @@ seed = 1
     assert_eq!(again.cases, scenario.cases);
 }
 
+/// Scenario files that are stored with older results use the older names of keys.
 #[test]
 fn older_names_of_keys_are_read() {
     let older = WHOLE

@@ -1,7 +1,7 @@
-//! Thresholds: limits of figures, so that every run reports whether it keeps them.
+//! Thresholds: limits of metrics. Every run reports whether it keeps them.
 //!
-//! A limit may hold for one machine only. Reports show it with the same figure of every other
-//! target; it does not change the exit code.
+//! A limit may be meant for one machine only, so a missed limit does not change the exit code.
+//! Reports show the limit next to the same metric of every other target.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,49 +9,50 @@ use super::{CaseSpec, Scenario};
 use crate::did_you_mean::did_you_mean;
 use crate::strategy::Tier;
 
-/// Prefix of figures that only cases with `yardstick` have.
+/// Prefix of metrics that only cases with a `baseline` have.
 const BASELINE_PREFIX: &str = "yardstick.";
-/// Prefix of figures of unchecked lists, which only cases without a rate have.
+/// Prefix of metrics of unchecked lists, which only cases without `every` and `read_per_s` have.
 const UNCHECKED_PREFIX: &str = "null_sink_ms.";
 
-/// A figure of a case and its limit: a `[[bar]]` of a scenario file.
+/// A metric of a case and its limit: a `[[threshold]]` of a scenario file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThresholdSpec {
-    /// The promise in a few words.
+    /// A short description of the limit.
     pub name: String,
     /// Data set; optional if the scenario has only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_set: Option<String>,
-    /// Case, as `etcd/stream` or `etcd/stream/5-clients`: tier and [`super::CaseSpec::name`].
+    /// Case, like `etcd/stream` or `etcd/stream/5-clients`: tier and [`super::CaseSpec::name`].
     #[serde(alias = "row")]
     pub case: String,
-    /// Path of the figure in a case of `report.json`, as `latency_ms.p50` or
-    /// `server.peak_above_idle`; below `yardstick` for a case with a baseline.
+    /// Path of the metric in a case of `report.json`, like `latency_ms.p50` or
+    /// `server.peak_above_idle`; metrics of a baseline are below `yardstick`.
     pub metric: String,
-    /// Upper limit: in the figure's unit, or a factor with `of_case`, `of_data_set` or `of_target`.
+    /// Upper limit: in the metric's unit, or a factor with `of_case`, `of_data_set` or `of_target`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<f64>,
-    /// Lower limit, likewise.
+    /// Lower limit, in the metric's unit or as a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
-    /// Where the limit was published, if it is a third party's figure instead of a promise.
+    /// Where the limit was published, if it is a third party's result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// The limit is a factor of the same figure of this case, in the same run.
+    /// The case to whose value of the same metric, in the same run, the limit is relative.
     #[serde(default, alias = "of_row", skip_serializing_if = "Option::is_none")]
     pub of_case: Option<String>,
-    /// The limit is a factor of the same figure on this data set, in the same run.
+    /// The data set on which the value of the same metric, in the same run, is the one that the
+    /// limit is relative to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_data_set: Option<String>,
-    /// The limit is a factor of the same figure of the first target whose name has this prefix, as
-    /// `etcd`.
+    /// Prefix of a target's name, like `etcd`: the limit is relative to the same metric of the
+    /// first target whose name begins with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_target: Option<String>,
 }
 
 impl ThresholdSpec {
-    /// Returns the data set of a checked threshold.
+    /// Returns the name of the data set of a checked threshold.
     #[must_use]
     pub fn data_set<'a>(&'a self, scenario: &'a Scenario) -> &'a str {
         self.data_set
@@ -59,21 +60,21 @@ impl ThresholdSpec {
             .unwrap_or(&scenario.data_sets[0].name)
     }
 
-    /// Returns whether the limit holds for any number of objects: only one relative to the same
-    /// list from another target does. Ratios of two strategies, or of a list and its baseline,
-    /// depend on the number.
+    /// Returns whether the limit holds for any number of objects. Only a limit relative to the same
+    /// list from another target does: ratios of two strategies, or of a list and its baseline,
+    /// depend on the number of objects.
     pub(super) fn is_of_any_size(&self) -> bool {
         self.of_target.is_some()
     }
 
-    /// Returns whether the limit is a factor of another figure.
+    /// Returns whether the limit is relative to another value of the metric.
     #[must_use]
     pub fn has_basis(&self) -> bool {
         self.of_case.is_some() || self.of_data_set.is_some() || self.of_target.is_some()
     }
 
-    /// Checks that the scenario has what it names. The crate that writes `report.json` checks the
-    /// metric.
+    /// Checks that the scenario has the cases and data sets that the threshold names. The crate
+    /// that writes `report.json` checks the metric.
     pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
         let refuse = |what: String| Err(format!("threshold `{}`: {what}", self.name));
         match (self.at_most, self.at_least) {
@@ -114,7 +115,8 @@ impl ThresholdSpec {
         Ok(())
     }
 
-    /// Returns why a case cannot have this figure; its threshold would never be decided.
+    /// Returns the reason why a case cannot have this metric, if there is one. A threshold on such
+    /// a case would never be decided.
     fn lacks(&self, case: &CaseSpec) -> Option<&'static str> {
         if self.metric.starts_with(BASELINE_PREFIX) && case.baseline.is_none() {
             return Some("has no `baseline`");

@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 
 const UNITS: [(&str, u64); 3] = [("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
-/// Returns the value of a whole number with one of `units` behind it, or `None` where there is
-/// another unit or the value does not fit.
+/// Returns the value of an integer followed by one of `units`, or `None` if the unit is unknown or
+/// the value overflows.
 ///
-/// The first unit that the text ends with counts, so a unit stands before those that it ends with.
+/// The first unit that the text ends with counts, so a unit must precede the units that are its
+/// suffixes.
 #[must_use]
 pub fn parse_with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let mut units = units.iter();
@@ -63,7 +64,7 @@ impl fmt::Display for ByteSize {
     }
 }
 
-/// Durations as `5s` and `200ms`.
+/// Durations, written like `5s` and `200ms`.
 pub(crate) use humantime_serde as duration_text;
 
 #[cfg(test)]

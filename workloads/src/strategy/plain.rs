@@ -1,25 +1,26 @@
-//! Plain lists: strategies that are described by their requests alone, one file each.
+//! Plain lists: strategies that are fully described by one request, one file each.
 //!
-//! Everything else about them follows from the description: their name, their tier, how our server
-//! is started for them, what they cost, how the generator asks and what it expects. To add one:
-//! a file in `plain/` with its [`ListSpec`], and a line in the table below. Strategies that need
-//! more than one kind of request, or a parameter, are variants of [`super::Strategy`].
+//! Everything else about a plain list follows from its [`ListSpec`]: its name, its tier, how
+//! bench-server is started for it, its cost, the generator's request and the expected response. To
+//! add a plain list, add a file in `plain/` with its [`ListSpec`], and a line in the table below.
+//! Strategies that need more than one kind of request, or a parameter, are variants of
+//! [`super::Strategy`].
 
 use super::Tier;
 
-/// What a plain list is.
+/// The description of a plain list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListSpec {
-    /// Its name in scenario files, `--strategies` and reports.
+    /// The list's name in scenario files, `--strategies` and reports.
     pub name: &'static str,
-    /// How it asks.
+    /// The list's request.
     pub request: ListRequest,
-    /// Its place among the strategies when a server with other people's data is measured, the
-    /// cheapest for that server first; 0 to 12.
+    /// The position of the list in the order of strategies on a server that already has data: the
+    /// cheapest for that server is first. From 0 to 12.
     pub rank: u8,
 }
 
-/// How a plain list asks, which tells its tier.
+/// The request of a plain list, which determines its tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListRequest {
     /// One call to an etcd.
@@ -28,45 +29,46 @@ pub enum ListRequest {
     Kube(KubeList),
 }
 
-/// A list in one call to an etcd.
+/// A list by one call to etcd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EtcdList {
     /// The call, and how the server sends its response.
     pub response: EtcdResponse,
-    /// Whether only keys are asked for (`keys_only`).
+    /// Whether only keys are requested (`keys_only`).
     pub keys_only: bool,
 }
 
-/// How an etcd sends everything that is below a prefix.
+/// How etcd sends all keys below a prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EtcdResponse {
-    /// One message of Range, which the server builds before it sends any of it. Our server is
-    /// started so; how another does it is its own business.
+    /// One Range response, which the server builds before it sends any of it. bench-server is
+    /// started in this mode; other servers may do otherwise.
     Buffered,
-    /// One message of Range, sent while it is read. Servers that cannot are N/A.
+    /// One Range response, which the server sends while it reads the objects. Servers that do not
+    /// support this are N/A.
     Incremental,
-    /// The messages of RangeStream. Servers without it are N/A.
+    /// The messages of RangeStream. Servers that do not support it are N/A.
     Stream,
 }
 
 /// A list by one GET of a Kubernetes API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KubeList {
-    /// The query.
+    /// The query of the request's URL.
     pub query: &'static str,
     /// Whether the response is a watch that begins with the state, instead of a list.
     pub is_watch: bool,
-    /// Whether a list may be older than the one before it, where another server or another cache
+    /// Whether a list may be older than the previous one, if another server or another cache
     /// responds.
     pub may_go_back: bool,
 }
 
-/// Declares the module of each plain list, and the type that names them all.
+/// Declares the module of each plain list, and the enum of all plain lists.
 macro_rules! plain_lists {
     ($($name:ident = $module:ident,)*) => {
         $(mod $module;)*
 
-        /// A plain list, by name. What it is: [`PlainList::spec`].
+        /// A plain list, which [`PlainList::spec`] describes.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum PlainList {
             $(
@@ -76,10 +78,10 @@ macro_rules! plain_lists {
         }
 
         impl PlainList {
-            /// All of them.
+            /// All plain lists.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// Returns what it is.
+            /// Returns the description of the list.
             #[must_use]
             pub fn spec(self) -> &'static ListSpec {
                 match self {
@@ -103,14 +105,14 @@ plain_lists! {
 }
 
 impl PlainList {
-    /// Returns the list with this name.
+    /// Returns the list with this name, if any.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let mut all = Self::ALL.iter().copied();
         all.find(|list| list.spec().name == name)
     }
 
-    /// Returns the tier that it lists from.
+    /// Returns the tier of the list.
     #[must_use]
     pub fn tier(self) -> Tier {
         match self.spec().request {
@@ -119,7 +121,7 @@ impl PlainList {
         }
     }
 
-    /// Returns how an etcd is asked, if one is.
+    /// Returns the request of a list of the etcd tier.
     #[must_use]
     pub fn etcd(self) -> Option<EtcdList> {
         match self.spec().request {
@@ -128,7 +130,7 @@ impl PlainList {
         }
     }
 
-    /// Returns how a Kubernetes API is asked, if one is.
+    /// Returns the request of a list of the Kubernetes tier.
     #[must_use]
     pub fn kube(self) -> Option<KubeList> {
         match self.spec().request {

@@ -1,4 +1,4 @@
-//! Reads a plain HTTP/2 body without looking at it: the baseline that lists are compared with.
+//! Reads a plain HTTP/2 body unchecked: the baseline that lists are compared with.
 
 use std::future::poll_fn;
 
@@ -8,11 +8,11 @@ use super::raw_list::{RawConnection, unavailable};
 use crate::error::Error;
 
 impl RawConnection {
-    /// GETs `path` and discards the body, checking only that it has `bytes` bytes: the cost of the
-    /// transport between two processes.
+    /// Sends a GET request for `path` and discards the body, checking only that it has `bytes`
+    /// bytes. This measures the cost of the transport between two processes.
     ///
     /// # Errors
-    /// [`Error::Protocol`] when the server refuses or the body has another length,
+    /// [`Error::Protocol`] when the server refuses the request or the body has another length,
     /// [`Error::Status`] with `Unavailable` when the connection failed.
     pub async fn read_body_unchecked(&self, path: &str, bytes: u64) -> Result<(), Error> {
         let mut request = self.request(Method::GET, path)?;

@@ -1,7 +1,7 @@
-//! How to reach an etcd: endpoints, HTTP/2 settings, TLS files, user.
+//! The settings of a client: endpoints, HTTP/2 settings, TLS files, user.
 //!
-//! The receiver's windows and frame size limit the speed of a list, so [`Http2`] states them and
-//! every result records them.
+//! The receiver's windows and frame size limit the speed of a list. [`Http2`] therefore sets them
+//! explicitly, and every result records them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,13 +15,14 @@ use super::keep_alive::PING_TIMEOUT;
 use crate::error::Error;
 use crate::pem::{PemError, certificates, private_key};
 
-/// The shortest ping interval that etcd tolerates; it closes faster ones with GOAWAY
-/// (`too_many_pings`).
+/// The shortest ping interval that etcd tolerates. It closes connections with more frequent pings
+/// by GOAWAY (`too_many_pings`).
 pub const MIN_KEEP_ALIVE: Duration = Duration::from_secs(5);
 
-/// etcd's client port, the default of endpoints.
+/// etcd's client port, the default port of endpoints.
 pub(super) const CLIENT_PORT: u16 = 2379;
-/// Files of trusted roots by distribution, tried in this order for `https` without `--cacert`.
+/// Files of trusted roots in several distributions, tried in this order for `https` without
+/// `--cacert`.
 const SYSTEM_ROOTS: [&str; 3] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -31,13 +32,13 @@ const SYSTEM_ROOTS: [&str; 3] = [
 /// HTTP/2 settings that this client announces, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Http2 {
-    /// Flow-control window of one stream. Default 2 MiB: more gains nothing on loopback; over a
-    /// network it must cover bandwidth × delay.
+    /// Flow-control window of one stream. Default 2 MiB. A larger one gains nothing on loopback;
+    /// over a network it must cover bandwidth × delay.
     pub stream_window_bytes: u32,
     /// Flow-control window of a connection. Default 8 MiB.
     pub connection_window_bytes: u32,
-    /// Largest frame accepted (16 KiB to 16 MiB − 1). Default 256 KiB: a frame is about one system
-    /// call at the sender.
+    /// Largest frame accepted (16 KiB to 16 MiB − 1). Default 256 KiB: the sender needs about one
+    /// system call per frame.
     pub max_frame_bytes: u32,
 }
 
@@ -51,10 +52,10 @@ impl Default for Http2 {
     }
 }
 
-/// PEM files for `https` endpoints, named as etcdctl's flags.
+/// PEM files for `https` endpoints, with the names of etcdctl's flags.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// `--cacert`: trusted roots; the system's when absent.
+    /// `--cacert`: trusted roots; the system's if absent.
     pub ca: Option<PathBuf>,
     /// `--cert`: client certificate chain.
     pub cert: Option<PathBuf>,
@@ -72,7 +73,7 @@ pub struct User {
 }
 
 impl User {
-    /// Reads `NAME[:PASSWORD]`; everything after the first colon is the password.
+    /// Parses `NAME[:PASSWORD]`; everything after the first colon is the password.
     ///
     /// # Errors
     /// [`Error::Config`] when the name is empty.
@@ -97,26 +98,27 @@ impl std::fmt::Debug for User {
 /// The configuration of a [`super::Client`] and a [`super::raw_list::RawConnection`].
 #[derive(Debug, Clone)]
 pub struct ClientConfig {
-    /// `http://HOST:PORT` or `https://HOST:PORT`; all of one cluster.
+    /// `http://HOST:PORT` or `https://HOST:PORT`; all belong to one cluster.
     pub endpoints: Vec<Uri>,
     /// HTTP/2 settings.
     pub http2: Http2,
-    /// Largest message accepted, in bytes (default 2 GiB − 1, as Go's etcd client).
+    /// Largest message accepted, in bytes (default 2 GiB − 1, as in Go's etcd client).
     pub max_message_bytes: usize,
     /// TLS files.
     pub tls: TlsFiles,
     /// The user to authenticate as; none by default.
     pub user: Option<User>,
-    /// Interval of HTTP/2 pings while a request is in flight, at least [`MIN_KEEP_ALIVE`]; none by
-    /// default. A connection without a reply for 10 s is dropped, which fails its open calls.
-    /// Connections of [`super::pipelined`] send none.
+    /// Interval of HTTP/2 pings while a request is in flight, at least [`MIN_KEEP_ALIVE`]; no pings
+    /// by default. If a ping is not acknowledged within 10 s, the connection is dropped and its
+    /// open calls fail. Connections of [`super::pipelined`] send no pings.
     pub keep_alive: Option<Duration>,
     /// Time allowed for one connection attempt. Default 5 s.
     pub connect_timeout: Duration,
 }
 
 impl ClientConfig {
-    /// Reads a comma-separated endpoint list as `--endpoints` has it; a missing scheme is `http`.
+    /// Parses a comma-separated list of endpoints, as given to `--endpoints`. The default scheme is
+    /// `http`.
     ///
     /// # Errors
     /// [`Error::Config`] naming the part that is not a URL, or when the list is empty.
@@ -141,8 +143,8 @@ impl ClientConfig {
         })
     }
 
-    /// Returns the same with the endpoints rotated by `n`, so that successive connections are
-    /// spread over all endpoints.
+    /// Returns the same configuration with the endpoints rotated by `n`, so that successive
+    /// connections are spread over all endpoints.
     #[must_use]
     pub fn beginning_at(&self, n: usize) -> Self {
         let mut config = self.clone();
@@ -151,7 +153,7 @@ impl ClientConfig {
         config
     }
 
-    /// Returns the same with its `n`-th endpoint alone, counted round.
+    /// Returns the same configuration with only the endpoint at index `n` modulo their number.
     #[must_use]
     pub fn only(&self, n: usize) -> Self {
         let mut config = self.beginning_at(n);
@@ -159,7 +161,7 @@ impl ClientConfig {
         config
     }
 
-    /// Returns the tonic endpoint of one URL, fully configured.
+    /// Returns the tonic endpoint for one URL, fully configured.
     ///
     /// # Errors
     /// [`Error::Config`] for unreadable TLS files or a ping interval that etcd does not tolerate.
@@ -189,7 +191,7 @@ impl ClientConfig {
         Ok(endpoint)
     }
 
-    /// Returns the rustls configuration for connections that do not go through tonic; ALPN `h2`,
+    /// Returns the rustls configuration for connections that do not use tonic: ALPN `h2`, provider
     /// ring.
     ///
     /// # Errors
@@ -198,7 +200,7 @@ impl ClientConfig {
         let ca_path = self.roots_path()?;
         let mut roots = rustls::RootCertStore::empty();
         for cert in certificates(&ca_path)? {
-            // A system bundle may hold roots that rustls rejects; one good root is enough.
+            // A system bundle may contain roots that rustls rejects; one valid root is enough.
             if let Err(e) = roots.add(cert) {
                 tracing::debug!("root in {} skipped: {e}", ca_path.display());
             }
@@ -210,8 +212,8 @@ impl ClientConfig {
             )));
         }
         let mut provider = rustls::crypto::ring::default_provider();
-        // The first choice of Go's clients, and so the usual cipher of etcd's lists. rustls prefers
-        // AES-256, which is slower.
+        // The first choice of Go's clients, and therefore the usual cipher of etcd's lists. rustls
+        // prefers AES-256, which is slower.
         let usual = rustls::CipherSuite::TLS13_AES_128_GCM_SHA256;
         let suites = &mut provider.cipher_suites;
         suites.sort_by_key(|suite| suite.suite() != usual);
@@ -268,15 +270,16 @@ pub(super) fn is_tls(uri: &Uri) -> bool {
     uri.scheme_str() == Some("https")
 }
 
-/// Returns host and port to dial. An IPv6 address loses its brackets, which neither a socket
-/// address nor a certificate's name has.
+/// Returns the host and port to connect to. The brackets of an IPv6 address are removed: neither a
+/// socket address nor the name in a certificate has them.
 pub(super) fn host_port(uri: &Uri, default_port: u16) -> (String, u16) {
     let host = uri.host().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
     (host.to_owned(), uri.port_u16().unwrap_or(default_port))
 }
 
-/// Returns an error with its causes on one line; tonic's own text is only "transport error".
+/// Returns the text of an error with its causes, on one line. tonic's own text is only "transport
+/// error".
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -292,7 +295,7 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 }
 
 fn parse_endpoint(text: &str) -> Result<Uri, Error> {
-    // Neither shown nor kept: endpoints are printed, and saved with results.
+    // The user part is neither shown nor stored: endpoints are printed, and saved with results.
     if let Some((_, host)) = text.rsplit_once('@') {
         return Err(Error::Config(format!(
             "endpoint \"…@{host}\": a user and a password belong into --user, not into the URL"

@@ -1,4 +1,4 @@
-//! Sockets to an etcd: TCP, or TLS with ALPN `h2`, for connections that do not go through tonic.
+//! Connects sockets to an etcd (TCP, or TLS with ALPN `h2`) for connections that do not use tonic.
 
 use futures::future::BoxFuture;
 use http::Uri;
@@ -10,8 +10,8 @@ use tokio_rustls::TlsConnector;
 use super::config::{CLIENT_PORT, ClientConfig, chain, host_port, is_tls};
 use crate::error::Error;
 
-/// Read buffer below a TLS session, bytes: eight full records. The session itself reads 4 KiB at a
-/// time, five system calls a record.
+/// Size of the read buffer below a TLS session, bytes: eight full records. Without it, the session
+/// reads 4 KiB at a time, which takes five system calls per record.
 const TLS_READ_BYTES: usize = 128 * 1024;
 
 /// A connected socket, plain or TLS.
@@ -22,7 +22,7 @@ pub(super) trait ReadWrite: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> ReadWrite for S {}
 
-/// Why an attempt to connect failed: configuration (no endpoint will do) or network.
+/// The reason why a connection attempt failed: configuration (no endpoint can succeed) or network.
 pub(super) enum Failed {
     Config(Error),
     Network(String),
@@ -34,8 +34,8 @@ impl Failed {
     }
 }
 
-/// Connects to the first endpoint that accepts and runs `handshake` on the socket. Returns the
-/// result and the endpoint.
+/// Connects to the first endpoint that accepts, and runs `handshake` on the socket. Returns the
+/// result of `handshake` and the endpoint.
 ///
 /// # Errors
 /// [`Error::Unreachable`] for the endpoint tried last, [`Error::Config`] for unusable TLS files.

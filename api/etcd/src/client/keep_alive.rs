@@ -1,4 +1,4 @@
-//! HTTP/2 pings on connections that do not go through tonic, to detect a peer that hangs.
+//! HTTP/2 pings on connections that do not use tonic, to detect a peer that hangs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use h2::{Ping, PingPong};
 
-/// Time allowed for the reply to a ping: an apiserver's timeout.
+/// Time allowed for the acknowledgement of a ping; an apiserver uses the same timeout.
 pub(super) const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The number of requests in flight on a connection.
 #[derive(Debug, Clone, Default)]
 pub(super) struct InFlight(Arc<AtomicUsize>);
 
-/// Counts one request until it is dropped.
+/// Counts one request as in flight until dropped.
 #[derive(Debug)]
 pub(super) struct InFlightGuard(InFlight);
 
@@ -30,8 +30,8 @@ impl Drop for InFlightGuard {
     }
 }
 
-/// Pings every `interval` while requests are in flight (etcd closes connections that ping without).
-/// Returns when the peer counts as lost, with the reason.
+/// Sends a ping every `interval` while requests are in flight (etcd closes connections that send
+/// pings without requests). Returns when the peer is considered lost, with the reason.
 pub(super) async fn pings(
     mut pings: PingPong,
     interval: Duration,
@@ -64,7 +64,8 @@ mod tests {
     const INTERVAL: Duration = Duration::from_secs(30);
     const DETECTED_WITHIN: Duration = INTERVAL.saturating_add(PING_TIMEOUT.saturating_mul(2));
 
-    /// Returns a server that hangs: the kernel accepts connections for it, and it sends nothing.
+    /// Returns a listener that simulates a server that hangs: the kernel accepts connections for
+    /// it, and it sends nothing.
     async fn hanging_server() -> (TcpListener, ClientConfig) {
         let listener = TcpListener::bind("127.0.0.1:0").await;
         let listener = listener.expect("a loopback port is free");

@@ -1,7 +1,7 @@
-//! The Kubernetes-etcd interface (KEP-4743) over any etcd endpoint list.
+//! The Kubernetes-etcd interface (KEP-4743) over a list of etcd endpoints.
 //!
-//! Requests are those of etcd's `clientv3/kubernetes` package, so a server sees exactly what an
-//! apiserver would send. Streamed lists use [`super::raw_list`]: their batches point into the
+//! Requests are those of etcd's `clientv3/kubernetes` package, so a server receives exactly what an
+//! apiserver would send. Streamed lists use [`super::raw_list`]: their batches are slices of the
 //! received frames, and only objects that straddle two frames are copied.
 
 use std::sync::Arc;
@@ -30,10 +30,11 @@ use crate::proto::etcdserverpb::{
     CompactionRequest, LeaseGrantRequest, RangeRequest, RangeResponse, StatusRequest, TxnRequest,
 };
 
-/// How long a member may take to say which features it has.
+/// Time allowed for a member to return its version.
 const MEMBER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Whether the endpoint supports RangeStream, as far as was tried.
+/// The values of [`Shared::range_stream`]: whether the endpoint supports RangeStream, if that is
+/// known.
 const UNTRIED: u8 = 0;
 const SUPPORTED: u8 = 1;
 const UNSUPPORTED: u8 = 2;
@@ -48,7 +49,7 @@ pub struct KubernetesClient {
 #[derive(Debug)]
 struct Shared {
     client: Client,
-    /// The connection for streamed lists, opened by the first of them.
+    /// The connection for streamed lists, opened on first use.
     lists: Mutex<Option<RawConnection>>,
     streams: WatchStreams,
     /// Highest revision known to be compacted.
@@ -70,7 +71,7 @@ impl KubernetesClient {
         }
     }
 
-    /// Returns the client.
+    /// Returns the underlying client.
     pub fn client(&self) -> &Client {
         &self.shared.client
     }
@@ -93,7 +94,7 @@ impl KubernetesClient {
         Ok(requests::optimistic_response(client.renewing(txn).await?))
     }
 
-    /// Opens a RangeStream on the kept connection, or on a new one when that is lost.
+    /// Opens a RangeStream on the existing connection, or on a new one if that is lost.
     async fn open_list(&self, request: &RangeRequest) -> Result<RawList, Error> {
         let kept = self.shared.lists.lock().await.clone();
         if let Some(connection) = kept {
@@ -112,7 +113,7 @@ impl KubernetesClient {
 }
 
 impl Shared {
-    /// Records whether a RangeStream was accepted or unimplemented.
+    /// Records whether the server accepted a RangeStream or does not implement it.
     fn note_range_stream<T>(&self, result: &Result<T, Error>) {
         let supported = match result {
             Ok(_) => SUPPORTED,
@@ -235,8 +236,9 @@ impl KubernetesEtcd for KubernetesClient {
         Ok(())
     }
 
-    /// etcd has no RPC for it. Returns the highest of the revisions that this client compacted,
-    /// that a cancelled watch reported, and that apiservers wrote into [`COMPACT_REV_KEY`].
+    /// Returns the highest of three revisions: the one that this client compacted, the one that a
+    /// cancelled watch reported, and the one that apiservers wrote into [`COMPACT_REV_KEY`]. etcd
+    /// has no RPC that returns it.
     async fn compacted_revision(&self) -> Result<i64, Error> {
         let agreed = self.get(COMPACT_REV_KEY, GetOptions::default()).await?.kv;
         let agreed = agreed
@@ -246,8 +248,8 @@ impl KubernetesEtcd for KubernetesClient {
         Ok(before.max(agreed))
     }
 
-    /// Asks all members at once. Those that do not answer serve nothing, either, and are left out
-    /// unless none does.
+    /// Requests the status of all members concurrently. Members that do not respond cannot serve
+    /// other requests either, so they are ignored unless no member responds.
     async fn features(&self) -> Result<Features, Error> {
         let client = &self.shared.client;
         let endpoints = client.config().endpoints.iter();
@@ -336,7 +338,7 @@ async fn next_batch(list: &mut RawList, validator: &mut ListValidator) -> Result
     })
 }
 
-/// Joins adjacent records of a frame into slices of it.
+/// Collects the objects of a frame; adjacent records become one slice of it.
 struct AdjacentRecords<'a> {
     frame: &'a Bytes,
     /// The slice being extended, as `start..end` in the frame.
@@ -373,7 +375,8 @@ impl Visitor for AdjacentRecords<'_> {
     }
 }
 
-/// A server version as far as features depend on it; unreadable ones are below all others.
+/// A server version, to the extent that features depend on it. One that cannot be parsed is lower
+/// than all others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Version(u64, u64, u64);
 
@@ -385,7 +388,7 @@ impl Version {
         parts.next().is_none().then_some(version)
     }
 
-    /// Returns whether manual progress never overtakes events (etcd #15220) and works on fresh
+    /// Returns whether manual progress never overtakes events (etcd #15220) and works on new
     /// watches (#17507).
     fn has_safe_progress(self) -> bool {
         self >= Self(3, 4, 31) && !(Self(3, 5, 0)..Self(3, 5, 13)).contains(&self)

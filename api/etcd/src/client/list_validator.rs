@@ -1,12 +1,12 @@
 //! Validates a list response while it arrives, without building a struct per object.
 //!
-//! The bytes are gRPC messages (five-byte prefix) of `RangeResponse` (unary) or of
-//! `RangeStreamResponse` (field 1 holds a `RangeResponse`). A [`ListValidator`] is fed DATA frames
-//! in any chunking. It reads one *unit* at a time: a message prefix, the tag and length of a
-//! wrapper, or one field of a `RangeResponse`. A unit that lies whole in the frame is read in
-//! place; only one that straddles two frames is copied, into a [`PartialMessage`] that holds no
-//! more than that unit. Cost: a handful of varints per object and a copy of each key (for the order
-//! check); values are not read.
+//! The bytes are gRPC messages (with a five-byte prefix) of `RangeResponse` (unary) or of
+//! `RangeStreamResponse` (field 1 holds a `RangeResponse`). A [`ListValidator`] receives DATA
+//! frames, in chunks of any size. It reads one *unit* at a time: a message prefix, the tag and
+//! length of a wrapper, or one field of a `RangeResponse`. A unit that lies whole in the frame is
+//! read in place. Only a unit that straddles two frames is copied, into a [`PartialMessage`] that
+//! holds no more than that unit. Costs a handful of varints per object and a copy of each key (for
+//! the order check); values are not read.
 
 pub(super) mod fields;
 mod partial_message;
@@ -33,9 +33,9 @@ pub enum ListRpc {
 
 /// Receives the objects of a list, in order.
 pub trait Visitor {
-    /// Called for one object. `record` is its whole field in `RangeResponse` (tag, length,
-    /// `KeyValue`); `offset` is where that starts in the frame being fed, or `None` when it
-    /// straddled frames.
+    /// Called for each object. `record` is its whole field in `RangeResponse` (tag, length,
+    /// `KeyValue`). `offset` is the start of the record in the frame being fed, or `None` if the
+    /// record straddles frames.
     fn on_object(&mut self, object: Object<'_>, record: &[u8], offset: Option<usize>);
 }
 
@@ -45,14 +45,14 @@ impl<F: FnMut(Object<'_>)> Visitor for F {
     }
 }
 
-/// How a list response breaks the protocol.
+/// A violation of the protocol by a list response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValidationError {
-    /// The message is compressed, which was not offered.
+    /// The message is compressed, although the client did not offer compression.
     #[error("message {message} has compression flag {flag}")]
     Compressed {
-        /// Which message, from 1.
+        /// Number of the message, from 1.
         message: u64,
         /// The flag byte.
         flag: u8,
@@ -63,7 +63,7 @@ pub enum ValidationError {
         /// Bytes consumed before it.
         at: u64,
     },
-    /// A field with a wire type that protobuf 3 does not have, or not for that field.
+    /// A field with a wire type that does not exist in protobuf 3, or that does not fit the field.
     #[error("field {field} has wire type {wire_type} after {at} bytes")]
     WireType {
         /// Field number.
@@ -73,39 +73,39 @@ pub enum ValidationError {
         /// Bytes consumed before it.
         at: u64,
     },
-    /// A field reaches past the message that holds it.
+    /// A field extends beyond the message that contains it.
     #[error("field of {len} bytes where {left} are left, after {at} bytes")]
     Overrun {
-        /// Length of the field with its head.
+        /// Length of the field, with tag and length prefix.
         len: u64,
-        /// What the enclosing message has left.
+        /// Bytes that are left in the enclosing message.
         left: u64,
         /// Bytes consumed before it.
         at: u64,
     },
-    /// A `KeyValue` that does not parse, or has no key.
+    /// A `KeyValue` that cannot be parsed, or has no key.
     #[error("object {index} is malformed")]
     Object {
-        /// Which object, from 0.
+        /// Index of the object, from 0.
         index: u64,
     },
     /// Keys are not in ascending order.
     #[error("object {index} is out of order: {} after {}", .key.escape_ascii(), .previous.escape_ascii())]
     Order {
-        /// Which object, from 0.
+        /// Index of the object, from 0.
         index: u64,
-        /// Its key.
+        /// The object's key.
         key: Vec<u8>,
-        /// The key before.
+        /// The preceding key.
         previous: Vec<u8>,
     },
-    /// A second message where the call is unary.
+    /// A second message in a unary response.
     #[error("more than one message in a unary response")]
     SecondMessage,
     /// The body ended inside a message.
     #[error("cut short inside message {message}, after {at} bytes")]
     Truncated {
-        /// Which message, from 1.
+        /// Number of the message, from 1.
         message: u64,
         /// Bytes consumed.
         at: u64,
@@ -129,28 +129,28 @@ impl From<ValidationError> for Error {
 /// The metadata and totals of a complete list response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ListSummary {
-    /// Header revision: the store's when the list was read.
+    /// Revision of the response header: the store's revision when the list was read.
     pub revision: i64,
-    /// The last header. Its revision may be 0; `revision` is the merged one.
+    /// The last header. Its revision may be 0; the field `revision` has the last non-zero one.
     pub header: Header,
-    /// The message that had the last header, counted from 1.
+    /// Number of the message that contained the last header, from 1.
     pub header_message: u64,
-    /// Objects, headers and messages with a field that etcd 3.7 does not have or that occurs twice,
-    /// and objects and headers whose fields are not in the order of their numbers. Clients accept
-    /// all of these; a measurement should report them.
+    /// Number of irregular objects, headers and messages. Irregular are those with a field that
+    /// etcd 3.7 does not have or that occurs twice, and objects and headers whose fields are not in
+    /// ascending order. Clients accept all of these; a measurement should report them.
     pub irregular: u64,
-    /// `count` of the last message that had one.
+    /// `count` of the last message that contained one.
     pub count: i64,
-    /// Whether a limit cut the list.
+    /// Whether a limit truncated the list.
     pub more: bool,
     /// Objects received.
     pub objects: u64,
     /// gRPC messages (chunks) received.
     pub messages: u64,
-    /// Bytes received, framing included.
+    /// Bytes received, including gRPC prefixes.
     pub bytes: u64,
     /// Messages without objects that were followed by another message. kube-apiserver fails on
-    /// these (etcd never sends them), although merging them would be correct.
+    /// these, although merging them would be correct. etcd never sends them.
     pub empty_chunks: u64,
 }
 
@@ -165,7 +165,7 @@ enum Level {
     Response,
 }
 
-/// Validates one list response. Feed it every DATA frame, then call
+/// Validates one list response. Pass every DATA frame to [`feed`](ListValidator::feed), then call
 /// [`finish`](ListValidator::finish).
 #[derive(Debug)]
 pub struct ListValidator {
@@ -173,15 +173,15 @@ pub struct ListValidator {
     level: Level,
     /// Bytes of the gRPC message not yet consumed.
     message_left: u64,
-    /// Bytes of the `RangeResponse` not yet consumed; part of `message_left`.
+    /// Bytes of the `RangeResponse` not yet consumed; they are included in `message_left`.
     response_left: u64,
     partial: PartialMessage,
     last_key: Vec<u8>,
     objects_before_message: u64,
     seen_header: bool,
-    /// Fields of the current response that were seen, a bit for each number.
+    /// The fields of the current response that have occurred, a bit for each number.
     seen_fields: u8,
-    /// Whether the current message has had its response.
+    /// Whether the current message has already contained a `RangeResponse`.
     has_response: bool,
     summary: ListSummary,
 }
@@ -209,7 +209,8 @@ impl ListValidator {
         &self.summary
     }
 
-    /// Validates the next bytes of the body, calling `visitor` for each object that they complete.
+    /// Validates the next bytes of the body, and calls `visitor` for each object that they
+    /// complete.
     ///
     /// # Errors
     /// [`ValidationError`] on the first violation; the validator must not be fed further.
@@ -226,11 +227,11 @@ impl ListValidator {
         Ok(())
     }
 
-    /// Returns the totals of a call that ended OK.
+    /// Returns the totals of a call that ended with status OK.
     ///
     /// # Errors
     /// [`ValidationError::Truncated`] inside a message, [`ValidationError::NoHeader`] when no
-    /// header came.
+    /// header was received.
     pub fn finish(&self) -> Result<ListSummary, ValidationError> {
         if self.level != Level::Prefix || !self.partial.is_empty() {
             return Err(ValidationError::Truncated {
@@ -363,7 +364,7 @@ impl ListValidator {
             }
             _ => self.summary.irregular += 1,
         }
-        // Only objects may repeat; the other fields of a response occur once.
+        // Only objects may repeat; each other field of a response occurs at most once.
         if let 1 | 3 | 4 = head.field {
             let field = 1 << head.field;
             self.summary.irregular += u64::from(self.seen_fields & field != 0);
@@ -384,7 +385,7 @@ impl ListValidator {
     ) -> Result<(), ValidationError> {
         let index = self.summary.objects;
         let object = parse_object(&record[head..]).ok_or(ValidationError::Object { index })?;
-        // An empty last_key is below every key, and a key is never empty.
+        // An empty `last_key` sorts before every key, because a key is never empty.
         if object.key <= self.last_key.as_slice() {
             return Err(ValidationError::Order {
                 index,
@@ -400,8 +401,8 @@ impl ListValidator {
         Ok(())
     }
 
-    /// Reads the head of a field and checks that the whole field fits into `left` bytes. The inner
-    /// error is the number of bytes that are needed.
+    /// Reads the head of a field, and checks that the whole field fits into `left` bytes. The inner
+    /// error is the number of input bytes needed to continue.
     fn read_head(
         &self,
         input: &[u8],
@@ -450,7 +451,7 @@ impl ListValidator {
         })
     }
 
-    /// Leaves the levels whose messages have no bytes left.
+    /// Leaves each level whose message has no bytes left.
     fn close_levels(&mut self) {
         if self.level == Level::Response && self.response_left == 0 {
             self.level = match self.rpc {

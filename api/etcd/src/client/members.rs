@@ -1,10 +1,10 @@
-//! Requests in turn to the endpoints of a cluster that are connected.
+//! Distributes requests in turn over the endpoints of a cluster that are connected.
 //!
-//! tonic's own balancer counts an endpoint that refuses connections as ready, and each request that
-//! it gives to it fails: a third of all requests while one of three members is down. Here a member
-//! whose connection fails is left out until it has accepted another, as in gRPC's other
-//! implementations, so that its death costs the requests that were under way there, and
-//! those sent until the first of them has failed.
+//! tonic's own balancer treats an endpoint that refuses connections as ready, and each request that
+//! it sends there fails: a third of all requests while one of three members is down. Here, a member
+//! whose connection fails receives no requests until it has accepted another connection, as in
+//! other implementations of gRPC. The death of a member thus fails only the requests that it was
+//! processing, and those sent to it until the first of them has failed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -18,16 +18,17 @@ use tonic::codegen::Service;
 use tonic::transport::channel::ResponseFuture;
 use tonic::transport::{Channel, Endpoint, Error};
 
-/// Pauses before attempts to reach a member that is left out: each twice the one before.
+/// Pauses between attempts to connect to an excluded member; each is twice as long as the one
+/// before.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The connections of a client. Clones share them.
 #[derive(Debug, Clone)]
 pub enum Connections {
-    /// To its only endpoint.
+    /// A connection to the only endpoint.
     One(Channel),
-    /// To several, one each.
+    /// Connections to several endpoints, one each.
     Several(Arc<Members>),
 }
 
@@ -35,7 +36,7 @@ pub enum Connections {
 #[derive(Debug)]
 pub struct Members {
     members: Vec<Member>,
-    /// Counts requests, which go round.
+    /// Number of requests so far, for the round robin.
     next: AtomicUsize,
 }
 
@@ -48,14 +49,15 @@ struct Member {
 /// A member's connection.
 #[derive(Debug, Default)]
 struct Connection {
-    /// How many there were before: a request that fails late leaves no later one out.
+    /// Number of preceding connections, so that a late failure of a request on an old connection
+    /// does not exclude the member again.
     number: u64,
-    /// `None` while the member is left out.
+    /// `None` while the member is excluded.
     channel: Option<Channel>,
 }
 
 impl Members {
-    /// Returns the members at these endpoints, of which number `connected` has this channel; the
+    /// Returns the members at these endpoints. The one at index `connected` uses this channel; the
     /// others are connected in the background.
     pub(super) fn new(endpoints: Vec<Endpoint>, connected: usize, channel: &Channel) -> Arc<Self> {
         let members = endpoints.into_iter().enumerate();
@@ -76,8 +78,8 @@ impl Members {
         members
     }
 
-    /// Returns the next member that is connected, and the number of its connection; where none is,
-    /// the next one, for an attempt.
+    /// Returns the next connected member, with the number of its connection. If none is connected,
+    /// returns the next member with a new channel that connects on use.
     fn pick(&self) -> (usize, u64, Channel) {
         let count = self.members.len();
         let first = self.next.fetch_add(1, Ordering::Relaxed) % count;
@@ -95,10 +97,10 @@ impl Members {
         connected.unwrap_or_else(lazy)
     }
 
-    /// Leaves a member out until it can be reached again, where a request failed on the connection
-    /// of this number.
+    /// Excludes a member until it can be reached again, because a request failed on the connection
+    /// with this number.
     fn leave_out(self: &Arc<Self>, nth: usize, number: u64) {
-        // Of several requests that fail there the first connects again.
+        // If several requests fail on it, only the first starts a new connection.
         let is_first = {
             let mut connection = self.members[nth].connection.lock();
             connection.number == number && connection.channel.take().is_some()
@@ -108,7 +110,7 @@ impl Members {
         }
     }
 
-    /// Connects a member in the background, as long as the client is there.
+    /// Connects a member in the background, retrying as long as the client exists.
     fn connect(self: &Arc<Self>, nth: usize) {
         let endpoint = self.members[nth].endpoint.clone();
         let members = Arc::downgrade(self);

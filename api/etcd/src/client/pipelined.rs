@@ -1,10 +1,10 @@
-//! Many small unary calls outstanding on one connection, at the least cost per call.
+//! Many outstanding small unary calls on one connection, at the least cost per call.
 //!
 //! A [`PipelinedConnection`] belongs to one task. [`send`](PipelinedConnection::send) queues a
-//! request under a token that the caller chooses; [`drive`](PipelinedConnection::drive) writes what
-//! is queued, reads what has arrived and passes every finished call to a callback. It spawns no
-//! task and allocates nothing per call. Two implementations return the same responses, which a test
-//! compares:
+//! request under a token that the caller chooses. [`drive`](PipelinedConnection::drive) writes the
+//! queued requests, reads the received bytes and passes every finished call to a callback. It
+//! spawns no task and allocates nothing per call. There are two implementations, and a test checks
+//! that they return the same responses:
 //!
 //! - `h2_min`: the part of HTTP/2 that unary gRPC needs
 //! - `h2_crate`: the `h2` crate, for peers that use a part that `h2_min` lacks
@@ -48,7 +48,7 @@ use h2_crate::CrateConnection;
 use h2_min::MinConnection;
 pub use response::{RangeResult, parse_put_response, parse_range_response};
 
-/// A call with one request and one response, of the KV and Lease services.
+/// A method of the KV or Lease service with one request and one response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rpc {
     /// `Range`; [`parse_range_response`] reads the response.
@@ -63,7 +63,7 @@ pub enum Rpc {
     Compact,
     /// `LeaseGrant`.
     LeaseGrant,
-    /// `LeaseKeepAlive`, on a stream that ends after one request.
+    /// `LeaseKeepAlive`, on a stream that is closed after one request.
     LeaseKeepAlive,
     /// `LeaseRevoke`.
     LeaseRevoke,
@@ -88,18 +88,19 @@ impl Rpc {
 /// A call that has ended.
 #[derive(Debug)]
 pub struct Completion<'a> {
-    /// The token that the call was sent under.
+    /// The token under which the call was sent.
     pub token: u64,
-    /// When the last bytes of the response had been read from the socket.
+    /// The time at which the last bytes of the response had been read from the socket.
     pub received: Instant,
-    /// The protobuf message of the response, borrowed from the connection, or why the call failed.
+    /// The protobuf message of the response, borrowed from the connection, or the error of the
+    /// call.
     pub response: Result<&'a [u8], Error>,
 }
 
 /// The HTTP/2 implementation of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// As much of HTTP/2 as unary gRPC needs. The default.
+    /// The part of HTTP/2 that unary gRPC needs. The default.
     Minimal,
     /// The `h2` crate.
     H2Crate,
@@ -119,7 +120,7 @@ enum Inner {
     Crate(Box<CrateConnection>),
 }
 
-/// How a connection ended.
+/// The reason why a connection ended.
 #[derive(Debug, thiserror::Error)]
 enum Ended {
     /// Closed or broken.
@@ -128,10 +129,11 @@ enum Ended {
     /// The peer used a part of HTTP/2 that `h2_min` lacks, or broke the protocol.
     #[error("connection: unsupported by this client or against HTTP/2: {0}")]
     Unsupported(String),
-    /// The peer keeps sending frames that need a reply (PING, SETTINGS, DATA) and reads no replies.
+    /// The peer keeps sending frames that require a reply (PING, SETTINGS, DATA) and does not read
+    /// the replies.
     #[error("connection: the peer has left {replies} replies to its own frames unread, the limit")]
     Flooded {
-        /// Replies that wait to be written: the limit.
+        /// Number of replies that wait to be written, which is the limit.
         replies: usize,
     },
 }
@@ -147,8 +149,8 @@ impl From<&Ended> for Error {
 
 impl PipelinedConnection {
     /// Connects to the first endpoint that accepts, with [`Framing::Minimal`], or with
-    /// [`Framing::H2Crate`] when the former does not support the peer's settings. `token` is that
-    /// of an authenticated user.
+    /// [`Framing::H2Crate`] if the former does not support the peer's settings. `token` is that of
+    /// an authenticated user.
     ///
     /// # Errors
     /// [`Error::Unreachable`] for the endpoint tried last, [`Error::Config`] for unusable settings.
@@ -156,7 +158,7 @@ impl PipelinedConnection {
         Self::connect_as(Framing::Minimal, config, token).await
     }
 
-    /// Connects with this implementation of HTTP/2.
+    /// Connects with the given implementation of HTTP/2.
     ///
     /// # Errors
     /// As [`PipelinedConnection::connect`].
@@ -172,9 +174,9 @@ impl PipelinedConnection {
         })
     }
 
-    /// Connects again after [`drive`](Self::drive) has failed, as it does, too, when the peer has
-    /// said that it goes away, or the 2³⁰ stream ids of a connection are used up. With the `h2`
-    /// crate if the peer used what [`Framing::Minimal`] lacks. Forgets outstanding calls.
+    /// Connects again after [`drive`](Self::drive) has failed, which it also does when the peer has
+    /// sent GOAWAY or the 2³⁰ stream ids of a connection are used up. Uses the `h2` crate if the
+    /// peer used a feature that [`Framing::Minimal`] lacks. Discards outstanding calls.
     ///
     /// # Errors
     /// As [`PipelinedConnection::connect`].
@@ -203,8 +205,8 @@ impl PipelinedConnection {
         }
     }
 
-    /// Queues a call. The next [`drive`](Self::drive) sends it, as soon as the peer's limits allow.
-    /// Costs one encoding of the request.
+    /// Queues a call. The next [`drive`](Self::drive) sends it as soon as the peer's limits allow
+    /// that. Costs one encoding of the request.
     ///
     /// # Errors
     /// [`Error::Status`] with `Unavailable` once the connection has ended.
@@ -215,9 +217,9 @@ impl PipelinedConnection {
         }
     }
 
-    /// Writes what is queued and reads until at least one call has ended. `on_completion` is called
-    /// for each, in the order in which they ended. Dropping the future loses nothing. Without
-    /// outstanding calls it returns only when the connection ends.
+    /// Writes the queued requests and reads until at least one call has ended. Calls
+    /// `on_completion` for each ended call, in the order in which they ended. Dropping the future
+    /// loses nothing. Without outstanding calls, it returns only when the connection ends.
     ///
     /// # Errors
     /// [`Error::Status`] with `Unavailable` when the connection has ended, after `on_completion`

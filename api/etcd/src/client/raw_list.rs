@@ -1,8 +1,8 @@
-//! Range and RangeStream on bare HTTP/2: DATA frames are returned as they arrive.
+//! Range and RangeStream directly on HTTP/2: returns DATA frames as they arrive.
 //!
 //! Nothing is buffered: the flow-control window of a frame is released when the frame is returned,
-//! so memory stays at about one stream window whatever the size of the list. Dropping a [`RawList`]
-//! resets its stream, which is how a client cancels.
+//! so memory use stays at about one stream window, whatever the size of the list. Dropping a
+//! [`RawList`] resets its stream, which is how a client cancels.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -24,11 +24,11 @@ use super::token::Token;
 use crate::error::Error;
 use crate::proto::etcdserverpb::RangeRequest;
 
-/// Cancelled streams of a connection whose late frames are accepted.
+/// Maximum number of cancelled streams of a connection whose late frames are accepted.
 const CANCELLED_REMEMBERED: usize = 10_000;
 
-/// One HTTP/2 connection for lists. Cheap to clone; clones share the connection, which closes when
-/// the last clone and the last open list are gone.
+/// One HTTP/2 connection for lists. Cheap to clone; clones share the connection, which closes after
+/// the last clone and the last open list have been dropped.
 #[derive(Debug, Clone)]
 pub struct RawConnection {
     send: SendRequest<Bytes>,
@@ -64,7 +64,7 @@ impl RawConnection {
         })
     }
 
-    /// Returns the endpoint that it is connected to.
+    /// Returns the endpoint of the connection.
     pub fn endpoint(&self) -> &Uri {
         &self.endpoint
     }
@@ -72,8 +72,8 @@ impl RawConnection {
     /// Sends a request and waits for the headers of the response.
     ///
     /// # Errors
-    /// The server's status when the response is only that (RangeStream before etcd 3.7 is
-    /// [`Error::Unimplemented`]), [`Error::Status`] with `Unavailable` when the connection failed,
+    /// The server's status, if the response consists only of that (RangeStream before etcd 3.7 is
+    /// [`Error::Unimplemented`]); [`Error::Status`] with `Unavailable` when the connection failed;
     /// [`Error::Protocol`] when the response is not gRPC.
     pub async fn open(&self, rpc: ListRpc, request: &RangeRequest) -> Result<RawList, Error> {
         let path = match rpc {
@@ -87,7 +87,7 @@ impl RawConnection {
         let mut send = self.ready().await?;
         let (response, mut body) = send.send_request(head, false).map_err(unavailable)?;
         // A server without the method may respond and close the stream before it has read the
-        // request; then the response says more than the failure to send.
+        // request. The response is then more informative than the failure to send.
         let sent = body.send_data(encode(request), true);
         let received = response.await;
         let (head, body) = match (received, sent) {
@@ -110,8 +110,8 @@ impl RawConnection {
         })
     }
 
-    /// Lists and validates, calling `visitor` for each object. `on_first_object` is called once, as
-    /// soon as the first object has arrived whole.
+    /// Reads a list and validates it, calling `visitor` for each object. Calls `on_first_object`
+    /// once, as soon as the first object has arrived completely.
     ///
     /// # Errors
     /// As [`RawConnection::open`], and [`Error::Protocol`] for any
@@ -137,8 +137,8 @@ impl RawConnection {
         Ok(validator.finish()?)
     }
 
-    /// Lists without validating; checks only the final status. Returns the bytes received. This is
-    /// the cost of the transport alone.
+    /// Reads a list unchecked, except for the final status. Returns the number of bytes received.
+    /// This measures the cost of the transport alone.
     ///
     /// # Errors
     /// As [`RawConnection::open`].
@@ -161,7 +161,7 @@ impl RawConnection {
         self.send.clone().ready().await.map_err(unavailable)
     }
 
-    /// Returns a request with the headers that every call has.
+    /// Returns a request with the headers that all calls have.
     pub(super) fn request(&self, method: Method, path: &str) -> Result<Request<()>, Error> {
         let config = |e: http::Error| Error::Config(e.to_string());
         let mut parts = self.endpoint.clone().into_parts();
@@ -181,18 +181,18 @@ impl RawConnection {
 /// A response being received.
 #[derive(Debug)]
 pub struct RawList {
-    /// Response headers, kept because a trailers-only response has its status there.
+    /// Response headers. They are kept because a trailers-only response has its status there.
     status: HeaderMap,
     body: RecvStream,
     _in_flight: InFlightGuard,
 }
 
 impl RawList {
-    /// Returns the next DATA frame, or `None` once the server ended the call with status OK.
+    /// Returns the next DATA frame, or `None` once the server has ended the call with status OK.
     ///
     /// # Errors
-    /// The call's status, [`Error::Status`] with `Unavailable` when the connection broke, or
-    /// [`Error::Protocol`] when it ended without a status.
+    /// The call's status; [`Error::Status`] with `Unavailable` when the connection broke;
+    /// [`Error::Protocol`] when the call ended without a status.
     pub async fn data(&mut self) -> Result<Option<Bytes>, Error> {
         if let Some(frame) = poll_fn(|cx| self.body.poll_data(cx)).await {
             let frame = frame.map_err(unavailable)?;
@@ -224,9 +224,9 @@ async fn handshake(
         .initial_connection_window_size(http2.connection_window_bytes)
         .max_frame_size(http2.max_frame_bytes)
         .enable_push(false)
-        // Frames of a cancelled list arrive until the server has seen the reset. By default h2
-        // remembers ten such streams, counts frames of others as errors, and closes the connection
-        // after a thousand errors. Here many lists are cancelled.
+        // Many lists are cancelled here, and frames of a cancelled list arrive until the server has
+        // received the reset. By default h2 remembers ten such streams, counts frames of others as
+        // errors, and closes the connection after a thousand errors.
         .max_concurrent_reset_streams(CANCELLED_REMEMBERED)
         .max_local_error_reset_streams(None)
         .handshake(socket)
@@ -244,7 +244,7 @@ async fn handshake(
             ended = connection => if let Err(error) = ended {
                 tracing::debug!("list connection ended: {error}");
             },
-            // Dropping the connection fails the calls that are open on it.
+            // Dropping the connection fails its open calls.
             why = gone => tracing::debug!("list connection dropped: {why}"),
         }
     });
@@ -256,7 +256,7 @@ fn encode(request: &RangeRequest) -> Bytes {
     let len = request.encoded_len();
     let mut buffer = BytesMut::with_capacity(5 + len);
     buffer.put_u8(0);
-    // A request is a key interval and flags: far below 4 GiB.
+    // A request consists of a key interval and flags, so it is much smaller than 4 GiB.
     buffer.put_u32(len as u32);
     buffer.put(request.encode_to_vec().as_slice());
     buffer.freeze()

@@ -1,5 +1,5 @@
-//! The token of an authenticated user, shared by all connections of a client: renewing it renews it
-//! for all of them.
+//! The token of an authenticated user. All connections of a client share it, so renewing it once
+//! renews it for all of them.
 
 use std::sync::Arc;
 

@@ -1,10 +1,11 @@
-//! Watches over shared streams: one gRPC stream per stream key, any number of watches on it.
+//! Watches over shared streams: one gRPC stream per stream key, with any number of watches on it.
 //!
-//! A task per stream owns both directions. It delivers to each watch through a bounded queue, in
-//! the order in which the server sent the items, so progress cannot overtake events. Watches that
-//! share a stream share back-pressure: one that is not read delays the others, and also new watches
-//! on the same stream; a cache uses a stream key of its own. Nothing is resumed: when the stream
-//! breaks, every watch on it ends with [`WatchError::Transport`] and its owner lists again.
+//! A task per stream owns both directions. It delivers items to each watch through a bounded queue,
+//! in the order in which the server sent them, so progress cannot overtake events. Watches that
+//! share a stream share back-pressure: if one is not read, it delays the others and the creation of
+//! new ones on that stream. A cache therefore uses a stream key of its own. Watches are not
+//! resumed: when the stream breaks, every watch on it ends with [`WatchError::Transport`], and its
+//! owner lists again.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -24,9 +25,9 @@ use crate::proto::etcdserverpb::{
 };
 use crate::proto::mvccpb::{Event, event::EventType};
 
-/// Items queued per watch before its stream is no longer read.
+/// Capacity of a watch's queue. When it is full, the stream is not read.
 const QUEUE_ITEMS: usize = 1024;
-/// The watch id of the response to a progress request, which concerns every watch of the stream.
+/// The watch id in the response to a progress request, which concerns all watches of the stream.
 const ALL_WATCHES: i64 = -1;
 
 type Item = Result<WatchItem, WatchError>;
@@ -38,8 +39,8 @@ pub(super) struct WatchStreams {
     by_key: Mutex<HashMap<String, mpsc::UnboundedSender<Command>>>,
 }
 
-/// A watch that the server has not confirmed. The confirmed watch is sent through `reply`; when its
-/// receiver is gone, the watch is dropped and thereby cancelled.
+/// A watch that the server has not confirmed yet. The confirmed watch is sent through `reply`. If
+/// the receiver of `reply` is gone, the watch is dropped and thereby cancelled.
 #[derive(Debug)]
 struct PendingWatch {
     reply: Reply,
@@ -54,8 +55,8 @@ enum Command {
 }
 
 impl WatchStreams {
-    /// Creates a watch on the stream of `key`, opening the stream when there is none. Returns once
-    /// the server confirmed it.
+    /// Creates a watch on the stream of `key`, and opens the stream if there is none. Returns once
+    /// the server has confirmed the watch.
     pub(super) async fn watch(
         &self,
         client: &Client,
@@ -70,7 +71,7 @@ impl WatchStreams {
         Ok(Box::new(watch))
     }
 
-    /// Sends a progress request on the stream of `key`; nothing happens when there is none.
+    /// Sends a progress request on the stream of `key`. Does nothing if there is no such stream.
     pub(super) fn request_progress(&self, key: &str) {
         if let Some(commands) = self.by_key.lock().get(key) {
             // A stream that has just ended has no watches that could wait for progress.
@@ -78,7 +79,7 @@ impl WatchStreams {
         }
     }
 
-    /// Sends a creation to the stream of `key`; starts a stream when there is none.
+    /// Sends a creation request to the stream of `key`; starts the stream if there is none.
     fn create(&self, client: &Client, key: &str, request: WatchCreateRequest, reply: Reply) {
         let creation = |request, reply, commands: &mpsc::UnboundedSender<Command>| {
             let commands = commands.clone();
@@ -119,12 +120,12 @@ impl Watch for EndpointWatch {
 
 impl Drop for EndpointWatch {
     fn drop(&mut self) {
-        // Fails only when the stream has ended, and the watch with it.
+        // Fails only if the stream has ended, which has also ended the watch.
         self.commands.send(Command::Cancel(self.watch_id)).ok();
     }
 }
 
-/// The stream's side of one watch.
+/// The stream task's state of one watch.
 #[derive(Debug)]
 struct Watcher {
     items: mpsc::Sender<Item>,
@@ -136,7 +137,8 @@ struct Watcher {
 struct StreamTask {
     requests: mpsc::UnboundedSender<WatchRequest>,
     watchers: HashMap<i64, Watcher>,
-    /// Unconfirmed watches in the order of their requests, which is the order of the confirmations.
+    /// Unconfirmed watches in the order of their requests. The server confirms them in the same
+    /// order.
     pending: VecDeque<PendingWatch>,
     /// Items of the last response that wait for room in a queue.
     undelivered: VecDeque<(mpsc::Sender<Item>, Item)>,
@@ -151,7 +153,8 @@ impl StreamTask {
             pending: VecDeque::new(),
             undelivered: VecDeque::new(),
         };
-        // Queued before the stream opens: some servers send headers only after a first message.
+        // Queued before the stream opens, because some servers send headers only after a first
+        // message.
         stream.on_command(first);
         let outgoing = UnboundedReceiverStream::new(outgoing);
         let status = match client.watch().watch(outgoing).await {
@@ -159,14 +162,15 @@ impl StreamTask {
             Err(status) => Some(status),
         };
         commands.close();
-        // The item that ended the last watch may be undelivered.
+        // The item that ended the last watch may not have been delivered yet.
         stream.deliver().await;
         if let Some(status) = status {
             stream.fail(&status, &mut commands).await;
         }
     }
 
-    /// Serves until the stream ends (returns its status) or has no watches left (`None`).
+    /// Serves the stream until it ends (returns its status) or has no watches left (returns
+    /// `None`).
     async fn serve(
         &mut self,
         mut responses: Streaming<WatchResponse>,
@@ -177,7 +181,7 @@ impl StreamTask {
             let idle = waiting.is_none();
             tokio::select! {
                 room = reserve(waiting), if !idle => {
-                    // Without room the watch was dropped, and its item with it.
+                    // If `room` is `None`, the watch has been dropped, and its item is discarded.
                     if let (Some((_, item)), Some(room)) = (self.undelivered.pop_front(), room) {
                         room.send(item);
                     }
@@ -193,8 +197,8 @@ impl StreamTask {
                 },
             }
             if self.watchers.is_empty() && self.pending.is_empty() {
-                // Later creations find the channel closed and open a new stream; commands that were
-                // sent before are still served.
+                // Later creations find the channel closed and open a new stream. Commands that have
+                // already been sent are still processed.
                 commands.close();
             }
         }
@@ -252,8 +256,8 @@ impl StreamTask {
         let Some(PendingWatch { reply, commands }) = self.pending.pop_front() else {
             return;
         };
-        // If the caller has stopped waiting, the reason is lost and the dropped watch cancels
-        // itself.
+        // If the caller has stopped waiting, the error is discarded, and a created watch cancels
+        // itself when it is dropped.
         if response.canceled {
             reply.send(Err(cancel_error(&response))).ok();
             return;
@@ -277,8 +281,8 @@ impl StreamTask {
         if let Some(watcher) = self.watchers.remove(&response.watch_id) {
             let error = cancel_error(response);
             self.undelivered.push_back((watcher.items, Err(error)));
-            // After a cancel by compaction etcd keeps the id, and withholds manual progress from
-            // the whole stream, until the client cancels it too.
+            // After cancelling a watch because of compaction, etcd keeps its id and withholds
+            // manual progress from the whole stream until the client cancels the watch, too.
             self.cancel(response.watch_id);
         }
     }
@@ -288,7 +292,7 @@ impl StreamTask {
     }
 
     fn request(&self, union: RequestUnion) {
-        // Fails only when the call has ended, which `serve` notices itself.
+        // Fails only if the call has ended, which `serve` detects itself.
         self.requests
             .send(WatchRequest {
                 request_union: Some(union),
@@ -296,14 +300,14 @@ impl StreamTask {
             .ok();
     }
 
-    /// Delivers the received items; those of dropped watches are discarded.
+    /// Delivers the received items; discards those of dropped watches.
     async fn deliver(&mut self) {
         for (items, item) in self.undelivered.drain(..) {
             items.send(item).await.ok();
         }
     }
 
-    /// Ends every watch and creation with the stream's status.
+    /// Ends all watches and pending creations with the stream's status.
     async fn fail(mut self, status: &Status, commands: &mut mpsc::UnboundedReceiver<Command>) {
         while let Ok(command) = commands.try_recv() {
             self.on_command(command);
@@ -318,13 +322,13 @@ impl StreamTask {
     }
 }
 
-/// Waits for room in a watch's queue; `None` when the watch was dropped.
+/// Waits for room in the queue of a watch; returns `None` if the watch was dropped.
 async fn reserve(items: Option<mpsc::Sender<Item>>) -> Option<mpsc::OwnedPermit<Item>> {
     items?.reserve_owned().await.ok()
 }
 
-/// Groups the events of a response by revision; etcd never splits a revision across responses. A
-/// malformed event ends the items with an error.
+/// Groups the events of a response by revision. etcd never splits a revision across responses.
+/// After a malformed event, the last item is an error.
 fn by_revision(events: Vec<Event>) -> impl Iterator<Item = Item> {
     let mut broken = None;
     let readable = events
@@ -361,7 +365,7 @@ fn cancel_error(response: &WatchResponse) -> WatchError {
 
 fn ended_by(status: &Status) -> WatchError {
     let status = match status.code() {
-        // The owner must list again after an orderly end, too.
+        // The owner must list again after an orderly end of the stream, too.
         Code::Ok => Status::unavailable("the server ended the watch stream"),
         _ => status.clone(),
     };
@@ -385,8 +389,8 @@ mod tests {
         }
     }
 
-    /// A caller may be cancelled between the server's confirmation and its next poll; the watch
-    /// must not stay on the server then.
+    /// A caller may be cancelled between the server's confirmation and the caller's next poll. The
+    /// watch must not remain on the server in that case.
     #[test]
     fn a_watch_whose_creator_was_cancelled_is_cancelled() {
         for gone_before in [true, false] {

@@ -1,5 +1,5 @@
 //! The etcd requests of the interface, as etcd's `clientv3/kubernetes` package sends them. Both
-//! implementations build their requests here, so that a store gets the same from both.
+//! implementations build their requests here, so that a store receives the same requests from both.
 
 use bytes::Bytes;
 
@@ -13,8 +13,8 @@ use crate::proto::etcdserverpb::{
     WatchCreateRequest,
 };
 
-/// Returns the Range of a list: from the continue key, if there is one, to the end of the prefix.
-/// An empty prefix selects everything, for which etcd's key is `\0`.
+/// Returns the Range request of a list: from the continue key, if there is one, to the end of the
+/// prefix. An empty prefix selects all keys, for which etcd's start key is `\0`.
 pub fn list(prefix: &[u8], options: ListOptions) -> RangeRequest {
     RangeRequest {
         key: match options.continue_key {
@@ -28,7 +28,7 @@ pub fn list(prefix: &[u8], options: ListOptions) -> RangeRequest {
     }
 }
 
-/// Returns the compare-and-put of one key.
+/// Returns the compare-and-put transaction for one key.
 pub fn optimistic_put(
     key: &[u8],
     value: Bytes,
@@ -45,7 +45,7 @@ pub fn optimistic_put(
     optimistic(key, expected_revision, put, options.get_on_failure)
 }
 
-/// Returns the compare-and-delete of one key.
+/// Returns the compare-and-delete transaction for one key.
 pub fn optimistic_delete(key: &[u8], expected_revision: i64, options: DeleteOptions) -> TxnRequest {
     let key = Bytes::copy_from_slice(key);
     let delete = Op::RequestDeleteRange(DeleteRangeRequest {
@@ -55,7 +55,7 @@ pub fn optimistic_delete(key: &[u8], expected_revision: i64, options: DeleteOpti
     optimistic(key, expected_revision, delete, options.get_on_failure)
 }
 
-/// Reads the response of an optimistic write.
+/// Converts the response of an optimistic write.
 pub fn optimistic_response(response: TxnResponse) -> OptimisticResponse {
     let read = response.responses.into_iter().next();
     let kv = match read.and_then(|op| op.response) {
@@ -88,8 +88,8 @@ pub fn watch(prefix: &[u8], options: &WatchOptions) -> WatchCreateRequest {
     }
 }
 
-/// Returns a transaction that does `write` when the key's mod revision is `expected_revision`, and
-/// otherwise reads the key if `get_on_failure`.
+/// Returns a transaction that executes `write` if the key's mod revision is `expected_revision`,
+/// and otherwise reads the key if `get_on_failure`.
 fn optimistic(key: Bytes, expected_revision: i64, write: Op, get_on_failure: bool) -> TxnRequest {
     let compare = Compare {
         result: CompareResult::Equal.into(),

@@ -1,5 +1,5 @@
-//! Credentials of a Kubernetes API: its CA, a client certificate, a bearer token; given once, or
-//! renewed while the program runs.
+//! Credentials for a Kubernetes API: its CA, a client certificate, a bearer token. They are fixed,
+//! or renewed while the program runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use super::error::KubeError;
 use super::exec::ExecPlugin;
 use super::trust_anchors::{Trust, bad};
 
-/// Checked credentials of one API; the default is none, over plain HTTP. Clones share what is
-/// renewed.
+/// Validated credentials for one API. The default has none and allows only plain HTTP. Clones share
+/// renewed credentials.
 #[derive(Clone, Default)]
 pub struct KubeAccess {
     fixed: Prepared,
@@ -22,36 +22,36 @@ pub struct KubeAccess {
     renewed: Option<Arc<RefreshedCredentials>>,
 }
 
-/// Credentials as connections and requests use them.
+/// Credentials in the form that connections and requests use.
 #[derive(Clone, Default)]
 pub(super) struct Prepared {
-    /// TLS configuration; `None` where no CA is known, which allows only `http://`.
+    /// TLS configuration; `None` if no CA is known, which allows only `http://`.
     pub(super) tls: Option<Arc<ClientConfig>>,
     /// `Authorization` header.
     pub(super) authorization: Option<HeaderValue>,
 }
 
-/// Unchecked credentials: PEM texts, and a token or where it comes from.
+/// Credentials before validation: PEM texts, and a token or its source.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
-    /// The CA's certificates, PEM; the system's roots where there are none.
+    /// The CA's certificates, PEM; the system's roots if `None`.
     pub ca: Option<Vec<u8>>,
-    /// Whether any server is believed to be the API.
+    /// Whether any server certificate is accepted.
     pub insecure: bool,
-    /// Name that the server's certificate must have, where it is not the host's.
+    /// Name that the server's certificate must have, if it is not the URL's host.
     pub server_name: Option<String>,
     /// The client's certificate chain and key, PEM.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
     /// Bearer token.
     pub token: Option<String>,
-    /// A file with the token, which is read again once a minute. `token` wins.
+    /// A file with the token, read again once a minute. Ignored if `token` is set.
     pub token_file: Option<PathBuf>,
-    /// A program that returns a token or a certificate. `token` and `token_file` win.
+    /// A program that returns a token or a certificate. Ignored if `token` or `token_file` is set.
     pub exec: Option<ExecPlugin>,
 }
 
 impl Credentials {
-    /// Reads credentials from files. The token's file is read again once a minute.
+    /// Reads credentials from files. The token file is read again once a minute.
     ///
     /// # Errors
     /// [`KubeError::Credentials`] naming the file.
@@ -71,11 +71,11 @@ impl Credentials {
         })
     }
 
-    /// Checks the credentials and prepares them for connections. A token's file is read; a plugin
-    /// is run only when the first connection needs it.
+    /// Validates the credentials and prepares them for connections. Reads a token file; a plugin
+    /// runs only when the first connection needs it.
     ///
     /// # Errors
-    /// [`KubeError::Credentials`] naming what is invalid.
+    /// [`KubeError::Credentials`] naming the invalid credential.
     pub fn access(&self) -> Result<KubeAccess, KubeError> {
         let trust = match (&self.ca, self.insecure) {
             (_, true) => Some(Trust::Anybody),
@@ -109,19 +109,19 @@ impl Credentials {
 }
 
 impl KubeAccess {
-    /// Returns whether `https://` is possible: a CA is known, or none is needed.
+    /// Returns whether `https://` is possible: a CA is known, or any certificate is accepted.
     #[must_use]
     pub fn has_tls(&self) -> bool {
         self.fixed.tls.is_some()
     }
 
-    /// Returns whether requests have a token, now or once a plugin has run.
+    /// Returns whether requests carry a token, or may carry one once a plugin has run.
     #[must_use]
     pub fn has_token(&self) -> bool {
         self.fixed.authorization.is_some() || self.renewed.is_some()
     }
 
-    /// Returns the same access without its token, for servers that are no Kubernetes API.
+    /// Returns the same access without its token, for servers that are not a Kubernetes API.
     #[must_use]
     pub fn without_token(self) -> Self {
         Self {
@@ -145,11 +145,11 @@ impl KubeAccess {
         }
     }
 
-    /// Returns the credentials as of now. Waits only where those that are renewed have run out or
-    /// were never had.
+    /// Returns the current credentials. Waits only if renewed credentials have expired or were
+    /// never obtained.
     ///
     /// # Errors
-    /// [`KubeError::Credentials`] when they cannot be had.
+    /// [`KubeError::Credentials`] when they cannot be obtained.
     pub(super) async fn current(&self) -> Result<Prepared, KubeError> {
         match &self.renewed {
             None => Ok(self.fixed.clone()),
@@ -157,23 +157,23 @@ impl KubeAccess {
         }
     }
 
-    /// Returns the credentials that are renewed, where they are.
+    /// Returns the renewed credentials, if there are any.
     #[cfg(test)]
     pub(super) fn renewed(&self) -> Option<&Arc<RefreshedCredentials>> {
         self.renewed.as_ref()
     }
 
-    /// Notes that the server has refused these credentials. Returns whether others can be had.
+    /// Records that the server has refused these credentials. Returns whether to retry with others.
     pub(super) fn refused(&self, used: &Prepared) -> bool {
         let renewed = self.renewed.as_ref();
         renewed.is_some_and(|renewed| renewed.refused(used))
     }
 }
 
-/// Returns the header of a bearer token, which no log shows.
+/// Returns the header of a bearer token, marked as sensitive so that no log shows it.
 pub(super) fn bearer(token: &str) -> Result<HeaderValue, KubeError> {
     let value = HeaderValue::from_str(&format!("Bearer {token}"));
-    // The error does not say what the token is.
+    // The error does not contain the token.
     let mut value = value.map_err(|e| bad("token", &e))?;
     value.set_sensitive(true);
     Ok(value)

@@ -1,4 +1,4 @@
-//! The body of a response: decompresses gzip, and reads at the pace of a slow reader if wanted.
+//! The body of a response: decompresses gzip, and optionally reads at the pace of a slow reader.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl ReadPace {
         }
     }
 
-    /// Waits until a reader of this pace would have read `bytes` in all.
+    /// Waits until a reader at this pace would have read `bytes` since its first byte.
     async fn wait_until_read(&mut self, bytes: u64) {
         let begun = *self.begun.get_or_insert_with(Instant::now);
         let took = Duration::from_secs_f64(bytes as f64 / f64::from(self.bytes_per_s.max(1)));
@@ -57,11 +57,11 @@ pub async fn discard(mut incoming: Incoming) -> Result<(), KubeError> {
     Ok(())
 }
 
-/// A body being received. Dropping it cancels it (on HTTP/1.1 with its connection).
+/// A body being received. Dropping it cancels it (over HTTP/1.1 by closing the connection).
 #[derive(Debug)]
 pub struct Body {
     incoming: Incoming,
-    // A watch has a gzip member for each flush; together they are one text.
+    // A watch has a gzip member for each flush; all members together are one text.
     gzip: Option<MultiGzDecoder<Vec<u8>>>,
     pace: Option<ReadPace>,
     wire_bytes: u64,
@@ -120,7 +120,7 @@ impl Body {
         }
     }
 
-    /// Reads to the end and discards; returns the number of decompressed bytes.
+    /// Reads and discards the rest of the body; returns the number of decompressed bytes.
     ///
     /// # Errors
     /// As [`Self::next`].

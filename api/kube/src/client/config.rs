@@ -1,8 +1,8 @@
 //! Reads kubeconfig files as kubectl does: the server and the credentials of a context.
 //!
-//! Of several files the first that has a cluster, user or context of a name wins, and so does the
-//! first with a current context. What a file names is relative to that file. What changes whom
-//! requests come from or where they go, and is not supported, is refused and never left out.
+//! If several files define a cluster, user or context of the same name, the first one wins; so does
+//! the first current context. Paths in a file are relative to that file. Unsupported settings that
+//! would change the identity or the destination of requests are errors and are never ignored.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use super::access::Credentials;
 use super::error::KubeError;
 use super::exec::ExecPlugin;
 
-/// The name of the cluster's extension that credential plugins are given.
+/// The name of the cluster extension that is passed to credential plugins.
 const EXEC_EXTENSION: &str = "client.authentication.k8s.io/exec";
 
 /// A context of a kubeconfig.
@@ -105,11 +105,11 @@ struct ContextOf {
 }
 
 impl Context {
-    /// Reads the context of this name (empty: the current one) in the files of `$KUBECONFIG`, or in
-    /// `~/.kube/config`. Files of a list that are not there are left out.
+    /// Reads the context of this name (empty: the current one) from the files of `$KUBECONFIG`, or
+    /// from `~/.kube/config`. Files that do not exist are skipped.
     ///
     /// # Errors
-    /// [`KubeError::Credentials`] naming the file and what is missing or unusable in it.
+    /// [`KubeError::Credentials`] naming the file and what is missing or invalid in it.
     pub fn named(name: &str) -> Result<Self, KubeError> {
         let listed = std::env::var_os("KUBECONFIG").filter(|list| !list.is_empty());
         let home = std::env::var_os("HOME");
@@ -123,10 +123,10 @@ impl Context {
         Self::from_files(&paths, name)
     }
 
-    /// Reads the context of this name in these files, of which the first wins.
+    /// Reads the context of this name from these files; the first file takes precedence.
     ///
     /// # Errors
-    /// As [`Self::named`]; also where none of them is there.
+    /// As [`Self::named`]; also if none of the files exists.
     pub fn from_files(paths: &[PathBuf], name: &str) -> Result<Self, KubeError> {
         let mut files = Vec::new();
         for path in paths {
@@ -151,8 +151,8 @@ impl Context {
         Self::merged(&texts, name)
     }
 
-    /// Reads the context of this name in the text of the file at `path`; files named in it are
-    /// relative to that path.
+    /// Reads the context of this name from the text of the file at `path`. Paths in it are relative
+    /// to that file.
     ///
     /// # Errors
     /// As [`Self::named`].
@@ -160,7 +160,7 @@ impl Context {
         Self::merged(&[(path, text)], name)
     }
 
-    /// Returns what a person should know before requests are sent, as a line.
+    /// Returns a one-line warning for the user, to be shown before requests are sent.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         (self.credentials.insecure && self.server.starts_with("https:")).then(|| {
@@ -251,7 +251,8 @@ impl Context {
 }
 
 impl Cluster {
-    /// Refuses what would send requests elsewhere, or contradicts itself, as kubectl does.
+    /// Returns an error if requests would go elsewhere or the settings contradict each other, as
+    /// kubectl does.
     fn check(&self) -> Result<(), &'static str> {
         let has_ca =
             self.certificate_authority.is_some() || self.certificate_authority_data.is_some();
@@ -264,7 +265,7 @@ impl Cluster {
         }
     }
 
-    /// Returns what a plugin is told about the cluster.
+    /// Returns the description of the cluster that is passed to a plugin.
     fn exec_info(&self, ca: Option<&[u8]>) -> Value {
         let mut told = json!({ "server": self.server });
         if let Some(name) = &self.tls_server_name {
@@ -286,7 +287,7 @@ impl Cluster {
 }
 
 impl User {
-    /// Refuses what would let requests come from somebody else.
+    /// Returns an error if requests would have another identity than the user's.
     fn check(&self) -> Result<(), &'static str> {
         if self.impersonated.is_some() {
             return Err("users with `as` (impersonation) are not supported");
@@ -305,13 +306,13 @@ impl User {
     }
 }
 
-/// Returns the paths of a list as `$KUBECONFIG` has it.
+/// Returns the paths in the value of `$KUBECONFIG`.
 fn listed_paths(list: &OsStr) -> Vec<PathBuf> {
     let paths = std::env::split_paths(list);
     paths.filter(|path| !path.as_os_str().is_empty()).collect()
 }
 
-/// Returns the first entry of any file that `is_it`, with its file's path.
+/// Returns the first entry of any file for which `is_it` holds, with the path of its file.
 fn first_of<'a, T>(
     files: &'a [(&'a Path, File)],
     entries: impl Fn(&'a File) -> &'a Option<Vec<T>>,
@@ -323,7 +324,7 @@ fn first_of<'a, T>(
     })
 }
 
-/// PEM text from data or a file, of which the data wins; `path` is the kubeconfig's.
+/// Returns the PEM text of inline data or of a file; the data wins. `path` is the kubeconfig's.
 fn pem(
     path: &Path,
     data: Option<&String>,

@@ -1,4 +1,4 @@
-//! One connection to a Kubernetes API, opened when needed and again when lost.
+//! One connection to a Kubernetes API, opened on demand and reopened when it is lost.
 
 use std::sync::Arc;
 
@@ -16,16 +16,17 @@ use super::access::{KubeAccess, Prepared};
 use super::body::{Body, ReadPace, read_whole};
 use super::error::KubeError;
 
-/// Limits of an error body: bytes that are read, and characters that are shown.
+/// Limits of an error body: bytes read, and characters shown.
 const ERROR_BYTES: usize = 64 << 10;
 const SHOWN_CHARS: usize = 300;
-/// HTTP/2 receive windows, bytes; a slow reader's is small, or the window would read ahead of it.
+/// HTTP/2 receive windows, bytes. A slow reader's is small: a large window would be filled ahead of
+/// it.
 const WINDOW_BYTES: u32 = 8 << 20;
 const SLOW_WINDOW_BYTES: u32 = 256 << 10;
 const MAX_FRAME_BYTES: u32 = 256 << 10;
-/// Cancelled streams of an HTTP/2 connection whose late frames are accepted. By default h2
-/// remembers ten, counts frames of others as errors, and closes the connection after a thousand
-/// errors.
+/// Maximum number of cancelled streams of an HTTP/2 connection whose late frames are accepted. By
+/// default h2 remembers ten, counts frames of others as errors, and closes the connection after a
+/// thousand errors.
 const CANCELLED_REMEMBERED: usize = 10_000;
 
 /// The HTTP version of a client.
@@ -34,22 +35,22 @@ pub enum HttpVersion {
     /// HTTP/1.1.
     #[default]
     H1,
-    /// HTTP/2, by ALPN over TLS and with prior knowledge without.
+    /// HTTP/2: negotiated by ALPN over TLS, by prior knowledge without TLS.
     H2,
 }
 
-/// How a client sends requests and reads responses.
+/// HTTP version, compression and reading speed of a client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
     /// HTTP version.
     pub http: HttpVersion,
-    /// Whether it accepts gzip.
+    /// Whether the client accepts gzip.
     pub gzip: bool,
-    /// Bytes that it reads per second; `None` for no limit.
+    /// Bytes that the client reads per second; `None` for no limit.
     pub read_per_s: Option<u32>,
 }
 
-/// A connection with everything needed to open it again.
+/// A connection, with everything needed to reopen it.
 #[derive(Debug)]
 pub struct Connection {
     host: String,
@@ -60,13 +61,13 @@ pub struct Connection {
     sender: Option<Sender>,
 }
 
-/// Sends many requests at the same time on one HTTP/2 connection. Cheap to clone; the clones share
-/// the connection, which is not opened again when it is lost.
+/// Sends many concurrent requests on one HTTP/2 connection. Cheap to clone; the clones share the
+/// connection, which is not reopened when it is lost.
 #[derive(Debug, Clone)]
 pub struct StreamSender {
     sender: http2::SendRequest<Full<Bytes>>,
     host: String,
-    /// Scheme and host, which a request's path follows.
+    /// Scheme and host, to which a request's path is appended.
     origin: String,
     access: KubeAccess,
 }
@@ -81,14 +82,14 @@ impl Connection {
     /// Returns a connection to the API at `url`, not yet open.
     ///
     /// # Errors
-    /// [`KubeError::Url`] when it is not `http[s]://HOST[:PORT]`, or `https://` where no CA is
+    /// [`KubeError::Url`] when `url` is not `http[s]://HOST[:PORT]`, or is `https://` and no CA is
     /// known.
     pub fn new(url: &str, access: KubeAccess, options: Options) -> Result<Self, KubeError> {
         let bad = |reason| KubeError::Url {
             url: url.to_owned(),
             reason,
         };
-        // Neither shown nor kept: URLs are printed, and saved with results.
+        // The user part is neither shown nor stored: URLs are printed, and saved with results.
         if let Some((_, host)) = url.rsplit_once('@') {
             return Err(KubeError::Url {
                 url: format!("…@{host}"),
@@ -125,12 +126,12 @@ impl Connection {
         self.sender().await.map(|_| ())
     }
 
-    /// Sends one request; returns the response, whatever its status. One that is refused for its
-    /// credentials (401) is sent once more where others can be had.
+    /// Sends one request and returns the response, whatever its status. If the server refuses the
+    /// credentials (401) and others can be obtained, sends the request once more.
     ///
     /// # Errors
-    /// [`KubeError::Connection`], and [`KubeError::Credentials`] where credentials have run out and
-    /// others cannot be had.
+    /// [`KubeError::Connection`], and [`KubeError::Credentials`] when the credentials have expired
+    /// and others cannot be obtained.
     pub async fn send(
         &mut self,
         method: Method,
@@ -145,7 +146,7 @@ impl Connection {
             return Ok(response);
         }
         drop(response);
-        // A certificate is its connection's.
+        // A client certificate is part of its connection, so another one needs a new connection.
         self.sender = None;
         let others = self.access.current().await?;
         let (method, headers, body) = again;
@@ -185,11 +186,10 @@ impl Connection {
         response.map_err(|e| connection_error(&e))
     }
 
-    /// Opens the connection, if it is not open, and returns what sends on it without waiting for
-    /// responses.
+    /// Opens the connection, if it is not open, and returns a sender of concurrent requests on it.
     ///
     /// # Errors
-    /// [`KubeError::Connection`], also of a connection of HTTP/1.1.
+    /// [`KubeError::Connection`], also for an HTTP/1.1 connection.
     pub async fn stream_sender(&mut self) -> Result<StreamSender, KubeError> {
         let (host, origin) = (
             self.host.clone(),
@@ -208,10 +208,10 @@ impl Connection {
         }
     }
 
-    /// GETs a path with this media type; returns the body, decompressed.
+    /// Sends a GET request that accepts this media type; returns the body, which is decompressed.
     ///
     /// # Errors
-    /// [`KubeError`]; a status other than 200 or 201 is [`KubeError::Refused`].
+    /// Any [`KubeError`]; a status other than 200 or 201 is [`KubeError::Refused`].
     pub async fn get(&mut self, path: &str, accept: &str) -> Result<Body, KubeError> {
         let connection_error = self.connection_error();
         let mut headers = HeaderMap::new();
@@ -230,8 +230,8 @@ impl Connection {
         Ok(Body::new(response.into_body(), gzip, pace))
     }
 
-    /// Cancels the current response: closes an HTTP/1.1 connection. On HTTP/2 dropping the body has
-    /// cancelled it already.
+    /// Cancels the current response by closing the connection, if it is HTTP/1.1. Over HTTP/2,
+    /// dropping the body has already cancelled it.
     pub fn cancel(&mut self) {
         if self.options.http == HttpVersion::H1 {
             self.sender = None;
@@ -298,7 +298,7 @@ impl Connection {
     ) -> Result<Sender, KubeError> {
         let connection_error = self.connection_error();
         let io = TokioIo::new(socket);
-        // The task ends with its sender, which reports the errors.
+        // The task ends when its sender is dropped; the sender reports the errors.
         Ok(match self.options.http {
             HttpVersion::H1 => {
                 let (sender, connection) = http1::handshake(io)
@@ -335,7 +335,7 @@ impl StreamSender {
         self.sender.is_closed()
     }
 
-    /// Sends one request; returns the response, whatever its status.
+    /// Sends one request and returns the response, whatever its status.
     ///
     /// # Errors
     /// [`KubeError::Connection`].
@@ -387,7 +387,7 @@ pub async fn expect_success(
     ))
 }
 
-/// Returns the error of a response: with the message of its Status, or the beginning of its body.
+/// Returns the error for a response, with the message of its `Status` or the beginning of its body.
 #[must_use]
 pub fn error_from_response(
     method: Method,
@@ -412,8 +412,8 @@ pub fn error_from_response(
     }
 }
 
-/// Returns host and port to dial. An IPv6 address loses its brackets, which neither a socket
-/// address nor a certificate's name has.
+/// Returns the host and port to connect to. The brackets of an IPv6 address are removed: neither a
+/// socket address nor the name in a certificate has them.
 fn host_port(uri: &Uri, default_port: u16) -> (String, u16) {
     let host = uri.host().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -438,7 +438,7 @@ mod tests {
         );
     }
 
-    /// `[::1]` with brackets is neither a socket address nor a certificate's name.
+    /// `[::1]` with brackets is neither a socket address nor the name in a certificate.
     #[tokio::test]
     async fn an_ipv6_address_is_connected_to() {
         let Ok(listener) = TcpListener::bind("[::1]:0").await else {

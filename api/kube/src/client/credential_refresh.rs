@@ -1,9 +1,9 @@
-//! Credentials that run out: a token's file, which somebody else rewrites, and what a plugin
-//! returns.
+//! Renews credentials that expire: a token file, which another program rewrites, and the output of
+//! a credential plugin.
 //!
-//! They are renewed on a thread beside while they can still be used, so that no request of a
-//! measurement waits for a plugin. Only the first, and one whose credentials have run out or were
-//! refused, waits.
+//! A background thread renews credentials while they are still valid, so that no request of a
+//! measurement waits for a plugin. A request waits only if there are no credentials yet, or if they
+//! have expired or were refused.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,47 +16,48 @@ use super::error::KubeError;
 use super::exec::ExecPlugin;
 use super::trust_anchors::{Trust, bad};
 
-/// How long before their end credentials are renewed.
+/// Time before the expiry of credentials at which they are renewed.
 const RENEWED_BEFORE: Duration = Duration::from_secs(60);
-/// How long a token is used before its file is read again, as client-go does.
+/// Time after which a token file is read again, as in client-go.
 const FILE_READ_EVERY: Duration = Duration::from_secs(60);
-/// How long after a renewal, or a try, the next is not worth it.
+/// Time after an attempt to renew credentials, successful or not, during which no other attempt is
+/// made while they are valid.
 const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
-/// Where credentials come from.
+/// The source of renewed credentials.
 #[derive(Debug)]
 pub(super) enum Source {
     /// A file with a token.
     TokenFile(PathBuf),
-    /// A plugin; `trust` is what the TLS configuration of its certificates is made with.
+    /// A plugin. `trust` is used to build the TLS configuration with the plugin's certificate.
     Exec {
         plugin: ExecPlugin,
         trust: Option<Trust>,
     },
 }
 
-/// Credentials that are renewed.
+/// Credentials that are renewed from their source.
 pub(super) struct RefreshedCredentials {
     source: Source,
-    /// What does not change.
+    /// The part of the credentials that does not change.
     fixed: Prepared,
     held: Mutex<Held>,
-    /// Held by whoever renews them.
+    /// Locked while the credentials are being renewed.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// What is held of them.
+/// The latest credentials.
 #[derive(Default)]
 struct Held {
     prepared: Option<Prepared>,
-    /// When they run out; `None` where nobody said.
+    /// Expiry time; `None` if the source gave none.
     ends: Option<SystemTime>,
-    /// When they were renewed last, or that was tried.
+    /// Time of the last attempt to renew them, successful or not.
     tried: Option<Instant>,
 }
 
 impl RefreshedCredentials {
-    /// Returns credentials from a source. A file is read.
+    /// Returns credentials from a source. Reads a token file at once; runs no plugin yet.
     ///
     /// # Errors
     /// [`KubeError::Credentials`] when the file cannot be read.
@@ -73,10 +74,10 @@ impl RefreshedCredentials {
         Ok(renewed)
     }
 
-    /// Returns the credentials as of now.
+    /// Returns the current credentials, and starts to renew them if they expire soon.
     ///
     /// # Errors
-    /// [`KubeError::Credentials`] when there are none that can be used.
+    /// [`KubeError::Credentials`] when there are no valid credentials.
     pub(super) async fn current(self: &Arc<Self>) -> Result<Prepared, KubeError> {
         if let Some(prepared) = self.usable() {
             if self.is_due()
@@ -84,7 +85,8 @@ impl RefreshedCredentials {
             {
                 let renewed = Arc::clone(self);
                 tokio::task::spawn_blocking(move || {
-                    // A failure is tried again, and an error once the credentials have run out.
+                    // A later call tries again after a failure, and returns the error once these
+                    // have expired.
                     renewed.renew().ok();
                     drop(turn);
                 });
@@ -92,7 +94,7 @@ impl RefreshedCredentials {
             return Ok(prepared);
         }
         let turn = Arc::clone(&self.turn).lock_owned().await;
-        // Somebody else may have renewed them meanwhile.
+        // Another task may have renewed them meanwhile.
         if let Some(prepared) = self.usable() {
             return Ok(prepared);
         }
@@ -105,8 +107,8 @@ impl RefreshedCredentials {
         renewal.await.map_err(|e| bad("credentials", &e))?
     }
 
-    /// Notes that the server has refused these. Returns whether it is worth trying others: not
-    /// where the ones that were refused are new.
+    /// Records that the server has refused these credentials. Returns whether to retry with others:
+    /// false if the refused ones are the latest and were renewed a moment ago.
     pub(super) fn refused(&self, used: &Prepared) -> bool {
         let mut held = self.held.lock();
         let now = held.prepared.as_ref().map(|now| &now.authorization);
@@ -123,18 +125,18 @@ impl RefreshedCredentials {
         true
     }
 
-    /// Returns what is held, where it has not run out.
+    /// Returns the latest credentials, unless they have expired.
     fn usable(&self) -> Option<Prepared> {
         let held = self.held.lock();
         let has_ended = match self.source {
-            // It may be good for longer than until it is looked for in its file again.
+            // The token may be valid beyond the time at which its file is read again.
             Source::TokenFile(_) => false,
             Source::Exec { .. } => held.ends.is_some_and(|ends| ends <= SystemTime::now()),
         };
         held.prepared.clone().filter(|_| !has_ended)
     }
 
-    /// Returns whether it is time to renew them.
+    /// Returns whether it is time to renew the credentials.
     fn is_due(&self) -> bool {
         let held = self.held.lock();
         let before = match self.source {
@@ -148,7 +150,7 @@ impl RefreshedCredentials {
         may_try && held.ends.is_some_and(|ends| ends <= soon)
     }
 
-    /// Reads the file or runs the plugin, and holds what comes. Blocks.
+    /// Reads the file or runs the plugin, and stores the result. Blocks.
     fn renew(&self) -> Result<Prepared, KubeError> {
         let renewal = self.fetched();
         let mut held = self.held.lock();

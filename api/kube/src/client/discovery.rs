@@ -1,11 +1,12 @@
-//! Which resource type a name means, by what the server says that it serves.
+//! Finds the resource type that a name means, from the server's discovery documents.
 //!
-//! A name without a group means the core group's resource where that has it, as in kubectl. Where
-//! several other groups have it, the group must be named. Of a group's versions the preferred one
-//! is taken, unless another is named or only another has the resource.
+//! As in kubectl, a name without a group means the core group's resource if there is one. If
+//! several other groups have the resource, the name must include the group. Of a group's versions,
+//! the preferred one is used, unless the name includes a version or only another version has the
+//! resource.
 //!
-//! Costs two requests where discovery is aggregated (KEP-3352), else one more for each version of
-//! the groups that the name may be of.
+//! Costs two requests if the server supports aggregated discovery (KEP-3352), otherwise one more
+//! for each version of the groups that the name may refer to.
 
 mod documents;
 mod error;
@@ -25,14 +26,14 @@ use crate::envelope;
 use crate::group_version_resource::GroupVersionResource;
 use crate::resource_name::{Reading, ResourceName};
 
-/// A list of one object is not read beyond this.
+/// Maximum size of a list of one object, bytes.
 const LIST_BYTES: usize = 64 << 20;
 
-/// Returns the resource type that a name means on this server. Which encodings it has is not known
-/// by then: [`probe_lists`] asks.
+/// Returns the resource type that a name means on this server. The result assumes protobuf and the
+/// usual name of the list kind, which discovery does not report; [`probe_lists`] corrects both.
 ///
 /// # Errors
-/// [`DiscoveryError`] when the server has no such resource or several, or it cannot be listed.
+/// [`DiscoveryError`] when the server has no such resource or several, or when it cannot be listed.
 pub async fn discover(
     connection: &mut Connection,
     name: &ResourceName,
@@ -47,7 +48,7 @@ pub async fn discover(
     if let Some(found) = choose(name, &served.groups)? {
         return Ok(found);
     }
-    // For a suggestion everything is asked for.
+    // A suggestion needs the resources of all groups.
     served.fill(connection, |_| true).await?;
     Err(DiscoveryError::Unknown {
         name: name.clone(),
@@ -56,7 +57,7 @@ pub async fn discover(
     })
 }
 
-/// A resource in one version of its group, and how well its names fit: 0 is best.
+/// A resource in one version of its group, and how well the name matches it (0 is best).
 struct Match<'s> {
     rank: u8,
     group: &'s str,
@@ -69,7 +70,7 @@ impl Match<'_> {
         self.resource.has_verb("list")
     }
 
-    /// Returns its name with the group.
+    /// Returns the resource's name with its group.
     fn qualified(&self) -> String {
         qualified(self.group, self.resource)
     }
@@ -87,7 +88,7 @@ impl Match<'_> {
     }
 }
 
-/// Returns the resource that the first possible reading of a name means; `None` where nothing fits.
+/// Returns the resource for the first reading of a name that matches any; `None` if none does.
 fn choose(name: &ResourceName, groups: &[Group]) -> Result<Option<ApiResource>, DiscoveryError> {
     for reading in name.readings() {
         let fitting = groups.iter().filter_map(|group| best_of(group, reading));
@@ -121,7 +122,7 @@ fn choose(name: &ResourceName, groups: &[Group]) -> Result<Option<ApiResource>, 
     Ok(None)
 }
 
-/// Returns a group's resource that fits a reading best, of its first version that has it.
+/// Returns the resource of a group that matches a reading best, in the first version that has it.
 fn best_of<'s>(group: &'s Group, reading: Reading<'_>) -> Option<Match<'s>> {
     if reading.group.is_some_and(|named| named != group.name) {
         return None;
@@ -139,12 +140,12 @@ fn best_of<'s>(group: &'s Group, reading: Reading<'_>) -> Option<Match<'s>> {
             })
         })
     });
-    // The first of equal ones.
+    // Returns the first of several equal minima.
     matches.min_by_key(|found| found.rank)
 }
 
-/// Returns the listable resource whose name is most like a name that means none; `None` where no
-/// name is much like it.
+/// Returns the listable resource whose name is most similar to a name that matches none; `None` if
+/// no name is similar enough.
 fn suggestion(readings: &[Reading<'_>], groups: &[Group]) -> Option<String> {
     let wanted = readings.last()?;
     let with_group = |resource: &str, group: Option<&str>| match group {
@@ -161,7 +162,7 @@ fn suggestion(readings: &[Reading<'_>], groups: &[Group]) -> Option<String> {
         listable.map(|resource| (qualified(&group.name, resource), resource))
     });
     let distance = |name: &str, resource: &Resource| match wanted.group {
-        // Who names no group has not misspelt it.
+        // A name without a group is compared without groups.
         None => strsim::damerau_levenshtein(wanted.resource, &resource.name),
         Some(_) => strsim::damerau_levenshtein(&typed, name),
     };
@@ -177,11 +178,11 @@ fn qualified(group: &str, resource: &Resource) -> String {
     }
 }
 
-/// Learns from a list of one object what lists of a resource are called and whether they come in
-/// protobuf: discovery says neither.
+/// Reads a list of one object and records in `resource` the kind of lists and whether they are
+/// available in protobuf. Discovery documents contain neither.
 ///
 /// # Errors
-/// [`KubeError`] when the server cannot be reached, or refuses.
+/// [`KubeError`] when the server cannot be reached or refuses the request.
 pub async fn probe_lists(
     connection: &mut Connection,
     resource: &mut ApiResource,
@@ -196,7 +197,7 @@ pub async fn probe_lists(
         let response = connection.send(Method::GET, &path, headers, Bytes::new());
         let response = response.await?;
         if accept != JSON && response.status() == StatusCode::NOT_ACCEPTABLE {
-            // To its end, so that the connection can be used again.
+            // Read to the end, so that the connection can be used again.
             read_whole(response.into_body(), LIST_BYTES).await?;
             continue;
         }

@@ -8,7 +8,7 @@ pub enum KubeError {
     Url {
         /// The URL as given.
         url: String,
-        /// What is wrong with it.
+        /// The reason why it is unusable.
         reason: &'static str,
     },
     /// An unusable certificate, key or token.
@@ -16,7 +16,7 @@ pub enum KubeError {
     Credentials {
         /// The file, or the kind of credential.
         what: String,
-        /// What is wrong with it.
+        /// The reason why it is unusable.
         reason: String,
     },
     /// The connection could not be opened, or broke.
@@ -27,7 +27,7 @@ pub enum KubeError {
         /// The cause.
         reason: String,
     },
-    /// The response cannot be read.
+    /// The body of the response could not be read or decoded.
     #[error("response body: {0}")]
     Body(String),
     /// The response was truncated.
@@ -47,7 +47,7 @@ pub enum KubeError {
         path: String,
         /// HTTP status.
         status: http::StatusCode,
-        /// The beginning of its body.
+        /// The message of the response's `Status`, or the beginning of its body.
         text: String,
     },
 }

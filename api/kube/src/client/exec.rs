@@ -1,5 +1,5 @@
-//! Credential plugins of kubeconfigs: a program that prints a token or a certificate (`exec`;
-//! `client.authentication.k8s.io/v1` and `v1beta1`), as EKS, GKE and AKS have them.
+//! Credential plugins of kubeconfigs, such as those of EKS, GKE and AKS: programs that print a
+//! token or a certificate (`exec`; `client.authentication.k8s.io/v1` and `v1beta1`).
 
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Read as _};
@@ -14,44 +14,44 @@ use serde_json::{Value, json};
 use super::error::KubeError;
 use crate::time::parse_rfc3339;
 
-/// What is understood. `v1alpha1` was removed from kubectl 1.24.
+/// The supported API versions. kubectl has removed `v1alpha1` in 1.24.
 const VERSIONS: [&str; 2] = [
     "client.authentication.k8s.io/v1",
     "client.authentication.k8s.io/v1beta1",
 ];
-/// How long a plugin may take, and how long one that asks a person.
+/// Time limits of a plugin: in general, and for one that may prompt the user.
 const DONE_WITHIN: Duration = Duration::from_secs(60);
 const ANSWERED_WITHIN: Duration = Duration::from_secs(300);
-/// Pause between looks at whether it has ended.
+/// Interval of checks whether a plugin has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// How long what it printed may still take to come when it has ended.
+/// Time allowed after the end of a plugin for the rest of its output to arrive.
 const PRINTED_WITHIN: Duration = Duration::from_secs(2);
-/// What it may print. A token has some kilobytes.
+/// Maximum size of a plugin's output. A token has some kilobytes.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// A plugin as a kubeconfig names it.
+/// A plugin, as a kubeconfig describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecPlugin {
-    /// One of the versions that are understood; the plugin must return the same.
+    /// One of the supported versions; the plugin must return the same.
     #[serde(default)]
     api_version: String,
-    /// The program: a path, or a name to be found in `$PATH`.
+    /// The program: a path, or a name that is looked up in `$PATH`.
     #[serde(default)]
     command: PathBuf,
     #[serde(default)]
     args: Option<Vec<String>>,
     #[serde(default)]
     env: Option<Vec<Variable>>,
-    /// What to do where the program is not there.
+    /// Instructions for users who have not installed the program.
     #[serde(default)]
     install_hint: Option<String>,
-    /// Whether it is told about the cluster.
+    /// Whether the plugin receives a description of the cluster.
     #[serde(default)]
     provide_cluster_info: bool,
     #[serde(default)]
     interactive_mode: Option<InteractiveMode>,
-    /// The cluster, where it is told about it.
+    /// The description of the cluster, if the plugin receives one.
     #[serde(skip)]
     cluster: Option<Value>,
 }
@@ -62,7 +62,7 @@ struct Variable {
     value: String,
 }
 
-/// Whether a plugin may ask a person.
+/// Whether a plugin may prompt the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 enum InteractiveMode {
     Never,
@@ -70,14 +70,14 @@ enum InteractiveMode {
     Always,
 }
 
-/// What a plugin returned.
+/// The credentials that a plugin returned.
 #[derive(Debug)]
 pub(super) struct Issued {
     /// Bearer token.
     pub(super) token: Option<String>,
     /// Certificate chain and key, PEM.
     pub(super) identity: Option<(Vec<u8>, Vec<u8>)>,
-    /// When they run out; `None` where it did not say.
+    /// Expiry time; `None` if the plugin gave none.
     pub(super) ends: Option<SystemTime>,
 }
 
@@ -99,11 +99,11 @@ struct Status {
 }
 
 impl ExecPlugin {
-    /// Checks what can be checked before it is run. Of a command with a slash the path is relative
-    /// to the kubeconfig's `folder`.
+    /// Validates the description before the plugin runs. A command with a slash is resolved
+    /// relative to `folder`, the kubeconfig's.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The reason why the description is invalid.
     pub(super) fn checked(mut self, folder: &Path) -> Result<Self, String> {
         let version = &self.api_version;
         if !VERSIONS.contains(&version.as_str()) {
@@ -126,18 +126,18 @@ impl ExecPlugin {
         Ok(self)
     }
 
-    /// Tells the plugin about the cluster, where it wants that.
+    /// Sets the description of the cluster, if the plugin wants to receive it.
     pub(super) fn about(mut self, cluster: impl FnOnce() -> Value) -> Self {
         self.cluster = self.provide_cluster_info.then(cluster);
         self
     }
 
-    /// Runs the plugin and reads what it prints. Its standard error is the program's own. Blocks
-    /// for 60 s at most; for 5 minutes where it may ask a person.
+    /// Runs the plugin and reads its output. The plugin inherits standard error. Blocks for at most
+    /// 60 s, or 5 minutes if the plugin may prompt the user.
     ///
     /// # Errors
-    /// [`KubeError::Credentials`] in one line, when it is not there, fails, takes too long, or
-    /// prints anything else than credentials. What it printed is not part of that.
+    /// [`KubeError::Credentials`] in one line, when the program is not found, fails, takes too
+    /// long, or prints anything but credentials. The error does not include the output.
     pub(super) fn run(&self) -> Result<Issued, KubeError> {
         let is_terminal = std::io::stdin().is_terminal();
         self.run_in(is_terminal, DONE_WITHIN)
@@ -177,25 +177,27 @@ impl ExecPlugin {
         let mut child = child.map_err(|e| self.not_started(&e))?;
         let printed = self.printed(&mut child, within);
         if printed.is_err() {
-            // It has ended, or must.
+            // It has ended, or must be ended.
             child.kill().ok();
             child.wait().ok();
         }
         self.read(&printed?)
     }
 
-    /// Returns what it has printed when it has ended well.
+    /// Returns the output of a plugin that ended successfully.
     fn printed(&self, child: &mut Child, within: Duration) -> Result<Vec<u8>, KubeError> {
         let stdout = child.stdout.take();
         let stdout = stdout.ok_or_else(|| self.failed("it has no standard output"))?;
         let (send, printed) = mpsc::channel();
-        // Read beside: a pipe that is full would hold it, and one that a grandchild keeps open us.
+        // Read on another thread: a full pipe would block the plugin, and a pipe that a grandchild
+        // keeps open would block this function.
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
             let mut limited = stdout.take(MOST_BYTES + 1);
             let read = limited.read_to_end(&mut bytes);
             send.send(read.map(|_| bytes)).ok();
-            // Only then: one that prints more is killed by the closed pipe.
+            // Closed only after the output was sent: the closed pipe kills a plugin that prints
+            // more.
             drop(limited);
         });
         let status = self.ended(child, within)?;
@@ -227,7 +229,7 @@ impl ExecPlugin {
         }
     }
 
-    /// Reads what it printed. No error repeats it: it may be a secret.
+    /// Parses the output. No error includes it, because it may contain a secret.
     fn read(&self, printed: &[u8]) -> Result<Issued, KubeError> {
         let credential: ExecCredential = serde_json::from_slice(printed).map_err(|e| {
             let (line, column) = (e.line(), e.column());
@@ -291,7 +293,7 @@ impl ExecPlugin {
     }
 }
 
-/// Reads a time of RFC 3339.
+/// Parses an RFC 3339 timestamp.
 fn time(text: &str) -> Option<SystemTime> {
     let (seconds, nanos) = parse_rfc3339(text)?;
     let since = Duration::new(seconds.try_into().ok()?, nanos.try_into().ok()?);

@@ -1,5 +1,5 @@
-//! Whom a client believes to be the API: the CA's certificates that it was given, those of the
-//! system, or anybody.
+//! Which server certificates a client accepts: those signed by a given CA, by one of the system's
+//! roots, or any.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,12 +11,12 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 
 use super::error::KubeError;
 
-/// Whom a client believes.
+/// The server certificates that a client accepts.
 #[derive(Debug, Clone)]
 pub(super) enum Trust {
-    /// Servers whose certificates one of these has signed.
+    /// Certificates signed by one of these roots.
     Roots(Arc<RootCertStore>),
-    /// Any server.
+    /// Any certificate.
     Anybody,
 }
 
@@ -37,20 +37,20 @@ impl Trust {
         }
     }
 
-    /// Returns the system's roots (`$SSL_CERT_FILE` and `$SSL_CERT_DIR` where they are set), which
-    /// are read once for a process; `None` where it has none that can be used.
+    /// Returns the system's roots (from `$SSL_CERT_FILE` and `$SSL_CERT_DIR`, if set), which are
+    /// read once per process; `None` if there is no usable one.
     pub(super) fn of_system() -> Option<Self> {
         static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
         let roots = ROOTS.get_or_init(|| {
             let mut roots = RootCertStore::empty();
-            // What cannot be read or used is no root; others may still do.
+            // Roots that cannot be read or used are skipped; others may suffice.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             Arc::new(roots)
         });
         (!roots.is_empty()).then(|| Self::Roots(Arc::clone(roots)))
     }
 
-    /// Returns the configuration of a client with this certificate chain and key, PEM.
+    /// Returns the TLS configuration of a client with this certificate chain and key, PEM.
     ///
     /// # Errors
     /// [`KubeError::Credentials`] when they cannot be used.
@@ -82,7 +82,8 @@ impl Trust {
     }
 }
 
-/// Takes any certificate; that the server has its key is checked.
+/// Accepts any certificate. The handshake signature is still verified: the server must have the
+/// certificate's key.
 #[derive(Debug)]
 struct Unverified(Arc<CryptoProvider>);
 
@@ -123,7 +124,7 @@ impl ServerCertVerifier for Unverified {
     }
 }
 
-/// Returns an unusable credential.
+/// Returns the error for an unusable credential.
 pub(super) fn bad(what: &str, reason: &dyn std::fmt::Display) -> KubeError {
     KubeError::Credentials {
         what: what.to_owned(),

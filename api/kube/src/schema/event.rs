@@ -1,4 +1,4 @@
-//! Events: what happened to an object, with the reporting component.
+//! Events: occurrences that a component reports about an object.
 //!
 //! Fields are in the order of JSON, with their protobuf numbers (core/v1 of Kubernetes 1.37).
 

@@ -1,11 +1,12 @@
-//! An object of each kind with every type of field: from JSON to protobuf and back, byte for byte.
+//! Converts an object of each kind, with every type of field, from JSON to protobuf and back; the
+//! text must be the same byte for byte.
 
 use serde_json::Value;
 
 use super::*;
 use crate::{from_json, to_json};
 
-/// An apiserver's JSON is unchanged after a conversion to protobuf and back.
+/// Checks that an apiserver's JSON is unchanged by a conversion to protobuf and back.
 fn survives(message: &'static Message, json: &str) {
     let value: Value = serde_json::from_str(json).expect("JSON");
     let mut raw = Vec::new();

@@ -1,6 +1,6 @@
 //! Field selectors: `path=value`, `path==value`, `path!=value`, joined by commas.
 
-/// A conjunction of comparisons; the empty one selects everything.
+/// A conjunction of comparisons; an empty one selects everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldSelector {
     terms: Vec<Term>,
@@ -13,7 +13,7 @@ struct Term {
     value: String,
 }
 
-/// An invalid selector.
+/// The error for an invalid selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FieldSelectorError {
     /// A part without an operator.
@@ -33,7 +33,7 @@ pub enum FieldSelectorError {
 }
 
 impl FieldSelector {
-    /// Parses a selector whose paths are all `supported`; the empty text selects everything. In
+    /// Parses a selector; the empty text selects everything. All paths must be `supported`. In
     /// values, `\\`, `\,` and `\=` stand for the second character.
     ///
     /// # Errors
@@ -73,12 +73,12 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
-    /// Returns whether it selects everything.
+    /// Returns whether the selector selects everything.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// Returns the value that the selector requires of `path`, for a lookup in an index.
+    /// Returns the value that the selector requires for `path`, for a lookup in an index.
     pub fn required_value(&self, path: &str) -> Option<&str> {
         self.terms
             .iter()
@@ -86,8 +86,8 @@ impl FieldSelector {
             .map(|term| term.value.as_str())
     }
 
-    /// Returns whether it selects an object whose fields `value_of` looks up; absent fields are
-    /// empty.
+    /// Returns whether the selector matches an object, given a function that returns the value of a
+    /// field (empty if absent).
     pub fn matches<'a>(&self, value_of: impl Fn(&str) -> &'a [u8]) -> bool {
         self.terms
             .iter()
@@ -115,7 +115,7 @@ fn split_unescaped(text: &str) -> Vec<&str> {
     parts
 }
 
-/// Returns the value without escapes; `None` for an invalid escape or a bare `=`.
+/// Returns the value without escapes; `None` for an invalid escape or an unescaped `=`.
 fn unescape(value: &str) -> Option<String> {
     let mut out = String::with_capacity(value.len());
     let mut characters = value.chars();

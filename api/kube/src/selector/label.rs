@@ -1,6 +1,7 @@
-//! Label selectors: `a=b,a==b,a!=b,a in (x,y),a notin (x),a,!a`, and integers by `>` and `<`.
+//! Label selectors: `a=b,a==b,a!=b,a in (x,y),a notin (x),a,!a`, and integer comparisons with `>`
+//! and `<`.
 
-/// A conjunction of requirements; the empty one selects everything.
+/// A conjunction of requirements; an empty one selects everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LabelSelector {
     requirements: Vec<Requirement>,
@@ -18,7 +19,7 @@ struct Requirement {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operator {
     In,
-    /// Also true for objects without the label.
+    /// Also matches objects without the label.
     NotIn,
     Exists,
     DoesNotExist,
@@ -26,15 +27,15 @@ enum Operator {
     LessThan,
 }
 
-/// An invalid selector.
+/// The error for an invalid selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LabelSelectorError {
     /// An unexpected token.
     #[error("unable to parse requirement: found '{found}', expected: {expected}")]
     Unexpected {
-        /// The token; empty at the end.
+        /// The token; empty at the end of the text.
         found: String,
-        /// The tokens that are allowed there.
+        /// The tokens that are allowed at this position.
         expected: &'static str,
     },
     /// An invalid label key.
@@ -66,13 +67,13 @@ impl LabelSelector {
         }
     }
 
-    /// Returns whether it selects everything.
+    /// Returns whether the selector selects everything.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Returns the labels that a selected object must have, each with its possible values (none:
-    /// any), for a lookup in an index.
+    /// Returns the labels that a selected object must have, for a lookup in an index. Each has its
+    /// possible values; no values mean that any value is possible.
     pub fn required_labels(&self) -> impl Iterator<Item = (&str, &[String])> {
         self.requirements
             .iter()
@@ -80,7 +81,8 @@ impl LabelSelector {
             .map(|requirement| (requirement.key.as_str(), &requirement.values[..]))
     }
 
-    /// Returns whether it selects an object whose labels `value_of` looks up.
+    /// Returns whether the selector matches an object, given a function that returns the value of a
+    /// label.
     pub fn matches<'a>(&self, value_of: impl Fn(&str) -> Option<&'a [u8]>) -> bool {
         self.requirements
             .iter()
@@ -149,7 +151,7 @@ fn requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, LabelSelectorErro
     })
 }
 
-/// Returns the value behind an operator; nothing there is the empty value.
+/// Reads the value after an operator; a missing value is the empty text.
 fn single(tokens: &mut Tokens<'_>) -> Result<Vec<String>, LabelSelectorError> {
     tokens.next();
     match tokens.peek() {
@@ -167,7 +169,7 @@ fn integer(tokens: &mut Tokens<'_>) -> Result<Vec<String>, LabelSelectorError> {
     }
 }
 
-/// `in (a,b,…)`; a missing value between commas is the empty one.
+/// Reads the values of `in (a,b,…)`; a missing value between commas is the empty text.
 fn set(tokens: &mut Tokens<'_>) -> Result<Vec<String>, LabelSelectorError> {
     tokens.next();
     if !tokens.take("(") {
@@ -198,7 +200,7 @@ fn unexpected(found: &str, expected: &'static str) -> LabelSelectorError {
     }
 }
 
-/// The tokens of a selector without white space; the empty text is the end.
+/// The tokens of a selector, without white space; the empty token is the end.
 struct Tokens<'t> {
     rest: &'t str,
 }
@@ -239,8 +241,8 @@ fn is_word(token: &str) -> bool {
     !token.is_empty() && !token.contains(['=', '!', '(', ')', ',', '>', '<'])
 }
 
-/// Returns whether it is `name` or `prefix/name` with up to 63 characters of name, 253 of DNS
-/// prefix.
+/// Returns whether a key is `name` or `prefix/name`: up to 63 characters of name, and a DNS prefix
+/// of up to 253.
 fn is_qualified_name(key: &str) -> bool {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
@@ -257,8 +259,8 @@ fn is_qualified_name(key: &str) -> bool {
         && prefix.is_none_or(|prefix| prefix.len() <= 253 && prefix.split('.').all(label))
 }
 
-/// Returns whether it is empty, or up to 63 letters, digits, `-`, `_` and `.` that begin and end
-/// with a letter or digit.
+/// Returns whether a value is empty, or consists of up to 63 letters, digits, `-`, `_` and `.` that
+/// begin and end with a letter or digit.
 fn is_label_value(value: &str) -> bool {
     let bytes = value.as_bytes();
     bytes.len() <= 63

@@ -11,7 +11,7 @@ pub(super) enum TokenKind {
     Text(String),
     /// Another literal, by its type in CEL's implementation.
     Literal(&'static str),
-    /// An operator, a bracket, or another sign.
+    /// An operator, a bracket, or other punctuation.
     Sign(&'static str),
     /// The end of the text.
     End,
@@ -30,7 +30,7 @@ const SIGNS: [&str; 24] = [
     "!", "-", "+", "*", "/", "%",
 ];
 
-/// Splits a text into tokens, the last of which is [`TokenKind::End`].
+/// Splits a text into tokens. The last one is [`TokenKind::End`].
 pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, ParseError> {
     let mut tokens = Vec::new();
     let mut rest = text;
@@ -126,7 +126,7 @@ fn number(text: &str) -> Result<(TokenKind, usize), ParseError> {
     Ok((TokenKind::Literal(name), at))
 }
 
-/// Reads a literal of text or bytes; `None` when the text does not begin with one.
+/// Reads a string or bytes literal; `None` if the text does not begin with one.
 fn literal_text(text: &str) -> Option<Result<(TokenKind, usize), ParseError>> {
     let is_prefix = |byte: &u8| matches!(byte, b'r' | b'R' | b'b' | b'B');
     let prefix = text.bytes().take_while(is_prefix).count();
@@ -181,7 +181,8 @@ fn literal_text(text: &str) -> Option<Result<(TokenKind, usize), ParseError>> {
     }
 }
 
-/// Reads an escape; returns its character and the text after it, or `None` for an invalid one.
+/// Reads an escape sequence; returns its character and the text after it, or `None` if it is
+/// invalid.
 fn escape(text: &str) -> Option<(char, &str)> {
     let code = |from: usize, digits: usize, radix: u32| {
         let number = u32::from_str_radix(text.get(from..from + digits)?, radix).ok()?;

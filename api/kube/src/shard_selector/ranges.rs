@@ -1,11 +1,11 @@
-//! Finds the ranges in an expression.
+//! Extracts the ranges from a parsed expression.
 
 use super::syntax::{self, Expression};
 use super::{BoundError, END, ShardKey, ShardRange, ShardSelector, ShardSelectorError};
 
-/// The only function.
+/// The only supported function.
 const FUNCTION: &str = "shardRange";
-/// Digits of a hash.
+/// Number of hexadecimal digits of a hash.
 const DIGITS: usize = 16;
 
 /// Parses a selector.
@@ -35,7 +35,8 @@ fn collect(
         Expression::Or(operands) => operands
             .into_iter()
             .try_for_each(|operand| collect(operand, into)),
-        // Only the name counts: the receiver of a method is not among CEL's arguments.
+        // Only the function's name matters: in CEL the receiver of a method is not one of its
+        // arguments.
         Expression::Call(function, arguments) if function == FUNCTION => {
             into.push(range(arguments)?);
             Ok(())
@@ -62,7 +63,7 @@ fn range(arguments: Vec<Expression>) -> Result<(ShardKey, ShardRange), ShardSele
     Ok((key, range))
 }
 
-/// Returns a bound's value, at most 2^64, and its text.
+/// Returns the value of a bound, at most 2^64, and its text.
 fn bound(
     bound: &'static str,
     expression: Expression,

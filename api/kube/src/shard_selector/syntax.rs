@@ -1,12 +1,12 @@
-//! Parses CEL expressions, as far as errors name them: the kind of an expression, the function that
-//! it calls, and its arguments.
+//! Parses CEL expressions to the extent that errors describe them: the kind of an expression, the
+//! function that it calls, and its arguments.
 
 use super::error::{ParseError, syntax_error};
 use super::lexer::{Token, TokenKind, tokens};
 
-/// CEL's limit of the length of an expression, in characters.
+/// CEL's limit for the length of an expression, in characters.
 const MAX_CHARACTERS: usize = 100_000;
-/// CEL's limit of nested expressions.
+/// CEL's limit for the depth of nested expressions.
 const MAX_DEPTH: usize = 250;
 /// Names that CEL reserves.
 const RESERVED: [&str; 17] = [
@@ -28,7 +28,7 @@ const RESERVED: [&str; 17] = [
     "void",
     "while",
 ];
-/// Binary operators by ascending precedence; those of one level are left-associative.
+/// Binary operators by ascending precedence. Operators of one level are left-associative.
 const OPERATORS: [&[(&str, &str)]; 4] = [
     &[("&&", "_&&_")],
     &[
@@ -44,7 +44,7 @@ const OPERATORS: [&[(&str, &str)]; 4] = [
     &[("*", "_*_"), ("/", "_/_"), ("%", "_%_")],
 ];
 
-/// CEL's numbers of the kinds of expressions.
+/// CEL's numbers for the kinds of expressions.
 pub(super) mod kind {
     pub(in super::super) const CALL: u8 = 1;
     pub(in super::super) const IDENT: u8 = 3;
@@ -58,25 +58,26 @@ pub(super) mod kind {
 /// An expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Expression {
-    /// Operands of `||`, at least two, in their order.
+    /// The operands of `||`, at least two, in their order.
     Or(Vec<Expression>),
-    /// A call of a function with its arguments, or an operator without operands.
+    /// A function call with its arguments, or an operator other than `||`, whose operands are
+    /// dropped.
     Call(String, Vec<Expression>),
     /// A name.
     Name(String),
-    /// A field: its whole path (`a.b.c`), or the kind of expression that it selects from if that is
-    /// not a path.
+    /// A field selection: its whole path (`a.b.c`), or, if it does not begin with a name, the kind
+    /// of the expression at its start.
     Field(Result<String, u8>),
     /// A string literal.
     Text(String),
-    /// Another literal, by its type.
+    /// Another literal, by the name of its type.
     Literal(&'static str),
     /// A list, a map or a message, by its kind.
     Collection(u8),
 }
 
 impl Expression {
-    /// Returns CEL's number of its kind.
+    /// Returns CEL's number for the kind of the expression.
     pub(super) fn kind(&self) -> u8 {
         match self {
             Self::Or(_) | Self::Call(..) => kind::CALL,
@@ -87,7 +88,7 @@ impl Expression {
         }
     }
 
-    /// Returns its path, or the kind of the part that is not a path.
+    /// Returns the path that the expression is, or the kind of the part that is not a path.
     pub(super) fn path(self) -> Result<String, u8> {
         match self {
             Self::Name(name) => Ok(name),
@@ -113,8 +114,8 @@ impl Expression {
     }
 }
 
-/// Boxed, because each level of brackets has a dozen of them on the stack, and there may be
-/// [`MAX_DEPTH`] levels.
+/// The result of a parsing function. Boxed, because each level of nested brackets holds a dozen of
+/// these on the stack, and there may be [`MAX_DEPTH`] levels.
 type Parsed = Result<Box<Expression>, ParseError>;
 
 /// Parses an expression.
@@ -157,7 +158,7 @@ impl Parser<'_> {
         matches!(self.peek(), TokenKind::Sign(there) if *there == sign)
     }
 
-    /// Consumes a sign if it is next; returns whether it was.
+    /// Consumes a sign if it is the next token; returns whether it was.
     fn consume(&mut self, sign: &str) -> bool {
         let there = self.at(sign);
         if there {
@@ -204,7 +205,7 @@ impl Parser<'_> {
         Ok(expression)
     }
 
-    /// Parses operands of `||`, which may contain other operators.
+    /// Parses the operands of `||`, which may contain other operators.
     fn alternatives(&mut self) -> Parsed {
         let mut operands = Vec::new();
         loop {
@@ -227,7 +228,7 @@ impl Parser<'_> {
         Ok(Box::new(either(operands)))
     }
 
-    /// Returns the next operator: its level in [`OPERATORS`] and its name.
+    /// Returns the level in [`OPERATORS`] and the name of the next token, if it is an operator.
     fn operator(&self) -> Option<(usize, &'static str)> {
         OPERATORS.iter().enumerate().find_map(|(row, operators)| {
             let (_, name) = operators.iter().find(|(sign, _)| self.at(sign))?;
@@ -259,7 +260,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Consumes the signs before an operand; returns their operator. Two signs cancel out.
+    /// Consumes the signs before an operand; returns the resulting operator. Two equal signs cancel
+    /// out.
     fn sign(&mut self) -> Option<&'static str> {
         let mut count = |sign| {
             let mut count = 0;
@@ -361,7 +363,7 @@ fn either(mut operands: Vec<Expression>) -> Expression {
     }
 }
 
-/// Applies signs to an operand; a number absorbs its own.
+/// Applies signs to an operand. A numeric literal includes its own sign.
 fn signed(sign: Option<&str>, operand: Box<Expression>) -> Box<Expression> {
     let is_number = matches!(*operand, Expression::Literal("int64" | "float64"));
     match sign {

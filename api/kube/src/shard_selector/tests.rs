@@ -1,7 +1,7 @@
-//! Selectors that an apiserver accepts, and the published hashes and shards.
+//! Selectors that an apiserver accepts, and published hashes and shards.
 //!
 //! - [`rejections`]: texts that an apiserver rejects, with its errors
-//! - [`properties`]: properties of all texts and all selectors
+//! - [`properties`]: properties of all texts, selectors and hashes
 
 mod properties;
 mod rejections;
@@ -81,7 +81,7 @@ fn the_documented_split_in_two_is_read_and_written() {
     assert!(high.selects(middle) && high.selects(u64::MAX) && !high.selects(middle - 1));
 }
 
-/// Equal ranges of namespaces are not equal shards, by the numbers that are published for them.
+/// Equal ranges of namespace hashes are not equal shards. Checks the published shard sizes.
 #[test]
 fn equal_ranges_of_numbered_namespaces_are_unequal_shards() {
     let sizes = |names: &[String], shards| {

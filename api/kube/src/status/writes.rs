@@ -1,20 +1,20 @@
-//! Statuses of writes; texts and reasons are an apiserver's, because clients match them.
+//! Statuses of writes. Texts and reasons are an apiserver's, because clients match them.
 
 use super::{Cause, Details, Status};
 
-/// The object of a Status, as its details name it.
+/// The object that a `Status` concerns, as its details name it.
 #[derive(Debug, Clone, Copy)]
 pub struct ObjectName<'a> {
-    /// Resource name, as in `pods`.
+    /// Resource name, such as `pods`.
     pub resource: &'static str,
     /// API group; empty for the core group.
     pub group: &'static str,
-    /// Name of the object; empty while it has none.
+    /// Name of the object; empty if it has none yet.
     pub name: &'a str,
 }
 
 impl ObjectName<'_> {
-    /// Returns `pods "x"` or `leases.coordination.k8s.io "x"`.
+    /// Returns the name in the form `pods "x"` or `leases.coordination.k8s.io "x"`.
     fn text(&self) -> String {
         let dot = if self.group.is_empty() { "" } else { "." };
         format!("{}{dot}{} {:?}", self.resource, self.group, self.name)
@@ -45,13 +45,14 @@ impl Status {
         Self::new(403, "Forbidden", message).with(object.details())
     }
 
-    /// Returns a 409: an object of that name exists.
+    /// Returns a 409: an object of that name already exists.
     pub fn already_exists(object: ObjectName<'_>) -> Self {
         let message = format!("{} already exists", object.text());
         Self::new(409, "AlreadyExists", message).with(object.details())
     }
 
-    /// Returns a 409: all names generated for the object exist. A retry may find a free one.
+    /// Returns a 409: all names that were generated for the object already exist. A retry may find
+    /// a free one.
     pub fn generate_name_conflict(object: ObjectName<'_>) -> Self {
         let taken = Self::already_exists(object);
         let why = "the server was not able to generate a unique name for the object";
@@ -65,7 +66,7 @@ impl Status {
         })
     }
 
-    /// Adds that the object is being deleted.
+    /// Adds to the message that the object is being deleted.
     pub fn while_being_deleted(self) -> Self {
         Self {
             message: format!("object is being deleted: {}", self.message),
@@ -73,7 +74,7 @@ impl Status {
         }
     }
 
-    /// Returns a 409: the object does not have the state that the request requires.
+    /// Returns a 409: the object is not in the state that the request requires.
     pub fn conflict(object: ObjectName<'_>, why: impl std::fmt::Display) -> Self {
         let message = format!("Operation cannot be fulfilled on {}: {why}", object.text());
         Self::new(409, "Conflict", message).with(object.details())
@@ -85,13 +86,13 @@ impl Status {
         Self::conflict(object, why)
     }
 
-    /// Returns a 413: the body is larger, or causes more work, than allowed; `why` names the limit.
+    /// Returns a 413: the body exceeds a limit of size or of work. `why` names the limit.
     pub fn request_too_large(why: impl std::fmt::Display) -> Self {
         let message = format!("Request entity too large: {why}");
         Self::new(413, "RequestEntityTooLarge", message)
     }
 
-    /// Returns a 415: the body has none of these media types.
+    /// Returns a 415: the body has a media type other than these.
     pub fn unsupported_media_type(media_types: &[&str]) -> Self {
         let message = format!(
             "the body of the request was in an unknown format - accepted media types include: {}",
@@ -100,14 +101,14 @@ impl Status {
         Self::new(415, "UnsupportedMediaType", message)
     }
 
-    /// Returns a 415: the resource does not support this type of patch. The text names no supported
-    /// ones.
+    /// Returns a 415: the resource does not support this type of patch. The message does not list
+    /// the supported ones.
     pub fn unsupported_patch() -> Self {
         let message = "415: Unsupported Media Type";
         Self::new(415, "UnsupportedMediaType", message).with(Details::default())
     }
 
-    /// Returns a 422: the object breaks rules of its kind, with one cause for each.
+    /// Returns a 422: the object violates rules of its kind, with one cause for each.
     pub fn invalid(
         kind: &'static str,
         group: &'static str,
@@ -133,13 +134,13 @@ impl Status {
         })
     }
 
-    /// Returns a 422: a JSON patch that cannot be applied to the object. The text has no reason.
+    /// Returns a 422: a JSON patch cannot be applied to the object. The message gives no reason.
     pub fn patch_rejected() -> Self {
         let message = "the server rejected our request due to an error in our request";
         Self::new(422, "Invalid", message).with(Details::default())
     }
 
-    /// Converts the 400 for an invalid object into the 422 of the patch that produced it; returns
+    /// Converts the 400 for an invalid object into the 422 of the patch that produced it. Returns
     /// other errors unchanged.
     pub fn into_patch_error(self) -> Self {
         if self.code != 400 || self.message.starts_with("the name") {

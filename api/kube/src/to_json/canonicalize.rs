@@ -1,12 +1,12 @@
-//! Brings messages of other encoders into the form that Kubernetes writes.
+//! Converts messages of other encoders to the form that Kubernetes writes.
 
 use super::ToJsonError;
 use super::value::entry;
 use crate::protobuf::Fields;
 use crate::schema::{Kind, Message, Rule};
 
-/// Returns the message as Kubernetes would have written it: fields by their numbers, the last value
-/// of a repeated one, maps by their keys, without fields that the schema does not have.
+/// Returns the message as Kubernetes would have written it: fields sorted by number and map entries
+/// by key, only the last value of a repeated field, and no fields that the schema does not have.
 #[cold]
 pub(super) fn canonicalize(
     message: &'static Message,

@@ -1,9 +1,8 @@
-//! Writes objects of one type one after the other, copying the text of what neighbours have in
-//! common.
+//! Writes successive objects of one type, and copies the text that neighbours have in common.
 //!
-//! A list is in the order of keys, so pods of one workload are neighbours, and the parts from their
-//! template are equal byte for byte. One object is kept with its text as the base; of the others
-//! only the differences are written, and the text between is copied.
+//! A list is in key order, so pods of one workload are neighbours, and the parts that come from
+//! their template are equal byte for byte. One object is kept with its text as the base. Of each
+//! other object only the differences from the base are written; the text between them is copied.
 
 use super::diff::DiffBase;
 use super::field_map::{FieldMapBuilder, NoFieldMap};
@@ -12,37 +11,38 @@ use super::{ToJsonError, to_json};
 use crate::protobuf::{Fields, WireValue};
 use crate::schema::{Kind, Message};
 
-/// Longest object that may become the base, bytes. Longer ones consist of a few long strings, which
-/// are written as fast as compared.
+/// Maximum size of a base object, bytes. Larger objects consist of a few long strings, which are
+/// written as fast as they are compared.
 const MAX_OBJECT_BYTES: usize = 64 * 1024;
 
-/// Bases in a row that no later object could use, until some objects are written without comparing.
+/// Number of consecutive bases that no later object could use, after which some objects are written
+/// without comparing.
 const MAX_UNUSED_BASES: u32 = 3;
 
-/// Most objects that are written without comparing then; their number doubles each time.
+/// Maximum number of objects that are then written without comparing. The number doubles each time.
 const MAX_SKIPPED: u32 = 64;
 
-/// Writes a series of objects as JSON, each as [`to_json`] does.
+/// Writes a series of objects as JSON, each with the result of [`to_json`].
 ///
 /// Holds one of the objects, its text, a map of its fields and the predicted differences: about 45
-/// KB for a pod, at most some 600 KB. Where no two neighbours are alike it costs about 1 % more
+/// KB for a pod, at most some 600 KB. If no two neighbours are similar, it costs about 1 % more
 /// than [`to_json`].
 #[derive(Debug)]
 pub struct JsonDeltaWriter {
     message: &'static Message,
     head: String,
-    /// Compared with the next object, if `has_base`.
+    /// The object that the next one is compared with, if `has_base`.
     base: DiffBase,
     has_base: bool,
     /// Objects that are still to be written without comparing.
     skip: u32,
     unused_bases: u32,
-    /// Whether an object was written as a difference to the base.
+    /// Whether an object was written as a difference from the base.
     was_used: bool,
 }
 
 impl JsonDeltaWriter {
-    /// Returns a writer of objects of this type, which all begin with `head`: see [`to_json`].
+    /// Returns a writer of objects of this type, which all begin with `head` as in [`to_json`].
     pub fn new(message: &'static Message, head: impl Into<String>) -> Self {
         Self {
             message,
@@ -86,7 +86,7 @@ impl JsonDeltaWriter {
         self.set_base(object, out)
     }
 
-    /// Counts a base that no object used; returns whether to stop comparing for some objects.
+    /// Counts a base that no object could use; returns whether to stop comparing for some objects.
     fn count_unused_base(&mut self) -> bool {
         self.unused_bases += 1;
         let Some(more) = self.unused_bases.checked_sub(MAX_UNUSED_BASES) else {
@@ -119,9 +119,9 @@ impl JsonDeltaWriter {
 }
 
 impl DiffBase {
-    /// Appends the text of the base with the values of `object` in place of the patched ones.
-    /// Returns false when one of those is malformed; the caller must then discard what was
-    /// appended.
+    /// Appends the text of the base, with the values of `object` in place of the patched ones.
+    /// Returns false if one of those values is malformed; the caller must then discard the appended
+    /// text.
     fn put_patched(&self, object: &[u8], out: &mut Vec<u8>) -> bool {
         let mut writer = Writer::new(out, NoFieldMap);
         let mut copied = 0;
@@ -147,7 +147,7 @@ impl DiffBase {
 }
 
 impl Writer<'_, NoFieldMap> {
-    /// A value, or the entry of a map.
+    /// Writes a value, or an entry of a map.
     fn item(&mut self, kind: Kind, wire: WireValue<'_>) -> Result<(), Option<ToJsonError>> {
         match kind {
             Kind::MapStr | Kind::MapBytes | Kind::MapQuantity => {

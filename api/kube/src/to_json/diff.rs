@@ -1,8 +1,8 @@
 //! Compares an object with another of the same structure.
 //!
-//! Two objects whose fields are in the same order, message by message, have the same JSON except
-//! for the values that differ. Where the order differs inside a message, that message is the
-//! differing value.
+//! Two objects whose messages have the same fields in the same order have the same JSON, except for
+//! the values that differ. If the order differs inside a message, that whole message is the value
+//! that differs.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use super::value::{is_left_out, key_of};
 use crate::protobuf::{Field as Found, Fields, WireValue};
 use crate::schema::{Field, Kind, Rule};
 
-/// Cost of a field that differs; one that is equal earns 1. So about a quarter of the fields may
+/// Cost of a field that differs; an equal field earns 1. So about a quarter of the fields may
 /// differ.
 const DIFFERENCE_COST: i64 = 3;
 
@@ -27,20 +27,21 @@ pub(super) struct DiffBase {
     pub(super) json: Vec<u8>,
     pub(super) field_map: FieldMap,
     pub(super) first: EntryIndex,
-    /// The differences of the object that was compared last, in the order of the text.
+    /// The differences of the object that was compared last, in text order.
     pub(super) patches: Vec<Patch>,
-    /// The places of those differences.
+    /// The predicted positions of the next object's differences.
     pub(super) prediction: PredictedDiff,
 }
 
 impl DiffBase {
-    /// Fills `patches` with the values in which `other` differs, or in which an earlier object did.
-    /// False when too many differ for patching to pay, or the object's own field_map are others or
-    /// in another order; a message inside it is then patched whole.
+    /// Fills `patches` with the values in which `other` differs from the base, or in which an
+    /// earlier object did. Returns false if so many values differ that patching does not pay, or if
+    /// the top-level fields are different or in another order. If that is so only inside a nested
+    /// message, the whole message becomes a patch.
     ///
     /// Costs a pass over the equal bytes and some thirty instructions for each value that differs;
-    /// half of that where `other` differs in the same places as the object before, which is looked
-    /// for in a series only: for a pair it does not pay.
+    /// half of that if `other` differs in the same places as the preceding object. Such a
+    /// prediction is recorded only if `is_series`: for a pair of objects it does not pay.
     pub(super) fn differences(&mut self, other: &[u8], is_series: bool) -> bool {
         if self.prediction.apply(&self.wire, other, &mut self.patches) {
             return true;
@@ -54,7 +55,7 @@ impl DiffBase {
             patches: &mut self.patches,
             prediction: &mut self.prediction,
             budget: INITIAL_BUDGET,
-            // An impossible shift: nothing is known to be equal.
+            // An impossible shift, because nothing is known to be equal yet.
             equal: Equal {
                 shift: usize::MAX,
                 end: 0,
@@ -62,7 +63,7 @@ impl DiffBase {
         };
         let is_alike = comparison.message(self.first, 0, 0, other.len()).is_ok();
         if is_alike {
-            // Some messages have another order of fields in JSON than on the wire.
+            // The fields of some messages are in another order in JSON than on the wire.
             self.patches.sort_unstable_by_key(|patch| patch.entry);
         }
         if is_alike && is_series {
@@ -74,17 +75,17 @@ impl DiffBase {
     }
 }
 
-/// Why two messages cannot be patched.
+/// The reason why two messages cannot be patched.
 #[derive(Debug)]
 enum Mismatch {
-    /// Their fields are others, or in another order.
+    /// Their fields are different, or in another order.
     Structure,
     /// Too many values differ.
     TooMuch,
 }
 
-/// Bytes that are known to be equal: from the current position in the base up to `end`. Positions
-/// in the other object are higher by `shift`.
+/// A range of bytes that are known to be equal: from the current position in the base up to `end`.
+/// Positions in the other object are higher by `shift`.
 struct Equal {
     shift: usize,
     end: usize,
@@ -96,14 +97,14 @@ struct Comparison<'a> {
     other: &'a [u8],
     patches: &'a mut Vec<Patch>,
     prediction: &'a mut PredictedDiff,
-    /// Earned by equal fields and not yet spent on different ones.
+    /// The credit earned by equal fields and not yet spent on different ones.
     budget: i64,
     equal: Equal,
 }
 
 impl<'a> Comparison<'a> {
-    /// The fields of a message, which lie from `base` on in the known object, and from `other` to
-    /// `end`.
+    /// Compares the fields of a message. In the base they begin at `base`; in the other object they
+    /// extend from `other` to `end`.
     fn message(
         &mut self,
         first: EntryIndex,
@@ -155,12 +156,12 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Returns the field that begins at this position of the base.
+    /// Returns the field that begins at this position in the base.
     fn base_field(&self, at: usize) -> Option<Found<'a>> {
         Fields::from(self.base, at).next()?.ok()
     }
 
-    /// Returns the position of a part of the base; a key that is not written has the position 0..0.
+    /// Returns the range of a slice of the base; 0..0 for a key that is absent on the wire.
     fn place(&self, part: &[u8]) -> Range<u32> {
         let start = match part {
             [] => 0,
@@ -169,7 +170,7 @@ impl<'a> Comparison<'a> {
         start as u32..(start + part.len()) as u32
     }
 
-    /// Compares a field that differs, or differed in an earlier object.
+    /// Compares a field that differs, or that differed in an earlier object.
     fn value(
         &mut self,
         index: EntryIndex,
@@ -180,7 +181,7 @@ impl<'a> Comparison<'a> {
         differs: bool,
     ) -> Result<(), Mismatch> {
         let is_inline = spec.rule == Rule::Inline;
-        // A field that JSON omits in one of them has no place in the other's text.
+        // If JSON omits the field in one of the objects, there is no value to replace.
         if !is_inline && (is_left_out(spec, found.wire) || entry.json.is_empty()) {
             return Err(Mismatch::Structure);
         }
@@ -200,7 +201,8 @@ impl<'a> Comparison<'a> {
                     Err(Mismatch::Structure) if !is_inline => {
                         self.patches.truncate(patches);
                         self.budget = budget;
-                        // The next object may well have the usual structure again.
+                        // The next object may have the usual structure again, so no prediction is
+                        // kept.
                         self.prediction.mark_incomplete();
                     }
                     result => {
@@ -211,7 +213,7 @@ impl<'a> Comparison<'a> {
             }
             (Kind::Object(_), _) => return Err(Mismatch::Structure),
             (Kind::MapStr | Kind::MapBytes | Kind::MapQuantity, other) => {
-                // Another key may have another position in the text.
+                // An entry with another key may have another position in the text.
                 let key = self.base_field(base).and_then(|field| key_of(field.wire));
                 match key {
                     Some(base) if key_of(other) == Some(base) => base_key = Some(self.place(base)),
@@ -234,7 +236,8 @@ impl<'a> Comparison<'a> {
         Ok(())
     }
 
-    /// Returns the position in the base up to which both objects are equal from these positions on.
+    /// Returns the position in the base up to which the objects are equal, starting at these
+    /// positions.
     #[inline]
     fn equal_until(&mut self, base: usize, other: usize) -> usize {
         let shift = other.wrapping_sub(base);

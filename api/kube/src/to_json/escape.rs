@@ -1,19 +1,19 @@
 //! Escapes JSON as Go's encoder does with HTML escaping on, as Kubernetes' serializer does.
 
-/// Marks the bytes of a block of text that may need escaping in a string, or that are not ASCII. It
-/// has no branch, so that the compiler vectorizes it.
+/// Marks the bytes of a block that may need escaping in a string, or that are not ASCII. Has no
+/// branches, so that the compiler vectorizes it.
 #[inline(always)]
 pub(super) fn mark_special(block: &[u8; 16], special: &mut [u8; 16]) {
     for (byte, special) in block.iter().zip(special) {
-        // Pairs that differ in one bit; signed, so that bytes that are not ASCII are below the
-        // space, too.
+        // Pairs of characters that differ in one bit. The comparison is signed, so that bytes that
+        // are not ASCII are also below the space.
         let pairs = (byte | 2 == b'>') | (byte | 4 == b'&');
         *special |= u8::from(pairs | (*byte == b'\\') | ((*byte as i8) < 0x20));
     }
 }
 
-/// Returns whether JSON has nothing that Go escapes in it, in one pass without branches. For long
-/// texts, where the bytes that do not fill a vector do not count.
+/// Returns whether JSON contains nothing that Go escapes, in one pass without branches. Meant for
+/// long texts, in which the bytes that do not fill a vector do not matter.
 #[inline(never)]
 pub(super) fn is_plain_json(json: &[u8]) -> bool {
     let special = |byte: &u8| (byte | 2 == b'>') | (*byte == b'&') | (*byte == 0xe2);
@@ -21,7 +21,7 @@ pub(super) fn is_plain_json(json: &[u8]) -> bool {
     any.fold(0, |any, special| any | special) == 0
 }
 
-/// Appends a string as Go's encoder writes it; bytes that are not UTF-8 become U+FFFD.
+/// Appends a string as Go's encoder writes it; each byte that is not UTF-8 becomes U+FFFD.
 pub fn put_string(out: &mut Vec<u8>, text: &[u8]) {
     out.reserve(text.len() + 2);
     out.push(b'"');
@@ -38,12 +38,12 @@ pub fn put_string(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
 }
 
-/// Appends JSON unchanged, except for what Go escapes in it.
+/// Appends JSON unchanged, except for the characters that Go escapes.
 pub(super) fn put_json(out: &mut Vec<u8>, json: &[u8]) {
     put_escaped(out, json, |byte| matches!(byte, b'<' | b'>' | b'&'));
 }
 
-/// Copies UTF-8 text; escapes bytes that are `special` and the two line separators of JavaScript.
+/// Copies UTF-8 text, and escapes bytes that are `special` and JavaScript's two line separators.
 fn put_escaped(out: &mut Vec<u8>, text: &[u8], special: impl Fn(u8) -> bool) {
     let mut copied = 0;
     for (i, &byte) in text.iter().enumerate() {
@@ -76,7 +76,7 @@ fn put_escaped(out: &mut Vec<u8>, text: &[u8], special: impl Fn(u8) -> bool) {
     out.extend_from_slice(&text[copied..]);
 }
 
-/// Replaces each byte that starts no valid character by one U+FFFD, as Go does.
+/// Replaces each byte that is not part of a valid character by U+FFFD, as Go does.
 fn replace_invalid(text: &[u8]) -> String {
     let mut out = String::with_capacity(text.len());
     for chunk in text.utf8_chunks() {

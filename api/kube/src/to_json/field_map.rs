@@ -1,22 +1,23 @@
-//! Where the fields of an object are, on the protobuf wire and in its JSON.
+//! The positions of an object's fields, on the protobuf wire and in its JSON.
 
 use std::ops::Range;
 
 use crate::schema::Field;
 
-/// Observes the fields of an object while it is written; nested fields come before their message.
+/// Observes the fields of an object while it is written. Nested fields are reported before the
+/// message that contains them.
 ///
-/// Fields are on the wire without gaps, so the end of one is the start of the next.
+/// There are no gaps between fields on the wire, so the end of one is the start of the next.
 pub(super) trait FieldObserver {
-    /// Returns a mark for [`Self::field`], before the value of a field is written.
+    /// Returns a mark to pass to [`Self::field`]. Called before the value of a field is written.
     #[inline]
     fn mark(&self) -> usize {
         0
     }
 
-    /// Called when a field, or one value of a list or map, was written. `end` is the address after
-    /// it on the wire, `json` its value in the text, empty when JSON omits it. `spec` is `None` for
-    /// a field that the schema does not have.
+    /// Called after a field, or one value of a list or map, was written. `end` is the address of
+    /// the field's end on the wire. `json` is the range of its value in the text, empty if JSON
+    /// omits it. `spec` is `None` for a field that the schema does not have.
     #[inline]
     fn field(
         &mut self,
@@ -27,12 +28,12 @@ pub(super) trait FieldObserver {
     ) {
     }
 
-    /// Called when a message was copied to reorder its fields: later addresses are not in the
+    /// Called when a message was copied to reorder its fields: later addresses are not inside the
     /// object.
     fn invalidate(&mut self) {}
 }
 
-/// Observes nothing, when only the text is needed.
+/// An observer that does nothing, for when only the text is needed.
 pub(super) struct NoFieldMap;
 
 impl FieldObserver for NoFieldMap {}
@@ -40,35 +41,35 @@ impl FieldObserver for NoFieldMap {}
 /// One field, or one value of a list or map.
 #[derive(Debug)]
 pub(super) struct FieldEntry {
-    /// `None` when the schema does not have it.
+    /// `None` if the schema does not have the field.
     pub(super) spec: Option<&'static Field>,
     /// Offset of its end on the wire.
     pub(super) end: u32,
-    /// Its value in the text; empty when JSON omits it.
+    /// Range of its value in the text; empty if JSON omits it.
     pub(super) json: Range<u32>,
-    /// The first entry in it by the order of the wire, and the next one in its own message.
+    /// The first entry nested in this one, in wire order, and the next entry of the same message.
     pub(super) first: EntryIndex,
     pub(super) next: EntryIndex,
-    /// Number of entries in it, itself included.
+    /// Number of nested entries, plus one for this entry.
     pub(super) count: u32,
-    /// Whether an object had another value here, or in it.
+    /// Whether an object had another value in this field, or in a field nested in it.
     pub(super) is_varying: bool,
 }
 
-/// The index of an entry, [`END`] for none.
+/// The index of an entry; [`END`] for none.
 pub(super) type EntryIndex = u32;
 
-/// Follows the last entry of a message.
+/// The `next` of the last entry of a message.
 const END: EntryIndex = EntryIndex::MAX;
 
 /// The fields of one object.
 #[derive(Debug, Default)]
 pub(super) struct FieldMap {
-    /// In the order of the text, each after those in it.
+    /// All entries in text order, each after the entries nested in it.
     all: Vec<FieldEntry>,
-    /// Entries whose message is not complete; those of one message are adjacent.
+    /// Entries of incomplete messages; those of one message are adjacent.
     open: Vec<EntryIndex>,
-    /// Whether positions are unknown: see [`FieldObserver::invalidate`].
+    /// Whether positions are undefined: see [`FieldObserver::invalidate`].
     is_invalid: bool,
 }
 
@@ -84,19 +85,19 @@ impl FieldMap {
         self.all.get(at as usize)
     }
 
-    /// Records that an object had another value there.
+    /// Records that an object had another value in this field.
     pub(super) fn mark_varying(&mut self, at: EntryIndex) {
         self.all[at as usize].is_varying = true;
     }
 
-    /// Returns the first entry of the object itself; `None` when positions are unknown.
+    /// Returns the first top-level entry; `None` if positions are undefined.
     pub(super) fn finish(&mut self) -> Option<EntryIndex> {
         let (first, _) = self.close(0);
         (!self.is_invalid).then_some(first)
     }
 
     /// Links the entries of a message, which are the open ones from `mark` on. Returns the first of
-    /// them by the order of the wire, and their number.
+    /// them in wire order, and the number of entries including nested ones.
     fn close(&mut self, mark: usize) -> (EntryIndex, u32) {
         let Self { all, open, .. } = self;
         let siblings = &mut open[mark..];
@@ -104,7 +105,7 @@ impl FieldMap {
             return (END, 0);
         };
         let count = all.len() as u32 - (oldest + 1 - all[oldest as usize].count);
-        // They are in the order of JSON.
+        // The entries are in the order of JSON.
         let place = |index: &EntryIndex| all[*index as usize].end;
         if !siblings.is_sorted_by_key(place) {
             siblings.sort_unstable_by_key(place);
@@ -118,7 +119,7 @@ impl FieldMap {
     }
 }
 
-/// Builds the map of an object of less than 4 GiB.
+/// Builds the field map of an object, which must be smaller than 4 GiB.
 #[derive(Debug)]
 pub(super) struct FieldMapBuilder<'f> {
     field_map: &'f mut FieldMap,

@@ -1,4 +1,4 @@
-//! Writes the fields of a message in the order of JSON.
+//! Writes the fields of a message in JSON order.
 
 use super::ToJsonError;
 use super::canonicalize::canonicalize;
@@ -9,7 +9,7 @@ use crate::protobuf::Fields;
 use crate::schema::{Field, Kind, Message, Rule};
 
 impl<T: FieldObserver> Writer<'_, T> {
-    /// Writes a whole object; `head` comes first inside its braces.
+    /// Writes a whole object; `head` is written first inside its braces.
     pub(super) fn object(
         &mut self,
         message: &'static Message,
@@ -39,8 +39,8 @@ impl<T: FieldObserver> Writer<'_, T> {
         if written {
             return Ok(());
         }
-        // From now on messages are scanned before they are written: else a value nested in many of
-        // them would be written again for each.
+        // From now on, messages are scanned before they are written. Otherwise, a value nested in
+        // several such messages would be written again for each of them.
         self.json_order = false;
         self.observer.invalidate();
         self.out.truncate(end);
@@ -51,15 +51,15 @@ impl<T: FieldObserver> Writer<'_, T> {
         Ok(())
     }
 
-    /// Writes the fields of a message in the order of the wire. Returns false when that is not the
-    /// schema's order or a field repeats; the caller must then discard what was written.
+    /// Writes the fields of a message in wire order. Returns false if that is not the schema's
+    /// order or a field repeats; the caller must then discard the written text.
     fn write_in_order(
         &mut self,
         message: &'static Message,
         bytes: &[u8],
         comma: &mut bool,
     ) -> Result<bool, ToJsonError> {
-        // Fields before this position were written or are absent.
+        // The fields before this position have been written or are absent.
         let mut next = 0;
         let mut fields = Fields::new(bytes);
         while let Some(found) = fields.next() {
@@ -87,9 +87,9 @@ impl<T: FieldObserver> Writer<'_, T> {
         Ok(true)
     }
 
-    /// Writes the fields of a message whose order on the wire is not that of JSON, after finding
-    /// their positions. Returns false when a field is in two places, or the entries of a map are
-    /// not in order.
+    /// Writes the fields of a message whose wire order is not JSON order, after finding their
+    /// positions. Returns false if a field occurs in two places, or if map entries are not in
+    /// order.
     fn write_by_position(
         &mut self,
         message: &'static Message,
@@ -143,7 +143,7 @@ impl<T: FieldObserver> Writer<'_, T> {
         Ok(true)
     }
 
-    /// Writes absent fields among `positions` (a bit each), those that JSON shows nevertheless.
+    /// Writes those absent fields among `positions` (a bit each) that JSON includes nevertheless.
     #[inline]
     fn write_absent(
         &mut self,
@@ -171,7 +171,7 @@ impl<T: FieldObserver> Writer<'_, T> {
         Ok(())
     }
 
-    /// Reports a field that JSON omits, which `fields` has just read.
+    /// Reports to the observer a field that JSON omits and that `fields` has just read.
     #[inline]
     fn skip_field(&mut self, fields: &Fields<'_>, spec: Option<&'static Field>) {
         let (mark, end) = (self.observer.mark(), self.out.end());
@@ -179,7 +179,7 @@ impl<T: FieldObserver> Writer<'_, T> {
     }
 }
 
-/// Returns the positions from this one on, a bit each.
+/// Returns all positions from this one on, a bit each.
 fn from(position: u8) -> u64 {
     u64::MAX.checked_shl(u32::from(position)).unwrap_or(0)
 }

@@ -2,7 +2,7 @@
 
 use super::field_map::EntryIndex;
 
-/// A value to be written instead of that of the base.
+/// A value that replaces the base's.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patch {
     /// The field in the base.

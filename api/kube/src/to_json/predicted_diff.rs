@@ -1,6 +1,6 @@
-//! Predicts the differences of an object from those of the object before it.
+//! Predicts the differences of an object from those of the preceding object.
 //!
-//! Neighbours differ from the base in the same places, and a known place needs no search.
+//! Neighbours differ from the base in the same places, and a known place need not be searched for.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -11,50 +11,50 @@ use super::value::{is_left_out, key_of};
 use crate::protobuf::Fields;
 use crate::schema::Field;
 
-/// Values longer than this are prefetched when they are found; they are read when they are written.
-/// The processor prefetches for a comparison that proceeds through memory, but not for what it
-/// skips, which costs half a microsecond for 1 KB.
+/// Values longer than this are prefetched when they are found, because they are read only when they
+/// are written. The processor itself prefetches memory that a comparison reads sequentially, but
+/// not values that the comparison skips, which costs half a microsecond for 1 KB.
 const LONG_BYTES: usize = 256;
 
 /// Size of a cache line, bytes.
 const LINE_BYTES: usize = 64;
 
-/// A step through an object.
+/// A step of the comparison of an object with the base.
 #[derive(Debug)]
 enum Step {
-    /// Whole fields that equal those of the base in this range.
+    /// Whole fields that are equal to this range of the base.
     Equal(Range<u32>),
-    /// A field with this number.
+    /// A field with this number, and its role.
     Field(u32, Role),
-    /// The end of the message that was entered last.
+    /// The end of the innermost message.
     Leave,
 }
 
-/// The role of a field that is not known to be equal.
+/// The role of a field that is not expected to be equal.
 #[derive(Debug)]
 enum Role {
-    /// A message, whose fields follow; in the base it is this entry.
+    /// A message, whose fields follow, and its entry in the base.
     Message(EntryIndex),
     /// A field that JSON omits.
     NotShown,
-    /// A value to be written.
+    /// A value that must be written.
     Value {
         entry: EntryIndex,
         spec: &'static Field,
-        /// The key of a map's entry, in the base.
+        /// The range of a map entry's key in the base.
         key: Option<Range<u32>>,
-        /// Its index among the patches.
+        /// The index of its patch.
         patch: u32,
     },
 }
 
-/// The predicted steps through an object; empty without a prediction.
+/// The predicted steps of a comparison; empty if there is no prediction.
 #[derive(Debug, Default)]
 pub(super) struct PredictedDiff {
     steps: Vec<Step>,
-    /// Whether the recorded steps do not lead through a whole object.
+    /// Whether the recorded steps cover only a part of an object.
     is_incomplete: bool,
-    /// Ends of the messages that were entered.
+    /// Ends of the enclosing messages.
     ends: Vec<usize>,
 }
 
@@ -100,14 +100,15 @@ impl PredictedDiff {
         self.steps.push(Step::Field(spec.number.into(), role));
     }
 
-    /// Records that a message was left in the middle, to be written whole.
+    /// Records that the comparison of a message was abandoned, because the message is written
+    /// whole.
     pub(super) fn mark_incomplete(&mut self) {
         self.is_incomplete = true;
     }
 
-    /// Ends the recording of an object, whose differences `patches` are in the order of the text.
-    /// From now on these fields count as different, so that the prediction also holds for objects
-    /// that equal the base in some of them by chance.
+    /// Ends the recording for an object, whose differences `patches` are in text order. From now
+    /// on, its fields that differ are treated as different in all objects, so that the prediction
+    /// also holds for objects that equal the base in some of them by chance.
     pub(super) fn finish(&mut self, field_map: &mut FieldMap, patches: &[Patch]) {
         for step in &mut self.steps {
             match step {
@@ -126,13 +127,13 @@ impl PredictedDiff {
 
     // === applied to the next object ===
 
-    /// Follows the steps through `other` and sets the positions of its values in `patches`. Returns
-    /// false when `other` differs elsewhere; `patches` are then undefined.
+    /// Applies the steps to `other` and sets the positions of its values in `patches`. Returns
+    /// false if `other` differs in other places; `patches` are then undefined.
     pub(super) fn apply(&mut self, base: &[u8], other: &[u8], patches: &mut [Patch]) -> bool {
         !self.steps.is_empty() && self.try_apply(base, other, patches).is_some()
     }
 
-    /// Returns `None` when the prediction does not hold.
+    /// Does the work of [`Self::apply`]; returns `None` if the prediction does not hold.
     fn try_apply(&mut self, base: &[u8], other: &[u8], patches: &mut [Patch]) -> Option<()> {
         self.ends.clear();
         let (mut at, mut end) = (0, other.len());
@@ -191,7 +192,7 @@ impl PredictedDiff {
     }
 }
 
-/// Loads the cache lines of these bytes, all at once.
+/// Loads the cache lines of these bytes, all in parallel.
 fn prefetch(bytes: &[u8]) {
     let lines = bytes.iter().step_by(LINE_BYTES).chain(bytes.last());
     black_box(lines.fold(0, |sum, first| sum ^ first));

@@ -97,8 +97,8 @@ proptest::proptest! {
     }
 }
 
-/// Returns the message with its fields in descending order of their numbers, at every level; lists
-/// keep their order.
+/// Returns the message with its fields in descending order of their numbers, at every level of
+/// nesting. Lists keep their order.
 fn turned(message: &'static Message, bytes: &[u8]) -> Vec<u8> {
     let mut fields: Vec<_> = Fields::new(bytes)
         .collect::<Result<_, _>>()
@@ -162,7 +162,7 @@ fn lists_and_maps_may_be_interrupted() {
             }
         }
     }
-    // In a message whose order on the wire is not that of JSON: arguments of a container.
+    // A message whose wire order is not JSON order: a container, with arguments.
     let container = [&b"\x1a\x01a\x2a\x00\x1a\x01b"[..], b"\xa2\x01\x01p"].concat();
     let mut out = Vec::new();
     let message = &crate::schema::containers::CONTAINER;
@@ -189,7 +189,7 @@ fn strings_of_every_length_are_copied_whole() {
             writer.string(&text);
             drop(writer);
             assert_eq!(out, [b"\"", &expected[..], b"\""].concat());
-            // JSON is copied unchanged, except for HTML escapes.
+            // JSON is copied unchanged, except for HTML characters, which are escaped.
             let (mut out, mut expected) = (Vec::new(), text.clone());
             if let Some(at) = special.filter(|at| *at < length) {
                 text[at] = b'<';

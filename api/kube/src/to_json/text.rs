@@ -1,5 +1,5 @@
-//! The output buffer of JSON: copies short pieces in blocks of a fixed size, and escapes strings as
-//! Go's encoder does.
+//! The output buffer for JSON. It copies short pieces in blocks of a fixed size, and escapes
+//! strings as Go's encoder does.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,12 +7,12 @@ use base64::engine::general_purpose::STANDARD;
 use super::escape;
 use crate::time;
 
-/// Bytes that are copied and checked together.
+/// Number of bytes that are copied and checked together.
 const BLOCK: usize = 16;
-/// Bytes by which the buffer grows.
+/// Number of bytes by which the buffer grows.
 const STEP: usize = 4 * 1024;
 
-/// `"name":`, ready to be copied as two blocks when it is short enough.
+/// `"name":`, ready to be copied as two blocks if it is short enough.
 #[derive(Debug)]
 pub(crate) struct Key {
     text: &'static str,
@@ -20,7 +20,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// Returns a key from its text with quotes and colon.
+    /// Returns a key, given its text with quotes and colon.
     pub(crate) const fn new(text: &'static str) -> Self {
         let mut block = [0; 2 * BLOCK];
         let mut i = 0;
@@ -37,16 +37,17 @@ impl Key {
     }
 }
 
-/// Appends text to a vector, which is longer than the text while this lives.
+/// Appends text to a vector. During its lifetime the vector is longer than the text.
 ///
-/// Copying a piece of any length is a call of the C library; copying a block into existing room
+/// Copying a piece of any length is a call of the C library. Copying a block into existing room
+/// takes two instructions, and a pod consists of a thousand pieces of some twenty bytes.
 /// takes two instructions, and a pod consists of a thousand pieces of some twenty bytes.
 #[derive(Debug)]
 pub(super) struct JsonBuffer<'o> {
     out: &'o mut Vec<u8>,
     /// End of the text; bytes after it are undefined.
     end: usize,
-    /// Day and date of the last timestamp: most timestamps of an object are of one day.
+    /// Day and date of the last timestamp. Most timestamps of an object are of the same day.
     date: Option<(i64, [u8; time::DATE])>,
 }
 
@@ -57,7 +58,7 @@ impl Drop for JsonBuffer<'_> {
 }
 
 impl<'o> JsonBuffer<'o> {
-    /// Appends to `out`.
+    /// Returns a buffer that appends to `out`.
     pub(super) fn new(out: &'o mut Vec<u8>) -> Self {
         Self {
             end: out.len(),
@@ -76,7 +77,7 @@ impl<'o> JsonBuffer<'o> {
         self.end = end;
     }
 
-    /// Returns the next `length` bytes and two blocks after them that may be overwritten.
+    /// Returns room for the next `length` bytes and two more blocks, which may be overwritten.
     #[inline]
     fn room(&mut self, length: usize) -> &mut [u8] {
         let needed = self.end + length + 2 * BLOCK;
@@ -86,7 +87,7 @@ impl<'o> JsonBuffer<'o> {
         &mut self.out[self.end..needed]
     }
 
-    /// Grows in steps, within the capacity as long as possible.
+    /// Grows the buffer in steps, and within the vector's capacity as long as possible.
     #[cold]
     fn grow(&mut self, needed: usize) {
         let step = (needed + STEP).min(self.out.capacity()).max(needed);
@@ -158,7 +159,7 @@ impl<'o> JsonBuffer<'o> {
         self.end = self.out.len();
     }
 
-    /// Appends JSON unchanged, except for what Go's encoder escapes in it.
+    /// Appends JSON unchanged, except for the characters that Go's encoder escapes.
     pub(super) fn json(&mut self, json: &[u8]) {
         if escape::is_plain_json(json) {
             self.raw(json);
@@ -210,8 +211,8 @@ impl<'o> JsonBuffer<'o> {
     }
 }
 
-/// Copies text to the beginning of `to`, which is at least a block longer. Returns false when
-/// something must be escaped; `to` is then undefined.
+/// Copies text to the beginning of `to`, which is at least a block longer. Returns false if
+/// something must be escaped; the contents of `to` are then undefined.
 #[inline]
 fn copy_plain(text: &[u8], to: &mut [u8]) -> bool {
     let mut special = [0; BLOCK];
@@ -221,7 +222,7 @@ fn copy_plain(text: &[u8], to: &mut [u8]) -> bool {
             *to = *block;
             escape::mark_special(block, &mut special);
         }
-        // The last block overlaps bytes that were copied already.
+        // The last block overlaps bytes that have already been copied.
         if let Some(to) = to[..text.len()].last_chunk_mut() {
             *to = *last;
         }
@@ -237,7 +238,7 @@ fn copy_plain(text: &[u8], to: &mut [u8]) -> bool {
     special.iter().fold(0, |any, byte| any | byte) == 0
 }
 
-/// Copies less than a block to the beginning of `block`, by halves that may overlap.
+/// Copies a text shorter than a block to the beginning of `block`, as two halves that may overlap.
 #[inline]
 fn gather(text: &[u8], block: &mut [u8; BLOCK]) {
     fn halves<const N: usize>(text: &[u8], block: &mut [u8; BLOCK]) -> bool {

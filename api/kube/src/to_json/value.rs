@@ -7,8 +7,8 @@ use crate::protobuf::{Fields, WireValue};
 use crate::schema::{Field, Kind, Rule};
 
 impl<T: FieldObserver> Writer<'_, T> {
-    /// Writes one field and the further values of its list or map. Returns false when the entries
-    /// of a map are not in order. `Err(None)` is a wire type that does not fit.
+    /// Writes one field and the further values of its list or map. Returns false if the entries of
+    /// a map are not in order. `Err(None)` is a wire type that does not match.
     #[inline]
     pub(super) fn field<'m>(
         &mut self,
@@ -72,7 +72,7 @@ impl<T: FieldObserver> Writer<'_, T> {
         Ok(true)
     }
 
-    /// Writes a value and reports it as the one that `fields` read last.
+    /// Writes a value and reports it to the observer as the field that `fields` has just read.
     #[inline]
     fn record(
         &mut self,
@@ -167,7 +167,7 @@ impl<T: FieldObserver> Writer<'_, T> {
     }
 }
 
-/// Reads key and value of a map's entry, the last of repeated ones.
+/// Reads the key and value of a map entry; of repeated ones, the last counts.
 #[inline]
 pub(super) fn entry(wire: WireValue<'_>) -> Result<(&[u8], WireValue<'_>), Option<ToJsonError>> {
     let (mut key, mut value) = (&[][..], WireValue::Bytes(&[]));
@@ -195,7 +195,7 @@ fn single_field(message: &[u8], number: u32) -> Result<Option<WireValue<'_>>, To
     Ok(found)
 }
 
-/// Returns the key of a map's entry.
+/// Returns the key of a map entry.
 #[inline]
 pub(super) fn key_of(field: WireValue<'_>) -> Option<&[u8]> {
     entry(field).ok().map(|(key, _)| key)
@@ -217,7 +217,7 @@ fn is_zero(kind: Kind, wire: WireValue<'_>) -> bool {
     }
 }
 
-/// Returns the zero value of a field that Kubernetes always writes, for messages of other encoders.
+/// Returns the zero value of a field that Kubernetes always writes but other encoders may omit.
 #[inline]
 pub(super) fn zero(kind: Kind) -> WireValue<'static> {
     match kind {

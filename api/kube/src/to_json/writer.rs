@@ -1,11 +1,11 @@
-//! The state of transcoding an object.
+//! The state of the transcoding of an object.
 
 use super::field_map::FieldObserver;
 use super::text::JsonBuffer;
 
 /// Writes objects, and reports their fields to a [`FieldObserver`].
 pub(super) struct Writer<'o, T> {
-    /// Whether all messages so far had the order of fields that their type promises.
+    /// Whether all messages so far had their fields in the order that their type promises.
     pub(super) json_order: bool,
     pub(super) out: JsonBuffer<'o>,
     pub(super) observer: T,

@@ -1,10 +1,10 @@
-//! Leases that expire.
+//! Tests of leases that expire.
 
 use super::good::{deleted, done, events, good, kv, operation};
 use crate::record::{Call, Change, History, KeyValue, Lease, OpResponse, Outcome, Txn};
 use crate::{Checked, Rule, check};
 
-/// When the lease was granted, and until when it must live.
+/// The end of the lease's TTL.
 const LIVES_UNTIL: u64 = 300;
 
 fn leased(key: &str, revision: i64) -> KeyValue {
@@ -25,7 +25,7 @@ fn put(called: u64, key: &str, revision: i64) -> crate::Operation {
     )
 }
 
-/// Returns two keys with lease 7 at revisions 8 and 9, and what the log tells afterwards.
+/// Returns a history with two keys of lease 7 at revisions 8 and 9, and later events at time `at`.
 fn expiring(at: u64, expiry: Vec<KeyValue>) -> History {
     let mut history = good();
     history.leases.push(Lease {
@@ -56,7 +56,7 @@ fn rules(history: &History) -> Vec<Rule> {
 fn keys_go_with_their_lease_after_its_time() {
     let Checked { expiries, .. } = check(&expiring(310, both())).expect("no violation");
     assert_eq!(expiries, 1);
-    // A server may be late.
+    // A server may expire a lease late.
     let Checked { expiries, .. } = check(&expiring(0, Vec::new())).expect("no violation");
     assert_eq!(expiries, 0);
 }
@@ -64,7 +64,7 @@ fn keys_go_with_their_lease_after_its_time() {
 #[test]
 fn keys_that_go_before_their_time_are_noticed() {
     assert_eq!(rules(&expiring(290, both())), [Rule::EarlyExpiry]);
-    // The log hears of it late; another client has seen it.
+    // The log receives the expiry late; another client saw it earlier.
     let mut history = expiring(400, both());
     let read = crate::RangeRequest::default();
     let seen = crate::RangeResponse {
@@ -83,9 +83,9 @@ fn a_lease_takes_all_its_keys_at_once() {
     let mut history = expiring(310, parts[..1].to_vec());
     assert_eq!(rules(&history), [Rule::WriteFromNowhere]);
     history.log.responses.push(events(320, parts[1..].to_vec()));
-    // The second revision has all that is left: it could be the lease's.
+    // The second revision deletes all remaining keys of the lease, so it could be the expiry.
     assert_eq!(rules(&history), [Rule::WriteFromNowhere]);
-    // d has no lease.
+    // The key d has no lease.
     let more = [vec![deleted("d", 10)], both()].concat();
     assert_eq!(rules(&expiring(310, more)), [Rule::WriteFromNowhere]);
 }
@@ -97,7 +97,7 @@ fn nothing_is_bound_to_a_lease_that_has_expired() {
     let told = events(335, vec![leased("g", 11)]);
     history.log.responses.push(told);
     assert_eq!(rules(&history), [Rule::ExpiredLease]);
-    // Unless somebody may have deleted those keys, and the lease lives on.
+    // If another request may have deleted those keys, the lease may still exist.
     let txn = Txn {
         success: vec![Change::Delete(super::good::range("e", "g"))],
         ..Txn::default()
@@ -117,7 +117,7 @@ fn a_read_after_the_expiry_has_none_of_its_keys() {
     for (revision, kvs, expected) in [
         (10, Vec::new(), vec![]),
         (10, vec![leased("e", 8)], vec![Rule::WrongRead]),
-        // It was there until then, and the client has not seen that it is gone.
+        // The key existed at revision 9, but revision 10 was seen before the call of the read.
         (9, vec![leased("e", 8)], vec![Rule::StaleRead]),
     ] {
         let seen = crate::RangeResponse {

@@ -1,4 +1,4 @@
-//! A small history without violations, which tests break.
+//! A small history without violations, which tests modify.
 
 use crate::record::*;
 
@@ -80,7 +80,7 @@ pub(super) const UNKNOWN_DELETE: usize = 7;
 pub(super) const CREATE_AGAIN: usize = 8;
 pub(super) const LAST_PUT: usize = 9;
 
-/// Seven revisions by one client after the other.
+/// Returns a history of seven revisions, made by one client after the other.
 pub(super) fn good() -> History {
     let a = kv("a", "1", 2, 2, 1);
     let b = kv("b", "2", 3, 3, 1);

@@ -1,4 +1,4 @@
-//! Revocations of leases.
+//! Tests of revoked leases.
 
 use super::good::{deleted, done, events, good, kv, operation};
 use crate::record::{Call, Change, History, KeyValue, OpResponse, Outcome, Txn};
@@ -11,7 +11,7 @@ fn one(change: Change) -> Txn {
     }
 }
 
-/// Returns a key with lease 7 at revision 8, and the revocation of that lease.
+/// Returns a history with a key of lease 7 at revision 8, and the revocation of that lease.
 fn revoking(response: Option<i64>) -> History {
     let mut history = good();
     let put = one(Change::Put("e".into(), "8".into(), 7));
@@ -42,7 +42,7 @@ fn a_revocation_deletes_the_keys_of_its_lease() {
             .responses
             .push(events(255, vec![deleted("e", 9)]));
         assert_eq!(rules(&history), [], "{response:?}");
-        // d has no lease.
+        // The key d has no lease.
         history.log.responses.pop();
         let both = vec![deleted("d", 9), deleted("e", 9)];
         history.log.responses.push(events(255, both));

@@ -1,4 +1,4 @@
-//! The rules of watches, each against a history that breaks it.
+//! Checks each rule of watches with a history that breaks it.
 
 use super::broken;
 use super::good::{deleted, events, kv, progress, range};
@@ -9,7 +9,7 @@ fn responses_of(history: &mut History) -> &mut Vec<WatchResponse> {
     &mut history.watches[0].responses
 }
 
-/// Returns a watch of what it names is a second one, so that its own start and end count.
+/// Returns another watch, of the keys from a to d, whose own start and end are checked.
 fn watch(start: i64, responses: Vec<WatchResponse>) -> Watch {
     Watch {
         client: 3,
@@ -49,25 +49,25 @@ fn a_watch_that_splits_a_transaction() {
 
 #[test]
 fn a_watch_with_a_gap() {
-    // In the middle, at the start, and at the end, which the last progress tells.
+    // A gap in the middle, at the start, and at the end, which the last progress reveals.
     for nth in [0, 1, 3, 5] {
         let rules = broken(|history| {
             responses_of(history).remove(nth);
         });
         assert_eq!(rules, [Rule::WatchGap], "response {nth}");
     }
-    // One event of a transaction.
+    // One event of a transaction is missing.
     let rules =
         broken(|history| responses_of(history)[2] = events(65, vec![kv("c", "3", 4, 4, 1)]));
     assert_eq!(rules, [Rule::WatchGap]);
-    // Resumed after revision 4: what it begins with is not the next.
+    // Resumed after revision 4: its first event is not the next one.
     let resumed = watch(5, vec![events(220, vec![deleted("b", 6)])]);
     assert_eq!(broken(|h| h.watches.push(resumed)), [Rule::WatchGap]);
 }
 
 #[test]
 fn a_watch_with_wrong_progress() {
-    // Progress of a revision whose event comes after it.
+    // Progress to a revision whose event comes later.
     let rules = broken(|history| responses_of(history)[4] = progress(100, 6));
     assert!(rules.contains(&Rule::WatchProgress), "{rules:?}");
     let rules = broken(|history| responses_of(history)[6] = progress(210, 5));

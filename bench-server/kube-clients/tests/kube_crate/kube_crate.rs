@@ -1,4 +1,5 @@
-//! The `kube` crate against the tier: lists, both ways to watch, and a reflector during faults.
+//! Tests of the tier with the `kube` crate: lists, both ways to watch, and a reflector during
+//! faults.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -110,7 +111,7 @@ async fn sees_everything(cluster: TestCluster, config: watcher::Config) {
     for name in ["b", "a", "c"] {
         cluster.config_map("ns", name).await;
     }
-    // A streaming list takes any state: let the cache catch up.
+    // A streaming list may start from any state of the cache, so wait until the cache is current.
     cluster.get("/api/v1/configmaps").await.ok();
     let api: Api<ConfigMap> = Api::default_namespaced(client(&cluster));
     let mut events = watcher(api, config).boxed();
@@ -173,7 +174,7 @@ async fn a_reflector_outlives_a_restart_and_a_compaction(mut cluster: TestCluste
         let second = format!("second-{streaming}");
         cluster.config_map("ns", &second).await;
         reaches(&[&first, &second], "").await;
-        // While the tier is down, objects change and their history goes.
+        // While the tier is down, an object is deleted and its history compacted.
         let storage = cluster.storage().await;
         cluster.stop_tier();
         let key = format!("/registry/configmaps/ns/{first}");
@@ -200,7 +201,7 @@ async fn a_reflector_outlives_a_restart_and_a_compaction(mut cluster: TestCluste
     }
 }
 
-/// The crate knows no shard selector yet; its requests take one all the same.
+/// Adds a shard selector to the URL of a request, because the crate has no parameter for it.
 fn of_shard(request: http::Request<Vec<u8>>, shard: &ShardSelector) -> http::Request<Vec<u8>> {
     let (mut head, body) = request.into_parts();
     let shard = shard.to_string();
@@ -242,7 +243,7 @@ async fn shards_are_listed_and_watched(cluster: TestCluster) {
     names.dedup();
     assert_eq!(names.len(), 20, "each is in one shard");
 
-    // New ones, until every shard has one of its own.
+    // Create objects until each shard has a new one.
     let api: Api<ConfigMap> = Api::default_namespaced(client);
     for (shard, events) in shards.iter().zip(&mut watches) {
         let mut own = None;

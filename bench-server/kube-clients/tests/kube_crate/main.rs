@@ -1,4 +1,4 @@
-//! The `kube` crate against the Kubernetes tier, with the test harness of bench-server.
+//! Tests of the Kubernetes tier with the `kube` crate, which use the test harness of bench-server.
 
 #[allow(dead_code, reason = "the tier's own tests use more of it")]
 #[path = "../../../tests/kubernetes_tier/harness.rs"]
@@ -16,7 +16,7 @@ mod proxy;
 
 use std::process::ExitCode;
 
-/// The program that serves the tier, and the etcd tier.
+/// The program that serves the Kubernetes tier and the etcd tier.
 const SERVER: &str = env!("CARGO_BIN_EXE_bench-server-for-kube-clients");
 
 fn main() -> ExitCode {

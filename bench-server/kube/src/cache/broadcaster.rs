@@ -1,12 +1,13 @@
 //! The watchers of a resource, and the delivery of events to their queues.
 //!
-//! Watchers with equal interests are a group, whose filter is asked once about an event. Groups are
-//! found by what their filter demands: one object by its key, the pods of a node by its name, a
-//! namespace by its prefix. Among those, watchers of a shard are found by the hash of the object.
-//! Only groups that demand none of these are tried for every event.
+//! Watchers with equal interests form a group, whose filter is evaluated once per event. A group is
+//! looked up by what its filter requires: one object by its key, the pods of a node by the node's
+//! name, a namespace by its prefix. Among the groups with the same lookup key, watchers of a shard
+//! are found by the hash of the object. Only groups that require none of these are tried for every
+//! event.
 //!
-//! - [`interest`]: what a watcher is interested in, and by what it is found
-//! - [`watcher_groups`]: the groups that are found by the same thing
+//! - [`interest`]: what a watcher is interested in, and the key by which it is looked up
+//! - [`watcher_groups`]: the groups with the same lookup key
 
 pub(crate) mod interest;
 mod watcher_groups;
@@ -24,7 +25,7 @@ use super::index::indexed_value;
 use super::watcher_queue::{Delivery, WatcherQueue};
 use crate::resource::Resource;
 
-/// Watchers by what they are found by.
+/// The watchers by lookup key.
 #[derive(Debug, Default)]
 struct IndexedWatchers {
     by_key: HashMap<Vec<u8>, WatcherGroups>,
@@ -98,7 +99,8 @@ impl Broadcaster {
         }
     }
 
-    /// Puts an event into the queues of its watchers that have room.
+    /// Puts an event into the queues of its watchers, except those that are full, which are
+    /// returned.
     pub(crate) fn broadcast(&self, event: &Arc<Event>) -> Broadcast {
         let mut blocked = Vec::new();
         let (recipients, filtered) = self.recipients(event);
@@ -117,8 +119,8 @@ impl Broadcaster {
         Broadcast { blocked, filtered }
     }
 
-    /// Returns who is to receive the event: finds the groups under the lock, and asks their filters
-    /// outside of it.
+    /// Returns the queues that receive the event, and how many objects shards filtered out. Finds
+    /// the groups while holding the lock, and evaluates their filters after releasing it.
     fn recipients(&self, event: &Event) -> (Vec<Recipients>, u64) {
         let mut found = MatchedGroups::default();
         {
@@ -152,7 +154,8 @@ impl Broadcaster {
         (recipients, found.filtered)
     }
 
-    /// Closes every queue, because the events that follow do not continue what their watchers have.
+    /// Closes every queue. Called when the next events do not follow on those that watchers have
+    /// received.
     pub(crate) fn close_all(&self) {
         for queue in self.queues() {
             queue.close();

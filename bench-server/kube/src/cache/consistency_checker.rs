@@ -2,8 +2,8 @@
 //! consistency checker does.
 //!
 //! Both are read at one revision, and the keys and revisions of all objects are hashed. If the
-//! hashes differ, past snapshots are not served until they are equal again: they would repeat the
-//! difference for as long as they are kept.
+//! hashes differ, past snapshots are not served until a later check finds no difference: the
+//! snapshots would repeat the difference for as long as they are kept.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
@@ -21,10 +21,10 @@ use crate::storage::bulk_load::ListChunk;
 use crate::storage::list_reader::{ListReader, StreamSupport};
 
 /// The shortest time between two comparisons. Up to half of it is added at random, so that servers
-/// which were started together do not list together.
+/// that were started together do not read storage at the same time.
 const PERIOD: Duration = Duration::from_secs(300);
 
-/// Objects that are added to a digest before other tasks of the thread get their turn.
+/// The number of objects that are added to a digest before the task yields to others of its thread.
 const OBJECTS_PER_TURN: u64 = 4_096;
 
 /// The result of a comparison.
@@ -34,7 +34,7 @@ pub(crate) enum Comparison {
     Different,
 }
 
-/// FNV-1, 64 bits (multiply, then exclusive or), of `KEY/REVISION` of each object.
+/// The 64-bit FNV-1 hash (multiply, then exclusive or) of `KEY/REVISION` of each object.
 #[derive(Debug, PartialEq, Eq)]
 struct Digest(u64);
 
@@ -53,7 +53,7 @@ impl Digest {
 }
 
 impl WatchCache {
-    /// Compares for as long as the cache runs.
+    /// Compares the cache with storage periodically, for as long as the cache runs.
     pub(super) async fn check_consistency(
         &self,
         backend: &dyn KubernetesEtcd,
@@ -94,7 +94,7 @@ impl WatchCache {
             }
             self.change(|state| {
                 if state.generation != snapshot.generation {
-                    return; // What was compared is not served any more.
+                    return; // Another initial list has replaced the compared state.
                 }
                 state.inconsistent = finding == Comparison::Different;
                 if state.inconsistent {
@@ -124,7 +124,7 @@ impl WatchCache {
             while let Some(chunk) = incoming.recv().await {
                 chunk.each(|key, value, mod_revision| {
                     let key = reader.decoder.relative_key(key);
-                    // Values that do not decode are not in the cache, which is no difference.
+                    // Values that do not decode are not in the cache. That is not a difference.
                     if Object::is_readable(self.resource, value) {
                         stored.add(key, mod_revision);
                     }

@@ -1,4 +1,5 @@
-//! Delivers the cache's events to its watchers, in order, and closes watchers that do not keep up.
+//! Delivers the cache's events to its watchers in order, and closes the queues of watchers that do
+//! not keep up.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::metrics::Metrics;
 use crate::metrics::watch::Stage;
 use crate::resource::Resource;
 
-/// Revisions that wait between storage's watch and the dispatcher.
+/// The number of revisions that may wait between storage's watch and the dispatcher.
 pub(super) const QUEUE: usize = 100;
 
 /// A message to the dispatcher.
@@ -21,17 +22,17 @@ pub(super) enum Batch {
     /// All events of a revision.
     Events {
         revision: i64,
-        /// None, if storage only reports its progress.
+        /// Empty if storage only reports its progress.
         events: Vec<Arc<Event>>,
-        /// When storage's watch delivered them.
+        /// The time at which storage's watch delivered the events.
         received: Instant,
     },
-    /// To be answered when everything before it has been delivered.
+    /// Requests a signal through this sender once all earlier batches have been delivered.
     Flush(oneshot::Sender<()>),
 }
 
 impl Batch {
-    /// Returns a batch without events: storage has reported its progress.
+    /// Returns a batch without events, for a revision that storage has reported as its progress.
     pub(super) fn reached(revision: i64) -> Self {
         Self::Events {
             revision,
@@ -41,7 +42,7 @@ impl Batch {
     }
 }
 
-/// Delivers until the sender is dropped.
+/// Delivers batches until their sender is dropped.
 pub(super) async fn run(
     broadcaster: &Broadcaster,
     mut batches: mpsc::Receiver<Batch>,
@@ -57,7 +58,7 @@ pub(super) async fn run(
                 received,
             } => (revision, events, received),
             Batch::Flush(done) => {
-                // The receiver may have gone.
+                // The receiver may have been dropped.
                 done.send(()).ok();
                 continue;
             }
@@ -74,8 +75,8 @@ pub(super) async fn run(
     }
 }
 
-/// Delivers to all watchers that have room, then to the others as they get room, while the time
-/// budget lasts.
+/// Delivers an event to all watchers whose queues have room, then to the others as they get room.
+/// Closes the queues that have none when the time budget is spent.
 async fn broadcast(
     broadcaster: &Broadcaster,
     event: &Arc<Event>,

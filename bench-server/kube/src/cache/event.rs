@@ -13,9 +13,9 @@ use crate::resource::representation::Representation;
 pub enum EventType {
     /// The object exists for this watcher from now on.
     Added,
-    /// It has changed.
+    /// The object has changed.
     Modified,
-    /// The object is deleted, or no longer selected.
+    /// The object has been deleted, or the watcher's filter no longer selects it.
     Deleted,
 }
 
@@ -29,8 +29,9 @@ impl EventType {
         }
     }
 
-    /// Returns the type for a watcher whose filter selects the old object, the new one, or both:
-    /// one that is no longer selected is deleted for this watcher. `None` if it selects neither.
+    /// Returns the type for a watcher whose filter selects the old object, the new one, or both. An
+    /// object that is no longer selected is deleted for this watcher. `None` if neither is
+    /// selected.
     pub(crate) fn of(old_passes: bool, new_passes: bool) -> Option<Self> {
         match (old_passes, new_passes) {
             (false, true) => Some(Self::Added),
@@ -41,20 +42,20 @@ impl EventType {
     }
 }
 
-/// A change of one object by a revision: what it was, what it is, or both.
+/// A change of one object at a revision, with the object before the change, after it, or both.
 #[derive(Debug)]
 pub struct Event {
     revision: i64,
     old: Option<Object>,
     new: Option<Object>,
-    /// The old object with the revision of its deletion, made for the first watcher that receives
-    /// it.
+    /// The old object with the revision of its deletion, created for the first watcher that
+    /// receives it.
     last: OnceLock<Option<Object>>,
 }
 
 impl Event {
-    /// Returns the event; `None` if there is no object before or after, so that no client has seen
-    /// one.
+    /// Returns the event. `None` if there is an object neither before nor after it, so that no
+    /// client can see the change.
     pub(crate) fn new(revision: i64, old: Option<Object>, new: Option<Object>) -> Option<Self> {
         (old.is_some() || new.is_some()).then(|| Self {
             revision,
@@ -85,7 +86,7 @@ impl Event {
         self.new.as_ref()
     }
 
-    /// Returns the object that is sent with an event of this type: the new one, or for a deletion
+    /// Returns the object that is sent with an event of this type: the new one, or, for a deletion,
     /// the old one with the revision of the deletion.
     pub fn object(&self, event_type: EventType) -> Option<&Object> {
         match event_type {
@@ -98,12 +99,12 @@ impl Event {
     }
 }
 
-/// What an encoding of an event is cached by.
+/// The key under which an encoding of an event is cached.
 pub(crate) type EncodingKey = (Representation, EventType);
 
-/// An event that is being delivered, with a cache of its encodings, as apiserver's `cachingObject`.
-/// Each is made once, by the watcher that needs it first, and kept while a watcher has the event to
-/// send. The history keeps the event alone.
+/// An event that is being delivered, with a cache of its encodings, like apiserver's
+/// `cachingObject`. Each encoding is made once, by the watcher that needs it first, and kept until
+/// all watchers have sent the event. The history keeps the event without encodings.
 #[derive(Debug)]
 pub struct CachingEvent {
     event: Arc<Event>,
@@ -111,7 +112,7 @@ pub struct CachingEvent {
 }
 
 impl CachingEvent {
-    /// Returns the event without any encoding.
+    /// Returns the event with an empty cache.
     pub fn new(event: Arc<Event>) -> Self {
         Self {
             event,
@@ -124,8 +125,8 @@ impl CachingEvent {
         &self.event
     }
 
-    /// Returns the encoding for `key`, made now if no watcher has made it. Who needs another one
-    /// does not wait for it.
+    /// Returns the encoding for `key`, and makes it if no watcher has. Watchers that need another
+    /// encoding do not wait for it.
     pub(crate) fn encoded(&self, key: EncodingKey, make: impl FnOnce() -> Bytes) -> Bytes {
         let slot = {
             let mut encoded = self.encoded.lock();

@@ -1,8 +1,8 @@
 //! The latest events of a resource, from which watches are resumed.
 //!
-//! Its capacity doubles while it holds less than [`FRESH`] of history, and halves while a quarter
-//! of it holds more, as k8s.io/apiserver's watch cache does, so that a busy resource has as much
-//! history as a quiet one.
+//! When the history is full, its capacity doubles if its events span less than [`FRESH`], and
+//! halves if the newest quarter of them spans more, as in k8s.io/apiserver's watch cache. So a busy
+//! resource has as much history as a quiet one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use tokio::time::Instant;
 
 use super::event::Event;
 
-/// How much history it should hold.
+/// The time that the history should span.
 const FRESH: Duration = Duration::from_secs(75);
-/// The least capacity, events.
+/// The minimum capacity, in events.
 const FEWEST: usize = 100;
-/// The greatest capacity, events, where no other is asked for.
+/// The default of the maximum capacity, in events.
 pub const MOST: usize = 102_400;
 
-/// A watch cannot begin so early.
+/// The error that a watch cannot begin at such an early revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooOld {
-    /// The oldest revision after which every event is still there.
+    /// The oldest revision after which every event is kept.
     pub floor: i64,
 }
 
@@ -38,7 +38,7 @@ pub(crate) enum Resized {
 pub(crate) struct EventHistory {
     events: VecDeque<(Instant, Arc<Event>)>,
     capacity: usize,
-    /// The greatest capacity.
+    /// The maximum capacity.
     most: usize,
     /// Revision of the initial list, or of the last event that was dropped since.
     dropped: i64,
@@ -59,7 +59,8 @@ impl Default for EventHistory {
 }
 
 impl EventHistory {
-    /// Returns one whose capacity does not grow beyond `most` events, or the least one.
+    /// Returns an empty history whose capacity does not exceed `most` events, or [`FEWEST`] if that
+    /// is more.
     pub(crate) fn of_at_most(most: usize) -> Self {
         Self {
             most: most.max(FEWEST),
@@ -67,19 +68,20 @@ impl EventHistory {
         }
     }
 
-    /// Drops everything and begins after a list at `revision`.
+    /// Drops all events. The history then begins after a list at `revision`.
     pub(crate) fn reset(&mut self, revision: i64) {
         self.events.clear();
         self.dropped = revision;
         self.evicted = false;
     }
 
-    /// Returns the number of events that fit.
+    /// Returns the current capacity in events.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Adds an event, whose revision is not below any before it.
+    /// Adds an event, whose revision must not be lower than that of an earlier one. Returns how the
+    /// capacity has changed, if it has.
     pub(crate) fn push(&mut self, event: Arc<Event>) -> Option<Resized> {
         let now = Instant::now();
         let resized = self.resize(now);
@@ -90,7 +92,7 @@ impl EventHistory {
         resized
     }
 
-    /// Returns the oldest revision after which every event is there.
+    /// Returns the oldest revision after which every event is kept.
     pub(crate) fn floor(&self) -> i64 {
         match self.events.front() {
             Some((_, oldest)) if self.evicted => self.dropped.max(oldest.revision() - 1),
@@ -98,10 +100,11 @@ impl EventHistory {
         }
     }
 
-    /// Returns about `most` events after `revision`, the oldest first, and whole revisions only.
+    /// Returns about `most` events after `revision`, the oldest first. The events of a revision are
+    /// returned all or not at all.
     ///
     /// # Errors
-    /// Some of them have been dropped.
+    /// [`TooOld`] if some of these events have been dropped.
     pub(crate) fn after(&self, revision: i64, most: usize) -> Result<Vec<Arc<Event>>, TooOld> {
         let floor = self.floor();
         if revision < floor {
@@ -142,7 +145,7 @@ impl EventHistory {
         None
     }
 
-    /// Drops the oldest revision as a whole: a watch would take a part of it for all.
+    /// Drops all events of the oldest revision. A watch would mistake a part of them for all.
     fn evict(&mut self) {
         let Some((_, oldest)) = self.events.pop_front() else {
             return;

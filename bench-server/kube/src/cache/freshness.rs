@@ -1,9 +1,9 @@
 //! Waits until the cache has reached a revision, and requests storage's progress meanwhile.
 //!
-//! The watch of a quiet resource sends nothing. So while anybody waits, storage is asked every 100
-//! ms how far its watch has come; without a waiting read it is not asked (KEP-2340). The first
-//! request is sent as soon as a read begins to wait: the response to an earlier one may be from
-//! before the revision that is waited for.
+//! The watch of a quiet resource sends nothing. So while a read waits, storage is asked every 100
+//! ms for the progress of its watch; without a waiting read it is not asked (KEP-2340). The first
+//! request is sent as soon as a read begins to wait, because the response to an earlier one may
+//! precede the revision that the read waits for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,21 +18,21 @@ use crate::resource::Resource;
 
 /// The longest time that a read waits for the cache.
 pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Time between progress requests.
+/// The time between progress requests.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
-/// The shortest time between two requests, however many begin to wait.
+/// The shortest time between two requests, regardless of how many reads begin to wait.
 const MIN_PROGRESS_GAP: Duration = Duration::from_millis(2);
 
-/// How far the cache is. Published after the state itself can be read.
+/// The readiness and revision of the cache. Published after the state itself can be read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) ready: bool,
     pub(crate) revision: i64,
-    /// Whether storage reports progress that can be relied on; `None` until it has said so.
+    /// Whether storage reports progress that can be relied on; `None` while that is unknown.
     pub(crate) progress: Option<bool>,
 }
 
-/// The cache's position, and how many wait for it.
+/// The cache's position, and the number of reads that wait for it.
 #[derive(Debug)]
 pub(crate) struct Freshness {
     position: watch::Sender<Position>,
@@ -56,11 +56,11 @@ impl Freshness {
         *self.position.borrow()
     }
 
-    /// Publishes a position, once the state at it can be read.
+    /// Publishes a position, to be called once the state at that position can be read.
     pub(crate) fn publish(&self, position: Position) {
         let before = self.position.send_replace(position);
         if before.progress != position.progress {
-            // A request may help those who wait already.
+            // A request may now help reads that are already waiting.
             self.arrived.notify_one();
         }
     }
@@ -69,7 +69,7 @@ impl Freshness {
         self.position().progress == Some(true) && self.waiting.load(Ordering::Acquire) > 0
     }
 
-    /// Waits until the cache is ready and has reached `revision`, for [`WAIT_TIMEOUT`] at most.
+    /// Waits until the cache is ready and has reached `revision`, for at most [`WAIT_TIMEOUT`].
     /// Returns whether it has.
     pub(crate) async fn wait_until_fresh(&self, revision: i64) -> bool {
         let fresh = |position: &Position| position.ready && position.revision >= revision;
@@ -84,8 +84,8 @@ impl Freshness {
         )
     }
 
-    /// Requests storage's progress while anybody waits, for as long as the cache runs. A storage
-    /// whose progress may overtake its events is never asked.
+    /// Requests storage's progress while reads wait, for as long as the cache runs. Storage is not
+    /// asked if its progress may overtake its events.
     pub(crate) async fn request_progress(
         &self,
         backend: Arc<dyn KubernetesEtcd>,
@@ -101,7 +101,7 @@ impl Freshness {
                     tracing::debug!("{}: progress request failed: {error}", resource.name);
                 }
                 sleep(MIN_PROGRESS_GAP).await;
-                // Until the interval is over, or another read begins to wait.
+                // Wait until the interval is over or another read begins to wait.
                 timeout(
                     PROGRESS_INTERVAL - MIN_PROGRESS_GAP,
                     self.arrived.notified(),
@@ -113,7 +113,8 @@ impl Freshness {
     }
 }
 
-/// Counts a waiter until it is dropped, so that one that goes away is not waited for.
+/// Counts a waiting read until it is dropped, so that no progress is requested for a cancelled
+/// read.
 struct Waiting<'a>(&'a Freshness);
 
 impl<'a> Waiting<'a> {

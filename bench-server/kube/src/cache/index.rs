@@ -1,11 +1,11 @@
-//! Which objects have a value: indexes on `spec.nodeName`, on labels that selectors have named, and
-//! on the hash of uids ([`UidIndex`]).
+//! Indexes of the objects by value: on `spec.nodeName`, on labels that selectors have named, and on
+//! the hash of uids ([`UidIndex`]).
 //!
-//! For each value there is a tree of the objects that have it, in key order like the cache itself,
-//! so that what an index finds is paged and encoded as the whole is. Indexes are persistent: they
-//! are part of a snapshot and cloned in constant time. A label costs nothing until a selector names
-//! it. Its index is then built while the cache serves requests ([`build`]), and kept until
-//! [`MOST_LABELS`] others have been used more recently.
+//! For each value, an index has a tree of the objects with that value, in key order like the cache
+//! itself, so that the result is paged and encoded in the same way as the whole cache. Indexes are
+//! persistent data structures: each snapshot contains them, and cloning takes constant time. A
+//! label costs nothing until a selector names it. Its index is then built while the cache serves
+//! requests ([`build`]), and kept until [`MOST_LABELS`] others have been used more recently.
 
 pub(super) mod build;
 #[cfg(test)]
@@ -25,36 +25,36 @@ use crate::resource::object::Object;
 use crate::shard::object_set::ObjectSet;
 use crate::shard::uid_index::UidIndex;
 
-/// The field that is indexed, for resources that have it: kubelets list and watch by it.
+/// The indexed field of resources that have it. Kubelets list and watch by it.
 pub(crate) const INDEXED_FIELD: &str = "spec.nodeName";
 
-/// The name in metrics of the index on [`INDEXED_FIELD`]: an apiserver's.
+/// The name in metrics of the index on [`INDEXED_FIELD`], as in kube-apiserver.
 const FIELD_INDEX: &str = "f:spec.nodeName";
 
 /// The name in metrics of the index on the hash of uids.
 const UID_INDEX: &str = "h:metadata.uid";
 
-/// The name in metrics of finding namespaces by their hash, for which the cache's own order is the
-/// index.
+/// The name in metrics of lookups of namespaces by their hash. The key order of the cache serves as
+/// the index.
 const NAMESPACE_INDEX: &str = "h:metadata.namespace";
 
 /// The name in metrics of every index on a label. Clients choose labels, so a name for each would
 /// be a time series for each.
 const LABEL_INDEX: &str = "l:*";
 
-/// The most labels that are indexed at the same time.
+/// The maximum number of labels that are indexed at the same time.
 const MOST_LABELS: usize = 16;
 
-/// The objects of several values are merged only if they are at most this part of all, as its
-/// reciprocal. Otherwise reading every object is no slower.
+/// The reciprocal of the largest fraction of all objects for which the objects of several values
+/// are merged. For a larger fraction, reading every object is no slower.
 const SMALL_PART: u64 = 8;
 
-/// A shard of at least this part of all hashes is found by testing the hash of every object.
+/// The fraction of all hashes from which on a shard is found by testing the hash of every object.
 /// Testing 64 hashes takes no longer than merging one object by its key, which has to be fetched
 /// from memory.
 const PASSED_OVER: f64 = 1.0 / 64.0;
 
-/// Numbers the uses of indexes, to find the least recently used one.
+/// The number of the next use of an index. Identifies the least recently used index.
 static USES: AtomicU64 = AtomicU64::new(1);
 
 /// Returns whether the resource has [`INDEXED_FIELD`].
@@ -68,7 +68,7 @@ pub(crate) fn indexed_value<'o>(resource: &Resource, object: &'o Object) -> &'o 
     field_of(resource, object, INDEXED_FIELD)
 }
 
-/// The objects with one value.
+/// The objects that have one value.
 #[derive(Debug, Clone)]
 struct ValueBucket {
     value: Arc<[u8]>,
@@ -99,7 +99,7 @@ struct ValueIndex {
 impl ValueIndex {
     /// Indexes the objects that have a value.
     fn build(objects: &Tree<Object>, value: impl Fn(&Object) -> Option<&[u8]>) -> Self {
-        // Grouped in a hash map first, where the trees grow in place.
+        // The objects are grouped in a hash map first, where the trees grow in place.
         let mut by_value: HashMap<Vec<u8>, Tree<Object>> = HashMap::new();
         let mut iter = objects.cursor(KeyRange::From(b""));
         while let Some(object) = iter.next_ref() {
@@ -122,7 +122,8 @@ impl ValueIndex {
     }
 
     fn insert(&mut self, value: &[u8], object: &Object) {
-        // Removed first: its tree is then changed in place if no snapshot shares it.
+        // The bucket is removed first, so that its tree is changed in place if no snapshot shares
+        // it.
         let mut bucket = self.buckets.remove(value).unwrap_or_else(|| ValueBucket {
             value: Arc::from(value),
             objects: Tree::default(),
@@ -186,7 +187,7 @@ pub(crate) struct LabelIndex {
 }
 
 impl LabelIndex {
-    /// Indexes the objects that have the label; reads every object.
+    /// Indexes the objects that have the label. Reads every object.
     pub(crate) fn build(label: &str, objects: &Tree<Object>) -> Self {
         Self {
             label: label.into(),
@@ -210,12 +211,12 @@ impl LabelIndex {
     }
 }
 
-/// Objects that an index has found, or all.
+/// The objects that an index has found, or all objects.
 #[derive(Debug)]
 pub(crate) struct Candidates {
     /// In key order.
     pub(crate) objects: ObjectSet,
-    /// The name of the index in metrics; empty without one.
+    /// The name of the index in metrics; empty without an index.
     pub(crate) index: &'static str,
 }
 
@@ -251,12 +252,12 @@ impl NewIndex {
 pub(crate) struct Indexes {
     field: Option<ValueIndex>,
     labels: Vec<LabelIndex>,
-    /// Built when a shard is first asked for.
+    /// The index on the hash of uids. Built when a shard is first requested.
     uids: Option<UidIndex>,
 }
 
 impl Indexes {
-    /// Returns the indexes of a past snapshot, for which no other is kept.
+    /// Returns the indexes of a past snapshot: only that on the hash of uids is kept.
     pub(crate) fn of_uids(uids: Option<UidIndex>) -> Self {
         Self {
             uids,
@@ -269,13 +270,13 @@ impl Indexes {
         self.field.is_none() && self.labels.is_empty() && self.uids.is_none()
     }
 
-    /// Returns the objects by the hash of their uid.
+    /// Returns the index on the hash of uids.
     pub(crate) fn uids(&self) -> Option<&UidIndex> {
         self.uids.as_ref()
     }
 
-    /// Builds the index on [`INDEXED_FIELD`], if the resource has it. Labels are indexed when they
-    /// are used.
+    /// Builds the index on [`INDEXED_FIELD`], if the resource has that field. Labels are indexed
+    /// when they are used.
     pub(crate) fn build(resource: &Resource, objects: &Tree<Object>) -> Self {
         if !has_indexed_field(resource) {
             return Self::default();
@@ -311,7 +312,8 @@ impl Indexes {
         }
     }
 
-    /// Adds a new index. With [`MOST_LABELS`] labels it replaces the least recently used one.
+    /// Adds a new index. If there are [`MOST_LABELS`] labels already, the least recently used one
+    /// is dropped.
     pub(crate) fn add(&mut self, index: NewIndex) {
         let label = match index {
             NewIndex::Label(label) => label,
@@ -329,14 +331,14 @@ impl Indexes {
         self.labels.push(label);
     }
 
-    /// Returns the first label that the filter demands and that has no index.
+    /// Returns the first label that the filter requires and that has no index.
     pub(crate) fn missing_label<'f>(&self, filter: &'f Filter) -> Option<&'f str> {
         let indexed = |key: &str| self.labels.iter().any(|label| &*label.label == key);
         let mut demanded = filter.demands_labels().map(|(key, _)| key);
         demanded.find(|key| !indexed(key))
     }
 
-    /// Returns the objects of the shard that the filter demands; `None` without a shard or its
+    /// Returns the objects of the shard that the filter requires; `None` without a shard or its
     /// index.
     pub(crate) fn shard(&self, filter: &Filter, objects: &Tree<Object>) -> Option<Candidates> {
         let selector = filter.indexed_shard()?;
@@ -356,8 +358,9 @@ impl Indexes {
         })
     }
 
-    /// Returns the fewest objects, in key order, that include all which the filter selects; `None`
-    /// if no index helps. Costs O(log n), or O(objects found) for several values.
+    /// Returns the smallest set of objects from an index, in key order, that contains every object
+    /// which the filter selects; `None` if no index helps. Takes O(log n), or O(objects found) for
+    /// several values.
     pub(crate) fn candidates(&self, filter: &Filter, everything: u64) -> Option<Candidates> {
         let mut best: Option<(u64, &ValueIndex, &[String])> = None;
         for (key, values) in filter.demands_labels() {

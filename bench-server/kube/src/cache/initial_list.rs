@@ -1,4 +1,4 @@
-//! The initial list: reads everything that storage has of a resource into the cache.
+//! The initial list: reads all objects of a resource from storage into the cache.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::index::{Indexes, build};
 use crate::storage::list_reader::{ListReader, StreamSupport};
 
 impl WatchCache {
-    /// Lists everything, replaces the state by it, and returns its revision.
+    /// Lists all objects, replaces the state of the cache by them, and returns their revision.
     pub(super) async fn initial_list(
         &self,
         backend: &dyn KubernetesEtcd,
@@ -23,7 +23,7 @@ impl WatchCache {
             start: "",
             revision: 0,
         };
-        // Concurrently, because reading a large resource takes long.
+        // Both run concurrently, because reading a large resource takes long.
         let (listed, ()) = tokio::join!(reader.read(streams), self.check_progress_support(backend));
         let listed = listed?;
         tracing::info!(

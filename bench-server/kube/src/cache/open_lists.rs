@@ -1,4 +1,5 @@
-//! Metrics of lists that are being sent, read from the caches when metrics are scraped.
+//! Metrics of the lists that are being sent. They are read from the caches when metrics are
+//! scraped.
 
 use std::sync::Arc;
 
@@ -9,7 +10,8 @@ use prometheus_client::encoding::DescriptorEncoder;
 use super::WatchCache;
 use crate::metrics::labels::ByResource;
 
-/// What lists, and initial events of watches, keep of these caches' snapshots.
+/// Collects what open lists, and initial events of watches, keep in memory of these caches'
+/// snapshots.
 #[derive(Debug)]
 pub(crate) struct OpenListCollector {
     caches: Vec<Arc<WatchCache>>,

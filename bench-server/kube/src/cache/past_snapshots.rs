@@ -1,4 +1,4 @@
-//! What the cache held at earlier revisions, for pages and exact lists (KEP-4988).
+//! Snapshots of the cache at earlier revisions, for pages and exact lists (KEP-4988).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,39 +9,39 @@ use tokio::time::Instant;
 use crate::resource::object::Object;
 use crate::shard::uid_index::UidIndex;
 
-/// How long a snapshot is kept at least, unless there are too many.
+/// The minimum time for which a snapshot is kept, unless there are more than [`MOST`].
 const KEEP: Duration = Duration::from_secs(75);
-/// The number of snapshots that are kept at any age.
+/// The number of snapshots that are kept regardless of their age.
 const FEWEST: usize = 100;
-/// The most snapshots that are kept. Each keeps the tree nodes that later writes have replaced, a
+/// The maximum number of snapshots. Each keeps the tree nodes that later writes have replaced, a
 /// few KiB.
 const MOST: usize = 4_096;
 
-/// What the cache held after a revision.
+/// The content of the cache after a revision.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PastSnapshot {
     pub(crate) objects: Tree<Object>,
     /// The index that shards are read from, if it existed then. Other indexes are kept for the
     /// latest state only.
     pub(crate) uids: Option<UidIndex>,
-    /// Bytes of all objects that had been replaced or deleted by then.
+    /// The total bytes of all objects that had been replaced or deleted by then.
     pub(crate) replaced_bytes: u64,
 }
 
-/// The snapshots after each revision, oldest first.
+/// The snapshots after each revision, the oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct PastSnapshots {
     states: VecDeque<(i64, Instant, PastSnapshot)>,
 }
 
 impl PastSnapshots {
-    /// Drops all and keeps the state at `revision`.
+    /// Replaces all snapshots by the state at `revision`.
     pub(crate) fn reset(&mut self, revision: i64, state: PastSnapshot) {
         self.states.clear();
         self.states.push_back((revision, Instant::now(), state));
     }
 
-    /// Adds the state after `revision`, which is higher than all before.
+    /// Adds the state after `revision`, which must be higher than all earlier ones.
     pub(crate) fn push(&mut self, revision: i64, state: PastSnapshot) {
         let now = Instant::now();
         self.states.push_back((revision, now, state));
@@ -59,8 +59,8 @@ impl PastSnapshots {
         }
     }
 
-    /// Returns the snapshot at `revision`: the newest one that is not newer. `None` if it is no
-    /// longer kept. The caller makes sure that the cache has reached `revision`.
+    /// Returns the snapshot at `revision`: the newest whose revision is not higher. `None` if it is
+    /// no longer kept. The caller ensures that the cache has reached `revision`.
     pub(crate) fn at(&self, revision: i64) -> Option<&PastSnapshot> {
         let after = self.states.partition_point(|(kept, ..)| *kept <= revision);
         self.states
@@ -69,7 +69,7 @@ impl PastSnapshots {
     }
 
     /// Drops the snapshots from before `revision`, to which storage has been compacted. The latest
-    /// one stays.
+    /// snapshot is kept.
     pub(crate) fn compact(&mut self, revision: i64) {
         while self.states.len() > 1 && self.states[0].0 < revision {
             self.states.pop_front();

@@ -22,9 +22,9 @@ use crate::metrics::watch::Stage;
 use crate::resource::object::Object;
 use crate::storage::list_reader::StreamSupport;
 
-/// How often storage is asked up to which revision it has been compacted.
+/// The interval at which storage is asked for its compacted revision.
 const COMPACTION_POLL: Duration = Duration::from_secs(15);
-/// Pauses before attempts to list or watch again.
+/// The pauses before consecutive attempts to list or watch again.
 const BACKOFF: [Duration; 6] = [
     Duration::from_millis(10),
     Duration::from_millis(100),
@@ -34,15 +34,15 @@ const BACKOFF: [Duration; 6] = [
     Duration::from_secs(15),
 ];
 
-/// A watch that lasted so long resets the pauses.
+/// The duration of a watch after which the pauses start over.
 const STEADY: Duration = Duration::from_secs(30);
 
-/// Why storage's watch delivers no more.
+/// The reason why storage's watch has ended.
 #[derive(Debug)]
 enum Interruption {
-    /// Events are lost: everything is to be listed again.
+    /// Events are lost, so all objects have to be listed again.
     Gap(WatchError),
-    /// Storage still has the events that follow.
+    /// Storage still has the next events.
     Break(WatchError),
 }
 
@@ -63,7 +63,7 @@ impl WatchCache {
         streams: Arc<StreamSupport>,
     ) {
         let (incoming, batches) = mpsc::channel(dispatcher::QUEUE);
-        // One task each, so that none waits while another computes.
+        // Each has a task of its own, so that none waits while another computes.
         let mut tasks = JoinSet::new();
         let part = || (self.clone(), backend.clone(), streams.clone());
         let (cache, storage, support) = part();
@@ -105,7 +105,7 @@ impl WatchCache {
         streams: &StreamSupport,
         incoming: &mpsc::Sender<Batch>,
     ) {
-        // Consecutive lists that failed, and consecutive watches that ended soon.
+        // The numbers of consecutive lists that failed, and of consecutive watches that ended soon.
         let (mut failures, mut losses) = (0, 0);
         loop {
             let started = Instant::now();
@@ -122,8 +122,8 @@ impl WatchCache {
                         self.resource.name
                     );
                     self.lose_readiness(incoming).await;
-                    // If storage ends every watch at once, listing everything again without a pause
-                    // would overload it.
+                    // If storage ended every watch immediately, listing everything again without a
+                    // pause would overload it.
                     if followed.elapsed() >= STEADY {
                         losses = 0;
                     }
@@ -141,8 +141,8 @@ impl WatchCache {
         }
     }
 
-    /// Asks storage whether its progress notifications can be relied on. Unless it says so they are
-    /// not, and it is asked again later.
+    /// Asks storage whether its progress notifications can be relied on. Unless storage confirms
+    /// it, the cache does not rely on them, and asks again later.
     pub(super) async fn check_progress_support(&self, backend: &dyn KubernetesEtcd) {
         let progress = match timeout(WAIT_TIMEOUT, backend.features()).await {
             Ok(Ok(features)) => Some(features.request_progress),
@@ -163,8 +163,8 @@ impl WatchCache {
         }
     }
 
-    /// Asks again, less and less often, while storage is not known to report progress: servers are
-    /// upgraded.
+    /// Asks again, at growing intervals, while storage is not known to report progress, because
+    /// servers may be upgraded.
     async fn retry_progress_check(&self, backend: &dyn KubernetesEtcd) {
         loop {
             self.progress_unknown.notified().await;
@@ -176,8 +176,8 @@ impl WatchCache {
         }
     }
 
-    /// Applies what storage's watch delivers until events are lost, and returns why. After other
-    /// failures it watches again from the revision that it has reached.
+    /// Applies the events of storage's watch until some are lost, and returns the reason. After
+    /// other failures, watches again from the revision that the cache has reached.
     async fn watch_storage(
         &self,
         backend: &dyn KubernetesEtcd,
@@ -215,11 +215,11 @@ impl WatchCache {
         }
     }
 
-    /// Watches storage from the revision that the cache has reached, once storage has said that it
-    /// has that revision, too. One that was restarted empty, or restored, does not have it at
-    /// first, and a watch from a future revision would wait for it and miss what comes before.
-    /// Storage is asked after the watch is open: one that restarts later breaks the watch. One that
-    /// has already written as much again is not told from the one before.
+    /// Watches storage from the revision that the cache has reached, after checking that storage
+    /// has that revision, too. Storage that was restarted empty, or restored, does not have it at
+    /// first. A watch from a future revision would wait for it, and miss all earlier events. The
+    /// check comes after the watch is opened, because a restart after the check breaks the watch.
+    /// Storage that has written up to that revision again before the check is not detected.
     async fn open_watch(
         &self,
         backend: &dyn KubernetesEtcd,
@@ -232,8 +232,8 @@ impl WatchCache {
             ..WatchOptions::default()
         };
         let watch = backend.watch(&self.prefix, options).await?;
-        // Events wait meanwhile, and those of many caches may fill the connection that the response
-        // comes by.
+        // Events wait meanwhile, and those of many caches may fill the connection on which the
+        // response is to arrive.
         let asked = timeout(WAIT_TIMEOUT, backend.current_revision(&self.prefix)).await;
         let current = match asked {
             Ok(answer) => answer.map_err(WatchError::from)?,
@@ -251,8 +251,8 @@ impl WatchCache {
         Ok(watch)
     }
 
-    /// Applies all events of one revision, which came at `received`; readers see all of them or
-    /// none. Returns what watchers are to receive.
+    /// Applies all events of one revision, which arrived at `received`. Readers see all of them or
+    /// none. Returns the batch for the watchers.
     fn apply(&self, revision: i64, events: &[WatchEvent], received: Instant) -> Batch {
         let decoder = self.decoder();
         let decoded: Vec<_> = events
@@ -276,7 +276,7 @@ impl WatchCache {
             for (key, new) in decoded {
                 let old = match &new {
                     Some(new) => state.tree.insert(new.clone()),
-                    // Deleted, or no longer readable: the old object would be wrong.
+                    // Deleted, or not readable any more: keeping the old object would be wrong.
                     None => state.tree.remove(key),
                 };
                 state.replaced_bytes += old.as_ref().map_or(0, Object::weight);
@@ -314,8 +314,8 @@ impl WatchCache {
         batch
     }
 
-    /// Applies a progress notification: everything up to `revision` has been delivered. It may be
-    /// lower than what is known already.
+    /// Applies a progress notification: everything up to `revision` has been delivered. `revision`
+    /// may be lower than that of the cache.
     fn note_progress(&self, revision: i64) -> Batch {
         self.metrics.bookmark(self.resource);
         let reached = self.change(|state| {
@@ -325,7 +325,7 @@ impl WatchCache {
         Batch::reached(reached)
     }
 
-    /// Stops serving until the next initial list, and ends every watch.
+    /// Makes the cache unready until the next initial list, and ends every watch.
     async fn lose_readiness(&self, incoming: &mpsc::Sender<Batch>) {
         self.change(|state| {
             state.ready = false;
@@ -339,7 +339,7 @@ impl WatchCache {
     }
 
     async fn send(&self, incoming: &mpsc::Sender<Batch>, batch: Batch) {
-        // The dispatcher runs as long as the cache.
+        // Cannot fail: the dispatcher runs as long as the cache.
         incoming.send(batch).await.ok();
     }
 

@@ -1,15 +1,15 @@
-//! How long all slow watchers together may delay the dispatcher.
+//! The time for which all slow watchers together may delay the dispatcher.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Time that is added per second.
+/// The time that is added to the budget per second.
 const REFILL_PER_SECOND: Duration = Duration::from_millis(50);
-/// The most time that can be saved.
+/// The maximum of the budget.
 const MOST: Duration = Duration::from_millis(100);
 
-/// Time that may be spent on waiting for watchers whose queues are full, refilled slowly.
+/// The time that may be spent on waiting for watchers whose queues are full. It is refilled slowly.
 #[derive(Debug)]
 pub(crate) struct TimeBudget {
     saved: Duration,
@@ -25,7 +25,7 @@ impl TimeBudget {
         }
     }
 
-    /// Returns how much may be spent now.
+    /// Returns the time that may be spent now.
     pub(crate) fn available(&mut self) -> Duration {
         let now = Instant::now();
         let came = (now - self.counted).mul_f64(REFILL_PER_SECOND.as_secs_f64());
@@ -34,7 +34,7 @@ impl TimeBudget {
         self.saved
     }
 
-    /// Subtracts what was spent. Nothing is added for that time.
+    /// Subtracts the time that was spent, during which nothing is added.
     pub(crate) fn spend(&mut self, spent: Duration) {
         self.saved = self.saved.saturating_sub(spent);
         self.counted = Instant::now();

@@ -1,5 +1,5 @@
-//! The events that wait for one watcher: a bounded queue, filled by the dispatcher and emptied by
-//! the connection.
+//! The bounded queue of events for one watcher, filled by the dispatcher and emptied by the
+//! connection.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::event::{CachingEvent, EventType};
 pub struct Delivery {
     /// The event, shared by all watchers that receive it.
     pub event: Arc<CachingEvent>,
-    /// Its type for this watcher.
+    /// The type of the event for this watcher.
     pub event_type: EventType,
 }
 
@@ -29,9 +29,9 @@ pub(crate) struct WatcherQueue {
 struct QueueState {
     deliveries: VecDeque<Delivery>,
     closed: bool,
-    /// The connection, while the queue is empty.
+    /// Wakes the connection, which waits while the queue is empty.
     reader: Option<Waker>,
-    /// The dispatcher, while the queue is full.
+    /// Wakes the dispatcher, which waits while the queue is full.
     writer: Option<Waker>,
 }
 
@@ -51,7 +51,7 @@ impl WatcherQueue {
         }
     }
 
-    /// Adds a delivery; returns it if the queue is full. A closed queue drops it.
+    /// Adds a delivery, or returns it if the queue is full. A closed queue drops it.
     pub(crate) fn try_send(&self, delivery: Delivery) -> Result<(), Delivery> {
         let reader = {
             let mut state = self.state.lock();
@@ -83,7 +83,8 @@ impl WatcherQueue {
         .await;
     }
 
-    /// Closes the queue and drops what is in it, so that a client that reads nothing holds nothing.
+    /// Closes the queue and drops its deliveries, so that a client that reads nothing keeps nothing
+    /// in memory.
     pub(crate) fn close(&self) {
         let (wakers, dropped) = {
             let mut state = self.state.lock();
@@ -95,7 +96,8 @@ impl WatcherQueue {
         wakers.into_iter().flatten().for_each(Waker::wake);
     }
 
-    /// Removes the next delivery. With a context, its task is woken when an empty queue changes.
+    /// Removes and returns the next delivery. If the queue is empty and there is a context, its
+    /// task is woken when the queue changes.
     pub(crate) fn try_recv(&self, context: Option<&mut Context<'_>>) -> TryRecv {
         let mut state = self.state.lock();
         if let Some(delivery) = state.deliveries.pop_front() {

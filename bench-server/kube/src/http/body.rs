@@ -18,7 +18,7 @@ use crate::watch::body::WatchBody;
 pub enum ResponseBody {
     /// A body that is complete in memory.
     Full(Option<Bytes>),
-    /// A list whose frames are made on demand.
+    /// A list whose frames are encoded on demand.
     List(Box<ListBody>),
     /// A long list whose frames are encoded ahead on another thread.
     Ahead(Box<AheadBody>),
@@ -29,7 +29,7 @@ pub enum ResponseBody {
 }
 
 impl ResponseBody {
-    /// Returns a body of these bytes.
+    /// Returns a body that consists of these bytes.
     pub fn full(bytes: impl Into<Bytes>) -> Self {
         Self::Full(Some(bytes.into()))
     }
@@ -74,7 +74,7 @@ impl Body for ResponseBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
-            // Streamed, as k8s.io/apiserver does: no Content-Length.
+            // Streamed without Content-Length, as by k8s.io/apiserver.
             Self::List(_) | Self::Ahead(_) | Self::Encoded(_) | Self::Watch(_) => {
                 SizeHint::default()
             }

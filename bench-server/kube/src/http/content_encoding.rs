@@ -13,23 +13,25 @@ use super::negotiation::is_true;
 use super::pretty_json::Indenter;
 use crate::list::body::ListBody;
 
-/// Bodies up to this size are not compressed.
+/// The size up to which bodies are not compressed.
 const COMPRESS_ABOVE_BYTES: usize = 128 * 1024;
 
-/// Clients whose users read the output: they get indented JSON unless they ask otherwise.
+/// The clients whose users read the output. They receive indented JSON unless they request
+/// otherwise.
 const PRETTY_BY_DEFAULT: [&str; 3] = ["curl", "Wget", "Mozilla/5.0"];
 
-/// How a client wants a body to be encoded.
+/// The encodings of a body that a client requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ContentEncoding {
-    /// As indented JSON.
+    /// Whether JSON is indented.
     pub(crate) pretty: bool,
-    /// Compressed with gzip, where it is large enough.
+    /// Whether the body is compressed with gzip, if it is large enough.
     pub(crate) gzip: bool,
 }
 
 impl ContentEncoding {
-    /// Reads `Accept-Encoding`, `pretty` of the query and, without it, `User-Agent`.
+    /// Reads the header `Accept-Encoding` and the query parameter `pretty`, or, without that
+    /// parameter, the header `User-Agent`.
     pub(crate) fn requested(headers: &HeaderMap, query: &str) -> Self {
         let mut pairs = form_urlencoded::parse(query.as_bytes());
         let pretty = match pairs.find(|(name, value)| name == "pretty" && !value.is_empty()) {
@@ -45,7 +47,7 @@ impl ContentEncoding {
         }
     }
 
-    /// Encodes a complete body. Returns whether it was compressed, too.
+    /// Encodes a complete body. Returns the encoded body, and whether it is compressed.
     pub(crate) fn encode(self, mut body: Vec<u8>) -> (Bytes, bool) {
         if self.pretty {
             let mut out = Vec::new();
@@ -64,7 +66,7 @@ impl ContentEncoding {
     }
 }
 
-/// Returns whether the client accepts gzip. Of its weight only 0 counts, which refuses.
+/// Returns whether the client accepts gzip. A weight of 0 refuses it; other weights are ignored.
 fn accepts_gzip(headers: &HeaderMap) -> bool {
     let mut codings = headers
         .get_all(ACCEPT_ENCODING)
@@ -77,7 +79,7 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Returns an encoder of level 1, which is an apiserver's.
+/// Returns an encoder with compression level 1, as in kube-apiserver.
 fn encoder(expected: usize) -> GzEncoder<Vec<u8>> {
     GzEncoder::new(Vec::with_capacity(expected), Compression::fast())
 }
@@ -87,14 +89,15 @@ fn encoder(expected: usize) -> GzEncoder<Vec<u8>> {
 pub struct EncodedList {
     list: ListBody,
     indenter: Option<Indenter>,
-    /// `None` when the end has been encoded, or the list is not compressed.
+    /// The encoder; `None` if the list is not compressed, or its end has been encoded.
     gzip: Option<GzEncoder<Vec<u8>>>,
-    /// The first frame, made early to see whether the list is worth compressing.
+    /// The first frame, encoded early to decide whether the list is large enough to be compressed.
     first: Option<Frame>,
 }
 
 impl EncodedList {
-    /// Makes the first frame: a list that fits in 128 KiB is not compressed.
+    /// Encodes the first frame, which decides whether the list is compressed: one that fits in 128
+    /// KiB is not.
     pub(crate) fn new(mut list: ListBody, content_encoding: ContentEncoding) -> Self {
         let mut indenter = content_encoding.pretty.then(Indenter::default);
         let first = indent(list.next_frame(), indenter.as_mut());
@@ -135,7 +138,8 @@ impl EncodedList {
                 let length = chunk.len();
                 plain.advance(length);
             }
-            // The encoder keeps bytes back that may still be part of a match.
+            // The encoder may retain all of the bytes for now, because they may become part of a
+            // match.
             let ready = std::mem::take(encoder.get_mut());
             if !ready.is_empty() {
                 return Some(Frame::from(Bytes::from(ready)));

@@ -1,16 +1,17 @@
-//! `/healthz`, `/livez` and `/readyz`: `ok`, or every check by its name with `?verbose`.
+//! The endpoints `/healthz`, `/livez` and `/readyz`. They respond with `ok`, or with `?verbose`
+//! with the result of every check.
 
 use http::StatusCode;
 
-/// A condition of health.
+/// A health check and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Check {
     pub(crate) name: String,
     pub(crate) holds: bool,
 }
 
-/// Returns code and body of `endpoint` (`readyz`). If a check fails, the code is 500 and every
-/// check is listed.
+/// Returns the status code and body of `endpoint` (such as `readyz`). If a check fails, the code is
+/// 500 and every check is listed.
 pub(crate) fn report(endpoint: &str, checks: &[Check], query: &str) -> (StatusCode, String) {
     let healthy = checks.iter().all(|check| check.holds);
     let asked = |(name, _): (_, _)| name == "verbose";

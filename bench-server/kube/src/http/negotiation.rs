@@ -1,4 +1,4 @@
-//! Content negotiation: the media type of a response, by `Accept`.
+//! Content negotiation: chooses the media type of a response by the header `Accept`.
 
 use std::cmp::Reverse;
 
@@ -9,9 +9,10 @@ use crate::resource::media_type::{
     DEFAULT_MEDIA_TYPE, Encoding, META_V1, META_V1_BETA1, MediaType, ResponseKind,
 };
 
-/// Returns the best alternative of an `Accept` header that can be served: the highest weight first,
-/// then those without a wildcard, then in the header's order. `None` if there is none. A custom
-/// resource (`resource` without schema) is not served in protobuf; its partial metadata is.
+/// Returns the best alternative of an `Accept` header that can be served: the one with the highest
+/// weight; among equal weights, one without a wildcard; among those, the first in the header.
+/// `None` if no alternative can be served. Custom resources (without a schema) are not served in
+/// protobuf, but their partial metadata is.
 pub(crate) fn negotiate(accept: &str, resource: &Resource) -> Option<MediaType> {
     if accept.trim().is_empty() {
         return Some(DEFAULT_MEDIA_TYPE);
@@ -28,14 +29,14 @@ pub(crate) fn negotiate(accept: &str, resource: &Resource) -> Option<MediaType> 
         .find_map(|alternative| alternative.serve(resource.message.is_some()))
 }
 
-/// Returns whether Go's `strconv.ParseBool` reads it as true.
+/// Returns whether Go's `strconv.ParseBool` parses `text` as true.
 pub(crate) fn is_true(text: &str) -> bool {
     matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True")
 }
 
 struct Alternative<'a> {
     type_name: &'a str,
-    /// In thousandths.
+    /// The weight (`q`), in thousandths.
     weight: u32,
     parameters: Vec<(&'a str, &'a str)>,
 }

@@ -1,20 +1,21 @@
-//! Indents compact JSON while it streams past: two spaces a level, as Go does.
+//! Indents compact JSON while it is streamed: by two spaces for each level, as Go does.
 
 use memchr::memchr2;
 
-/// The position in the text.
+/// The state of the indentation, at a position in the text.
 #[derive(Debug, Default)]
 pub(crate) struct Indenter {
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// Directly after an opening bracket: its line ends only if the next byte does not close it.
+    /// Whether the last byte was an opening bracket. A newline follows it only if the next byte is
+    /// not the closing bracket.
     opened: bool,
 }
 
 impl Indenter {
-    /// Appends the next piece of the text, indented, to `out`. A piece may end anywhere. White
-    /// space outside of strings (the newline after a list) is dropped.
+    /// Appends the next chunk of the text, indented, to `out`. A chunk may end anywhere. White
+    /// space outside of strings (such as the newline after a list) is dropped.
     pub(crate) fn push(&mut self, json: &[u8], out: &mut Vec<u8>) {
         out.reserve(2 * json.len());
         let mut rest = json;
@@ -55,7 +56,7 @@ impl Indenter {
         }
     }
 
-    /// Appends the rest of a string; returns what follows it in the piece.
+    /// Appends the rest of a string. Returns the bytes of the chunk that follow it.
     fn string<'j>(&mut self, json: &'j [u8], out: &mut Vec<u8>) -> &'j [u8] {
         let mut end = 0;
         while self.in_string && end < json.len() {

@@ -1,4 +1,4 @@
-//! A request for a resource: reads its options and calls the resource's handler.
+//! Handles requests for a resource: parses their options and calls the resource's handler.
 
 use http::request::Parts;
 use http::{Response, StatusCode};
@@ -16,15 +16,15 @@ use crate::resource_handler::ResourceHandler;
 /// A request for a resource.
 #[derive(Debug)]
 pub(crate) struct ResourceRequest<'r> {
-    /// Handles the resource's requests.
+    /// The handler of the resource.
     pub(crate) handler: &'r ResourceHandler,
-    /// What the path names.
+    /// The parsed path.
     pub(crate) route: Route<'r>,
-    /// Method, URL and headers.
+    /// The method, URL and headers.
     pub(crate) head: &'r Parts,
     /// The media type of the response.
     pub(crate) media_type: MediaType,
-    /// How its body is encoded.
+    /// The content encoding of the response.
     pub(crate) content_encoding: ContentEncoding,
 }
 
@@ -34,7 +34,7 @@ impl ResourceRequest<'_> {
         self.head.uri.query().unwrap_or_default()
     }
 
-    /// Returns what makes the response.
+    /// Returns the responder that encodes the result.
     ///
     /// # Errors
     /// 400 for an unknown `includeObject`.
@@ -98,8 +98,8 @@ impl ResourceRequest<'_> {
     /// Handles a WATCH.
     ///
     /// # Errors
-    /// Those of [`ResourceHandler::watch`] and [`Self::responder`]; 400 where a path below
-    /// `/watch/` names one object and the field selector another.
+    /// Those of [`ResourceHandler::watch`] and [`Self::responder`]; 400 if a path below `/watch/`
+    /// names one object and the field selector another.
     pub(crate) async fn watch(
         &self,
         mut options: ListOptions,
@@ -125,7 +125,7 @@ impl ResourceRequest<'_> {
     }
 }
 
-/// Returns an error if the field selector demands another object than the path names.
+/// Returns an error if the field selector requires another name than that in the path.
 fn check_name_selector(
     handler: &ResourceHandler,
     options: &ListOptions,

@@ -1,4 +1,4 @@
-//! Every response: its status code, headers and body.
+//! Builds all responses: status code, headers and body.
 
 use http::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY, WARNING,
@@ -21,7 +21,7 @@ use crate::write::handler::WriteResponse;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// Returns a response with the headers that all have.
+/// Returns a response with the headers that all responses have.
 fn response(
     code: StatusCode,
     content_type: &'static str,
@@ -45,19 +45,19 @@ pub(crate) fn complete(content_type: &'static str, body: String) -> Response<Res
     response(StatusCode::OK, content_type, ResponseBody::full(body))
 }
 
-/// Forbids browsers to guess another media type.
+/// Adds the header that forbids browsers to guess another media type.
 pub(crate) fn nosniff(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
-/// Returns the response for a path where nothing is served.
+/// Returns the response for a path at which nothing is served.
 pub(crate) fn not_found() -> Response<ResponseBody> {
     nosniff(text(StatusCode::NOT_FOUND, "404 page not found\n"))
 }
 
-/// Returns a discovery document.
+/// Returns the response with a discovery document.
 pub(crate) fn discovery_document(document: Document) -> Response<ResponseBody> {
     let body = ResponseBody::full(document.body);
     let mut response = response(StatusCode::OK, document.media_type, body);
@@ -69,7 +69,8 @@ pub(crate) fn discovery_document(document: Document) -> Response<ResponseBody> {
     response
 }
 
-/// Returns an error, with `Retry-After` where the Status says when to retry. `pretty` indents JSON.
+/// Returns an error response, with `Retry-After` if the Status says when to retry. `pretty` indents
+/// JSON.
 pub(crate) fn error(status: &Status, encoding: Encoding, pretty: bool) -> Response<ResponseBody> {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let content_encoding = ContentEncoding {
@@ -86,7 +87,7 @@ pub(crate) fn error(status: &Status, encoding: Encoding, pretty: bool) -> Respon
     response
 }
 
-/// Returns a watch.
+/// Returns the response with a watch.
 pub(crate) fn watch(body: WatchBody) -> Response<ResponseBody> {
     let (compressed, media_type) = (body.is_compressed(), body.media_type());
     let response = response(
@@ -97,19 +98,19 @@ pub(crate) fn watch(body: WatchBody) -> Response<ResponseBody> {
     with_content_encoding(response, compressed)
 }
 
-/// Makes the responses to one request for a resource.
+/// Builds the response to one request for a resource.
 #[derive(Debug)]
 pub(crate) struct Responder<'r> {
-    /// The resource's handler.
+    /// The handler of the resource.
     pub(crate) handler: &'r ResourceHandler,
-    /// How objects are shown.
+    /// The representation of objects.
     pub(crate) representation: Representation,
-    /// How the body is encoded.
+    /// The content encoding of the body.
     pub(crate) content_encoding: ContentEncoding,
 }
 
 impl Responder<'_> {
-    /// Returns a list.
+    /// Returns the response with a list.
     pub(crate) async fn list(&self, list: ObjectList) -> Response<ResponseBody> {
         let undecodable = self.handler.metrics.undecodable(self.handler.resource);
         let body = ListBody::new(
@@ -131,7 +132,7 @@ impl Responder<'_> {
         with_content_encoding(response(StatusCode::OK, media_type, body), compressed)
     }
 
-    /// Returns one object.
+    /// Returns the response with one object.
     ///
     /// # Errors
     /// 500 for an object that cannot be converted to the representation.
@@ -150,7 +151,7 @@ impl Responder<'_> {
         Ok(self.complete(code, out))
     }
 
-    /// Returns the result of a write.
+    /// Returns the response to a write.
     ///
     /// # Errors
     /// 500 for an object that cannot be converted to the representation.

@@ -1,4 +1,4 @@
-//! What a path names: a collection, an object, or a subresource.
+//! Parses the paths of the Kubernetes API: each names a collection, an object, or a subresource.
 
 use std::borrow::Cow;
 
@@ -13,18 +13,18 @@ use crate::resource::{RESOURCES, Resource};
 pub(crate) struct Route<'p> {
     /// The resource.
     pub(crate) resource: &'static Resource,
-    /// Empty for cluster-scoped kinds, and for all namespaces.
+    /// The namespace; empty for cluster-scoped kinds and for all namespaces.
     pub(crate) namespace: &'p str,
-    /// `None` for a collection.
+    /// The name of the object; `None` for a collection.
     pub(crate) name: Option<&'p str>,
-    /// `None` for the object itself.
+    /// The subresource; `None` for the object itself.
     pub(crate) subresource: Option<&'p str>,
-    /// Whether the path is of the deprecated form that always watches: `/api/v1/watch/…`.
+    /// Whether the path has the deprecated form that always requests a watch: `/api/v1/watch/…`.
     pub(crate) watch: bool,
 }
 
-/// Decodes a path's percent-encoding, segment by segment. `None` for a segment that is then not
-/// UTF-8 or has a slash: no name has one, and it would be read as two segments.
+/// Decodes a path's percent-encoding, segment by segment. `None` if a decoded segment is not UTF-8
+/// or contains a slash: no name contains one, and the segment would be parsed as two.
 pub(crate) fn decoded(path: &str) -> Option<Cow<'_, str>> {
     if !path.contains('%') {
         return Some(path.into());
@@ -53,7 +53,7 @@ impl<'p> Route<'p> {
             None => path.strip_prefix("/apis/")?.split_once('/')?,
         };
         let (version, rest) = rest.split_once('/')?;
-        // A trailing slash changes nothing.
+        // A trailing slash is ignored.
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         let (watch, rest) = match rest.strip_prefix("watch/") {
             Some(rest) => (true, rest),
@@ -63,8 +63,8 @@ impl<'p> Route<'p> {
         if parts.iter().any(|part| part.is_empty()) {
             return None;
         }
-        // `namespaces/a/pods` names the pods of a namespace, `namespaces/a/status` a subresource of
-        // one.
+        // `namespaces/a/pods` names the pods of a namespace; `namespaces/a/status` names a
+        // subresource of the namespace.
         let (namespace, parts) = match parts[..] {
             ["namespaces", namespace, below, ..] if !matches!(below, "status" | "finalize") => {
                 (namespace, &parts[2..])
@@ -80,8 +80,8 @@ impl<'p> Route<'p> {
         let resource = RESOURCES.iter().find(|resource| {
             (resource.group, resource.version(), resource.name) == (group, version, parts[0])
         })?;
-        // An object of a namespaced kind is named with its namespace, one of a cluster-scoped kind
-        // without.
+        // The path of a namespaced object contains its namespace; that of a cluster-scoped object
+        // does not.
         let placed = match resource.namespaced {
             true => name.is_none() || !namespace.is_empty(),
             false => namespace.is_empty(),
@@ -95,7 +95,7 @@ impl<'p> Route<'p> {
         })
     }
 
-    /// Returns whether the resource has the subresource.
+    /// Returns whether the resource has the subresource, or there is none in the path.
     pub(crate) fn is_served(&self) -> bool {
         match self.subresource {
             None => true,
@@ -104,12 +104,13 @@ impl<'p> Route<'p> {
         }
     }
 
-    /// Returns whether it can be read. The finalizers of a namespace are read with the namespace.
+    /// Returns whether the path can be read. The finalizers of a namespace are read as part of the
+    /// namespace.
     pub(crate) fn is_readable(&self) -> bool {
         self.subresource != Some("finalize")
     }
 
-    /// Returns the labels of the request's metrics: an apiserver's verbs and scopes.
+    /// Returns the labels of the request's metrics, with the verbs and scopes of kube-apiserver.
     pub(crate) fn labels(&self, method: &Method, watches: bool) -> RequestLabels {
         let verb = match (method, self.name) {
             (&Method::GET, _) if watches => "WATCH",

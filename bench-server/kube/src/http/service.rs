@@ -1,4 +1,4 @@
-//! Dispatches each request by its method and path.
+//! Dispatches requests by method and path.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -34,10 +34,10 @@ use crate::write::namespace::delete_contents;
 use crate::write::options::is_dry_run;
 use crate::write::ttl_lease::EventLease;
 
-/// The default, and the longest, time limit of a request, its response included.
+/// The default and the maximum of a request's time limit, which includes its response.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Serves every request of the tier. Cheap to clone.
+/// The service that handles every request of the tier. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct KubeService {
     shared: Arc<Shared>,
@@ -53,7 +53,8 @@ struct Shared {
 }
 
 impl KubeService {
-    /// Serves these resources and the registry's metrics; paths below `/debug` only with `debug`.
+    /// Returns a service of these resources and the registry's metrics. Paths below `/debug` are
+    /// served only if `debug` is set.
     pub fn new(handlers: Vec<ResourceHandler>, mut registry: Registry, debug: bool) -> Self {
         let caches = handlers.iter().filter_map(|handler| handler.cache.clone());
         let open = OpenListCollector::new(caches.collect());
@@ -76,7 +77,7 @@ impl KubeService {
             .find(|handler| handler.resource.name == resource)
     }
 
-    /// Returns whether each cache is ready.
+    /// Returns a check for each cache: whether it is ready.
     fn readiness(&self) -> Vec<Check> {
         let check = |handler: &ResourceHandler| Check {
             name: format!("watch-cache/{}", handler.resource.name),
@@ -85,7 +86,7 @@ impl KubeService {
         self.shared.handlers.iter().map(check).collect()
     }
 
-    /// Serves a request. Only a write's body is read.
+    /// Serves a request. Only the bodies of writes are read; others are discarded.
     pub(crate) async fn serve<B>(&self, request: Request<B>) -> Response<TrackedBody>
     where
         B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
@@ -130,7 +131,7 @@ impl KubeService {
         response.map(TrackedBody::from)
     }
 
-    /// Serves a request for a resource, and counts it until its response is sent.
+    /// Serves a request for a resource, and counts it until the response is sent.
     async fn serve_resource<B>(
         &self,
         handler: &ResourceHandler,
@@ -142,8 +143,7 @@ impl KubeService {
         B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
         let query = head.uri.query().unwrap_or_default();
-        // A GET of one object takes fewer options than a LIST, and no selector picks what a write
-        // writes.
+        // A GET of one object has fewer options than a LIST, and writes have no selectors.
         let selects = head.method == Method::GET && (route.watch || route.name.is_none());
         let options = match selects {
             true => ListOptions::parse(query),
@@ -261,8 +261,8 @@ impl KubeService {
     }
 }
 
-/// Returns how long a request may take: what its `timeout` says, which a watch ignores (it has
-/// `timeoutSeconds`). Options that cannot be read are refused by the caller.
+/// Returns the time limit of a request: its `timeout`, at most [`DEADLINE`]. A watch ignores
+/// `timeout`, because it has `timeoutSeconds`. The caller refuses options that cannot be parsed.
 fn time_limit(options: Option<&ListOptions>, watches: bool) -> Duration {
     let asked = options
         .filter(|_| !watches)
@@ -270,7 +270,7 @@ fn time_limit(options: Option<&ListOptions>, watches: bool) -> Duration {
     asked.map_or(DEADLINE, |time| time.min(DEADLINE))
 }
 
-/// Returns the `Accept` header; empty without one.
+/// Returns the value of the `Accept` header; empty without one.
 fn accept_header(headers: &HeaderMap) -> &str {
     let value = headers.get(ACCEPT);
     value

@@ -1,6 +1,6 @@
-//! A response that counts its request as in flight, and limits its time, until it is sent. The
-//! limit of 60 s includes the body, however slowly the client reads. A watch ends by its own
-//! timeout, and 60 s later even if the client reads nothing.
+//! The body of a response, which counts the request as in flight and limits its time until the
+//! response is sent. The limit of 60 s includes the body, regardless of how slowly the client
+//! reads. A watch ends by its own timeout, or 60 s later if the client does not read.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -17,11 +17,11 @@ use wire::frame::Frame;
 use super::body::ResponseBody;
 use crate::metrics::requests::RequestTracker;
 
-/// How long a client may take to read the rest of a watch that has ended. A body is asked for its
-/// end only while the client has room for it.
+/// The time that a client has to read the rest of a watch that has ended. HTTP polls a body,
+/// including for its end, only while the client has room for more.
 const LAST_READ: Duration = Duration::from_secs(60);
 
-/// A response's body, with its request's metrics and time limit.
+/// The body of a response, with the metrics and the time limit of its request.
 #[derive(Debug)]
 pub struct TrackedBody {
     body: ResponseBody,
@@ -30,7 +30,7 @@ pub struct TrackedBody {
 }
 
 impl From<ResponseBody> for TrackedBody {
-    /// Wraps a response that is not counted: health, metrics, discovery.
+    /// Wraps the body of a response that is not counted: health, metrics, discovery.
     fn from(body: ResponseBody) -> Self {
         Self {
             body,
@@ -42,7 +42,7 @@ impl From<ResponseBody> for TrackedBody {
 
 impl TrackedBody {
     /// Wraps the response to `request`. A list is cut off at `until`, and a watch a minute after
-    /// its own end. Other bodies are one piece, which the connection takes at once.
+    /// its own end. Other bodies are a single frame, which the connection takes immediately.
     pub(crate) fn of_request(
         mut request: RequestTracker,
         response: Response<ResponseBody>,
@@ -83,8 +83,8 @@ impl Body for TrackedBody {
         ready!(in_flight::poll_ready(context));
         let next = ready!(Pin::new(&mut self.body).poll_frame(context));
         let Some(Ok(frame)) = next else {
-            // Once the task has ended, a stream whose client does not read the rest cannot be
-            // reset.
+            // The end is delayed, because once the task has ended, a stream whose client does not
+            // read the rest cannot be reset.
             ready!(in_flight::poll_may_end(context));
             return Poll::Ready(next);
         };

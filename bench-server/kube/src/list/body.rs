@@ -1,8 +1,8 @@
-//! The body of a list: head, items and tail, made frame by frame as the client reads.
+//! The body of a list: head, items and tail, encoded frame by frame as the client reads.
 //!
-//! JSON is transcoded from protobuf while it is sent, and not kept: that of 150,000 pods would take
-//! half as much memory again as the whole cache. Of the last object only is kept, because
-//! neighbours in a list are alike.
+//! JSON is transcoded from protobuf while it is sent, and not kept: the JSON of 150,000 pods would
+//! take half as much memory as the whole cache, in addition to it. Only the last object's JSON is
+//! kept, because consecutive objects of a list are similar.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ use crate::shard::object_set::ObjectIter;
 /// Capacity beyond [`TARGET_BYTES`] for the object or event that fills a frame.
 pub(crate) const FRAME_OVERSHOOT_BYTES: usize = 32 * 1024;
 
-/// Lists of more bytes than this may be encoded ahead. It is four frames of objects.
+/// The size of objects, in bytes, above which a list may be encoded ahead: four frames.
 const LONG_BYTES: u64 = 1024 * 1024;
 
 /// The body of a list.
@@ -34,11 +34,11 @@ pub struct ListBody {
     resource: &'static Resource,
     representation: Representation,
     head: Vec<u8>,
-    /// Encodes objects that are not sent as the cache holds them.
+    /// The encoder of objects that are not sent in the cache's own encoding.
     encoder: ItemEncoder,
-    /// What follows the items.
+    /// The bytes after the items.
     tail: Cow<'static, [u8]>,
-    /// Items that are sent as the cache holds them.
+    /// The items that are sent in the cache's own encoding.
     frames: FrameBuilder,
     items: ObjectIter,
     remaining: u64,
@@ -51,9 +51,9 @@ pub struct ListBody {
 }
 
 impl ListBody {
-    /// Returns the body of a list. Reads every object once where the head needs the sum of their
-    /// lengths and nothing knows it: partial metadata in protobuf. An object that cannot be
-    /// converted is left out, logged and counted in `undecodable`.
+    /// Returns the body of a list. For partial metadata in protobuf, reads every object once,
+    /// because the head contains the sum of the items' lengths, which is not known otherwise. An
+    /// object that cannot be converted is omitted, logged and counted in `undecodable`.
     pub async fn new(
         resource: &'static Resource,
         representation: Representation,
@@ -63,7 +63,7 @@ impl ListBody {
         let (api_version, kind) = representation.list_type(resource);
         let mut list = list;
         if representation.kind != ResponseKind::Object || resource.message.is_none() {
-            // k8s.io/apiserver tells the shard in typed lists only.
+            // k8s.io/apiserver sends the shard selector in typed lists only.
             list.meta.shard_selector.clear();
         }
         let meta = &list.meta;
@@ -125,12 +125,13 @@ impl ListBody {
         })
     }
 
-    /// Returns whether the list is long enough, and takes enough computing, for another thread.
+    /// Returns whether the list is worth encoding on another thread: it is long, and its objects
+    /// have to be converted.
     pub(crate) fn should_encode_ahead(&self) -> bool {
         self.is_long && !self.is_shared()
     }
 
-    /// Returns whether objects are sent as the cache holds them.
+    /// Returns whether objects are sent in the cache's own encoding.
     fn is_shared(&self) -> bool {
         (self.representation.encoding, self.representation.kind)
             == (Encoding::Protobuf, ResponseKind::Object)
@@ -140,7 +141,7 @@ impl ListBody {
         self.ended && self.frames.is_empty()
     }
 
-    /// Fills a frame with objects as the cache holds them.
+    /// Fills a frame with objects in the cache's own encoding.
     fn shared_frame(&mut self) -> Frame {
         self.frames.put(&std::mem::take(&mut self.head));
         while !self.frames.is_full() && !self.ended {
@@ -157,7 +158,7 @@ impl ListBody {
         self.frames.take_frame()
     }
 
-    /// Fills a frame with objects that are encoded for it.
+    /// Fills a frame with objects that are converted for this list.
     fn encoded_frame(&mut self) -> Frame {
         let separator = match self.representation.encoding {
             Encoding::Json => &b","[..],
@@ -179,7 +180,7 @@ impl ListBody {
             match self.encoder.put(object, &mut out) {
                 Ok(()) => self.started = true,
                 Err(error) => {
-                    // Treated like a stored value that does not decode: the other objects are
+                    // Handled like a stored value that does not decode: the other objects are
                     // served.
                     let key = object.key().escape_ascii();
                     let name = self.resource.name;

@@ -1,9 +1,8 @@
 //! Encodes the frames of a long list on another thread, ahead of the connection that sends them.
 //!
-//! Writing JSON takes about as long as sending it, so a list takes two thirds of the time if a core
-//! is idle (`docs/performance.md`). Frames are encoded on demand, like those of short lists, while
-//! as many other lists are encoded ahead as there are cores but one, and while too many bytes wait
-//! to be sent.
+//! Encoding JSON takes about as long as sending it, so a list takes two thirds of the time if a
+//! core is idle (`docs/performance.md`). Frames are encoded on demand, like those of short lists,
+//! while all cores but one encode other lists ahead, and while too many bytes wait to be sent.
 
 use std::panic::resume_unwind;
 use std::pin::Pin;
@@ -20,53 +19,54 @@ use wire::frame::{Frame, TARGET_BYTES};
 
 use super::body::ListBody;
 
-/// The most bytes of one list that wait to be sent. The thread then ends: it never waits for a
-/// client.
+/// The maximum number of bytes of one list that wait to be sent. When it is reached, the encoding
+/// task ends: it never waits for a client.
 const MAX_READY_BYTES: usize = 8 * TARGET_BYTES;
 
-/// When no more bytes than this wait, more are encoded.
+/// The number of waiting bytes of a list at which encoding resumes.
 const LOW_READY_BYTES: usize = MAX_READY_BYTES / 2;
 
-/// The most bytes of all lists that wait to be sent. Beyond it, each list has the one frame that it
-/// encodes on demand.
+/// The maximum number of bytes of all lists that wait to be sent. Beyond it, each list encodes one
+/// frame at a time, on demand.
 const MAX_TOTAL_READY_BYTES: usize = 64 * 1024 * 1024;
 
-/// Frames that are encoded in one go, about 4 ms; then another list may have the core.
+/// The number of frames that a task encodes before another list may use the core. They take about 4
+/// ms.
 const FRAMES_PER_TURN: usize = 64;
 
 static TOTAL_READY_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// One permit for each core but one, which is left for sending.
+/// A permit for each core but one, which is left for sending.
 static CORES: LazyLock<Semaphore> = LazyLock::new(|| {
     let cores = available_parallelism().map_or(1, usize::from);
     Semaphore::new(cores - 1)
 });
 
-/// Returns whether all lists together have as many bytes waiting as they may:
-/// [`MAX_TOTAL_READY_BYTES`], or less where responses have little memory.
+/// Returns whether the waiting bytes of all lists have reached their limit:
+/// [`MAX_TOTAL_READY_BYTES`], or the memory limit of responses if that is less.
 fn are_all_full() -> bool {
     TOTAL_READY_BYTES.load(Ordering::Relaxed)
         >= MAX_TOTAL_READY_BYTES.min(in_flight::process_limit_bytes())
 }
 
-/// The body of a long list. Up to 2 MiB and a frame wait in it, whereas nothing waits in a
-/// [`ListBody`].
+/// The body of a long list, of which up to 2 MiB and a frame are encoded ahead. A [`ListBody`]
+/// encodes nothing ahead.
 #[derive(Debug)]
 pub struct AheadBody {
-    /// `None` while the other thread has it.
+    /// The list; `None` while the other thread encodes it.
     list: Option<Box<ListBody>>,
-    /// The other thread's task; it returns the list.
+    /// The task on the other thread, which returns the list.
     encoding: Option<JoinHandle<Box<ListBody>>>,
     sender: mpsc::UnboundedSender<ReadyFrame>,
     frames: mpsc::UnboundedReceiver<ReadyFrame>,
-    /// The bytes in `frames`.
+    /// The number of bytes in `frames`.
     ready_bytes: Arc<AtomicUsize>,
-    /// Whether the first frame has been polled. It always is, even if the client never reads.
+    /// Whether the first frame has been polled. It is polled even if the client never reads.
     is_started: bool,
     cores: &'static Semaphore,
 }
 
-/// An encoded frame. Its bytes are counted until it is dropped.
+/// An encoded frame, whose bytes count as waiting until it is dropped.
 #[derive(Debug)]
 struct ReadyFrame {
     frame: Frame,
@@ -126,7 +126,7 @@ impl AheadBody {
     /// If the other thread panicked, or the system refuses to start one.
     pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Frame>> {
         let frame = ready!(self.poll_frame(context));
-        // HTTP/2 polls the first frame before its client has room for any.
+        // HTTP/2 polls the first frame before the client's flow-control window has room for it.
         let is_read = std::mem::replace(&mut self.is_started, true);
         if is_read && self.ready_bytes.load(Ordering::Relaxed) <= LOW_READY_BYTES {
             self.encode_more(context);
@@ -148,7 +148,8 @@ impl AheadBody {
         }
     }
 
-    /// Waits until the other thread has ended. Everything that it encoded is in `frames` by then.
+    /// Waits until the task on the other thread has ended. All frames that it encoded are in
+    /// `frames` by then.
     fn poll_encoding(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(encoding) = &mut self.encoding else {
             unreachable!("the list is here, or its frames are being made");
@@ -167,7 +168,7 @@ impl AheadBody {
         }
     }
 
-    /// Starts to encode on another thread, if a core and memory are free.
+    /// Starts encoding on another thread, if a core and memory are free.
     fn encode_more(&mut self, context: &mut Context<'_>) {
         let is_finished = self.encoding.as_ref().is_some_and(JoinHandle::is_finished);
         if is_finished && self.poll_encoding(context).is_pending() {

@@ -1,4 +1,4 @@
-//! Lists that the watch cache serves, and the reasons why it does not serve others.
+//! Lists from the watch cache, and the reasons why some lists are not served from it.
 
 use index::Tree;
 use kube_api::Status;
@@ -12,8 +12,8 @@ use crate::metrics::lists::{ListStats, ServedFrom};
 use crate::resource_handler::ResourceHandler;
 use crate::storage::error::storage_error;
 
-/// Why a list is read from storage instead of the cache. `bench_lists_from_storage_total` counts by
-/// it.
+/// The reason why a list is read from storage instead of the cache, as counted by
+/// `bench_lists_from_storage_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotFromCache {
     /// There is no cache (`--watch-cache=false`).
@@ -31,13 +31,14 @@ pub(crate) enum NotFromCache {
     NoProgress,
     /// The list is consistent, and the cache did not reach storage's revision in time (3 s).
     NotFresh,
-    /// The cache has no snapshot of the exact revision. It keeps those of the last 75 s, at most
-    /// 4,096, and none from before storage's last compaction.
+    /// The cache has no snapshot of the exact revision. It keeps those of the last 75 s, at least
+    /// 100 and at most 4,096, but none from before storage's last compaction.
     NoSnapshot,
     /// The list is at an exact revision, and the last consistency check found the cache to differ
     /// from storage.
     Inconsistent,
-    /// The list is of one object, at an exact revision or on a further page: storage reads one key.
+    /// The list selects one object by name, at an exact revision or on a further page: storage
+    /// reads one key.
     SingleObject,
 }
 
@@ -58,7 +59,7 @@ impl NotFromCache {
     }
 }
 
-/// How a list ends that the cache does not serve.
+/// The outcome of a list that the cache does not serve.
 #[derive(Debug)]
 pub(super) enum NotServed {
     /// Storage is read instead.
@@ -98,7 +99,7 @@ impl ResourceHandler {
     /// Lists from the cache.
     ///
     /// # Errors
-    /// Why storage is to be read instead, or the Status to be sent: 429 while the cache is not
+    /// The reason to read storage instead, or the Status to be sent: 429 while the cache is not
     /// ready, 504 if it does not reach the revision in time, and failures of storage.
     pub(super) async fn list_from_cache(
         &self,
@@ -131,7 +132,7 @@ impl ResourceHandler {
         Ok(list)
     }
 
-    /// Returns a snapshot at a revision that satisfies the plan, which may have to be waited for.
+    /// Returns a snapshot at a revision that satisfies the plan. May wait for that revision.
     async fn snapshot_for(
         &self,
         cache: &WatchCache,
@@ -175,7 +176,7 @@ impl ResourceHandler {
                 if !self.gates.consistent_list_from_cache {
                     return Err(NotFromCache::ConsistentListGateOff.into());
                 }
-                // While it is being filled, the cache may not have heard yet what storage supports.
+                // While the cache is being filled, it may not know yet what storage supports.
                 let no_progress = match is_ready {
                     true => !cache.has_progress(),
                     false => cache.lacks_progress(),
@@ -189,7 +190,7 @@ impl ResourceHandler {
         }
     }
 
-    /// Asks storage for its revision, and waits until the cache has reached it (KEP-2340).
+    /// Reads the current revision of storage, and waits until the cache has reached it (KEP-2340).
     async fn snapshot_as_fresh_as_storage(
         &self,
         cache: &WatchCache,
@@ -209,8 +210,8 @@ impl ResourceHandler {
     }
 }
 
-/// While the cache is being filled, a page without selectors is read from storage, and any other
-/// list refused.
+/// Checks that the cache is ready. While it is being filled, a page without selectors is read from
+/// storage, and any other list is refused.
 fn check_ready(cache: &WatchCache, is_ready: bool, plan: &ListPlan) -> Result<(), NotServed> {
     let is_plain_page = plan.limit > 0 && plan.filter.is_empty();
     match (is_ready, is_plain_page) {

@@ -1,4 +1,4 @@
-//! Lists that are read from storage: all of it, a page, or one object.
+//! Lists from storage: whole lists, pages, and single objects.
 
 use bytes::Bytes;
 use etcd_api::error::{Error, Refusal};
@@ -19,28 +19,29 @@ use crate::storage::bulk_load::{AHEAD, ListChunk, build_tree};
 use crate::storage::error::storage_error;
 use crate::storage::list_reader::{ListReader, ObjectsAtRevision, PAGE, StreamSupport, send_chunk};
 
-/// Keys of the first page that is read from storage for a page of a client: as many as its clients
-/// ask for by default.
+/// The number of keys of the first read for a client's page. 500 is the page size that clients
+/// request by default.
 const FIRST_READ: u64 = 500;
 
-/// Assumed size of an object before one has arrived, bytes.
+/// The assumed size of an object, in bytes, before any has arrived.
 const ASSUMED_BYTES: u64 = 8 << 10;
 
-/// Objects that are decoded before other connections of the thread have their turn.
+/// The number of objects that are decoded before the task yields to other connections of its
+/// thread.
 const DECODED_PER_TURN: u64 = 128;
 
-/// What was read from storage for a list.
+/// The result of reading storage for a list.
 struct StorageRead {
     list: ObjectsAtRevision,
-    /// What follows it, if it is a page.
+    /// The remainder of the list, if only a page was read.
     remainder: Option<Remainder>,
-    /// Objects that storage sent.
+    /// The number of objects that storage sent.
     fetched: u64,
-    /// Memory that it is admitted to, if it may be large.
+    /// The memory that is admitted for the list, if it may be large.
     admitted: Option<Admitted>,
 }
 
-/// Memory for objects that arrive one read after the other.
+/// The memory that is admitted for objects that arrive in several reads.
 #[derive(Default)]
 struct Room {
     admitted: Option<Admitted>,
@@ -48,10 +49,10 @@ struct Room {
 }
 
 impl Room {
-    /// Asks for what is missing to `bytes` in all, or releases what is beyond.
+    /// Changes the admitted memory to `bytes`: requests more, or releases the excess.
     ///
     /// # Errors
-    /// [`Refusal::TooManyRequests`] if no memory is free in time.
+    /// [`Refusal::TooManyRequests`] if memory does not become free in time.
     async fn resize(&mut self, bytes: u64, admission: &Admission) -> Result<(), Error> {
         match (&mut self.admitted, bytes.checked_sub(self.bytes)) {
             (_, Some(0)) => {}
@@ -79,11 +80,11 @@ impl StorageRead {
 }
 
 impl ListReader<'_> {
-    /// Reads as [`Self::read`] does, for one client. Its size is not known beforehand, so memory is
-    /// asked for while it arrives.
+    /// Reads a list as [`Self::read`] does, for one client. The size of the list is not known
+    /// beforehand, so memory is requested while objects arrive.
     ///
     /// # Errors
-    /// Storage's, and [`Refusal::TooManyRequests`] if no memory is free in time.
+    /// Those of storage, and [`Refusal::TooManyRequests`] if memory does not become free in time.
     async fn read_for_client(
         &self,
         streams: &StreamSupport,
@@ -110,8 +111,8 @@ impl ListReader<'_> {
 }
 
 impl ResourceHandler {
-    /// Reads the one object that the list can have. It is the whole list, whatever page is asked
-    /// for.
+    /// Reads the one object that the list can contain. It is the whole list, regardless of the
+    /// requested page.
     async fn single_from_etcd(&self, key: &str, revision: i64) -> Result<ObjectsAtRevision, Error> {
         let timer = self.metrics.etcd_request(Operation::Get, self.resource);
         let storage_key = [&self.prefix[..], key.as_bytes()].concat();
@@ -138,8 +139,8 @@ impl ResourceHandler {
     /// Lists from storage.
     ///
     /// # Errors
-    /// The Status to be sent: 410 for a compacted revision, 504 for one that storage has not
-    /// reached, and other failures of storage.
+    /// The Status to be sent: 410 for a compacted revision, 504 for a revision that storage has not
+    /// reached, and others for further failures of storage.
     pub(super) async fn list_from_etcd(&self, plan: &ListPlan) -> Result<ObjectList, Status> {
         let revision = match plan.revision {
             RevisionMatch::Exact { revision, .. } => revision,
@@ -183,7 +184,7 @@ impl ResourceHandler {
                 0,
             ));
         }
-        // A page is filtered while it is read.
+        // A page has already been filtered while it was read.
         let filtered = plan.limit > 0 && only.is_none();
         let state = ListSource {
             revision: list.revision,
@@ -224,7 +225,7 @@ impl ResourceHandler {
                 Status::expired_continue(token.encode())
             }
             (Some(Refusal::FutureRevision), RevisionMatch::Exact { revision, .. }) => {
-                // Only for the message, which names both revisions.
+                // Read only for the message, which contains both revisions.
                 let current = self.backend.current_revision(&self.prefix).await;
                 let current = current.unwrap_or_default();
                 Status::too_large_resource_version(revision as u64, current as u64, 0)
@@ -233,12 +234,12 @@ impl ResourceHandler {
         }
     }
 
-    /// Reads one page, by as many reads of storage as it takes: each of twice as many keys as the
-    /// one before, up to [`PAGE`], so that memory can be asked for beforehand: for the first by an
-    /// assumed size of objects, then by the size of those that have arrived.
+    /// Reads one page, by as many reads of storage as necessary. Each read is of twice as many keys
+    /// as the one before, up to [`PAGE`]. Memory is requested before each read: for the first by an
+    /// assumed size of objects, then by the average size of those that have arrived.
     ///
     /// # Errors
-    /// Storage's, and [`Refusal::TooManyRequests`] if no memory is free in time.
+    /// Those of storage, and [`Refusal::TooManyRequests`] if memory does not become free in time.
     async fn page_from_etcd(&self, plan: &ListPlan, revision: i64) -> Result<StorageRead, Error> {
         let prefix = [&self.prefix[..], plan.namespace_prefix.as_bytes()].concat();
         let decoder = self.decoder();
@@ -277,7 +278,7 @@ impl ResourceHandler {
                 remaining -= 1;
                 decoded += 1;
                 last = Some(decoder.relative_key(&kv.key));
-                // Without selectors, what does not decode counts, too.
+                // Without selectors, values that do not decode count, too.
                 whole = tree.len() == plan.limit || plan.filter.is_empty() && decoded == plan.limit;
                 if whole {
                     break;

@@ -1,5 +1,5 @@
-//! Cuts a page out of a set of objects: its objects, the token of the next page, and how many
-//! remain.
+//! Selects a page from a set of objects: its objects, the continue token of the next page, and the
+//! number of objects that remain.
 
 use etcd_api::keys::{KeyRange, prefix_end};
 use index::{Item, Tree};
@@ -11,7 +11,7 @@ use crate::metrics::lists::ListStats;
 use crate::resource::filter::Filter;
 use crate::shard::object_set::{ObjectIter, ObjectSet};
 
-/// Objects that are read before other tasks of the thread get their turn.
+/// The number of objects that are read before the task yields to others of its thread.
 pub(super) const OBJECTS_PER_TURN: u64 = 4_096;
 
 /// A list of objects, ready to be sent.
@@ -19,52 +19,55 @@ pub(super) const OBJECTS_PER_TURN: u64 = 4_096;
 pub struct ObjectList {
     /// The metadata of the list.
     pub meta: ListMeta,
-    /// Iterates over the objects, and then over others that do not belong to the list.
+    /// An iterator over the objects of the list, followed by objects that do not belong to it.
     pub items: ObjectIter,
-    /// How many objects belong to the list.
+    /// The number of objects of the list.
     pub count: u64,
-    /// Sum of the objects' encoded lengths, bytes.
+    /// The sum of the objects' encoded lengths, in bytes.
     pub items_len: u64,
-    /// What served the list, and how many objects were read for it.
+    /// The source of the list, and how many objects were read for it.
     pub(crate) stats: ListStats,
     /// Counts the list as open while it is sent, if a cache's snapshot serves it.
     pub(crate) open: Option<OpenList>,
-    /// The memory that it was admitted to, if it was read from storage as a whole.
+    /// The memory that was admitted for the list, if it was read from storage as a whole or as a
+    /// page.
     pub(crate) admitted: Option<Admitted>,
 }
 
-/// What follows a page.
+/// The remainder of a list after a page.
 #[derive(Debug)]
 pub(crate) struct Remainder {
-    /// How many objects follow, if that is known.
+    /// The number of objects that follow, if known.
     pub(crate) remaining: Option<u64>,
-    /// Key, below the resource's prefix, of the last object that was read.
+    /// The key, without the resource's prefix, of the last object that was read.
     pub(crate) last: Vec<u8>,
 }
 
-/// Where a page begins.
+/// The start of a page.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PageStart<'a> {
-    /// What the list is restricted to: empty, or `NAMESPACE/`.
+    /// The restriction of the list to a namespace: empty, or `NAMESPACE/`.
     pub(crate) namespace_prefix: &'a str,
-    /// First key below the resource's prefix; empty for the first of all.
+    /// The first key, without the resource's prefix; empty to begin with the first of all.
     pub(crate) start: &'a str,
 }
 
-/// The objects at one revision, of which a list is a part.
+/// The objects at one revision from which a list is selected.
 pub(crate) struct ListSource {
     pub(crate) revision: i64,
     pub(crate) objects: ObjectSet,
-    /// What follows the objects, if storage has cut a page and filtered it.
+    /// The remainder of the list, if the objects are a page that has been read from storage and
+    /// filtered.
     pub(crate) remainder: Option<Remainder>,
-    /// What serves the list. What cutting the page costs is added to it.
+    /// The source of the list. The number of objects read to select the page is added to these
+    /// statistics.
     pub(crate) stats: ListStats,
 }
 
 impl ListSource {
-    /// Returns the page of at most `limit` objects (0: all). Costs O(log n + page) without
-    /// selectors, however many objects follow; with selectors, every object is read until the page
-    /// is full.
+    /// Returns a page of at most `limit` objects (0: all). Takes O(log n + page) without selectors,
+    /// regardless of how many objects follow. With selectors, reads every object until the page is
+    /// full.
     pub(crate) async fn page(self, from: PageStart<'_>, limit: u64, filter: &Filter) -> ObjectList {
         let start = if from.start.is_empty() {
             from.namespace_prefix
@@ -80,7 +83,7 @@ impl ListSource {
         }
     }
 
-    /// Returns a page where all objects belong to the list.
+    /// Returns a page of a list that all objects belong to.
     async fn page_of_all(
         mut self,
         from: PageStart<'_>,
@@ -115,7 +118,7 @@ impl ListSource {
         self.into_list(from, items, count, items_len, remainder)
     }
 
-    /// Returns all objects. Their number and lengths are known without reading each.
+    /// Returns all objects. Determines their number and lengths without reading each.
     async fn all(mut self, from: PageStart<'_>, range: KeyRange<'_>) -> ObjectList {
         let measured = self.objects.measured(range).await;
         let totals = measured.totals;
@@ -125,7 +128,8 @@ impl ListSource {
         self.into_list(from, measured.iter, totals.count, totals.weight, None)
     }
 
-    /// Returns a page of the objects that the filter selects; reads each.
+    /// Returns a page of the objects that the filter selects. Reads every object until the page is
+    /// full.
     async fn page_of_selected(
         mut self,
         from: PageStart<'_>,
@@ -148,7 +152,7 @@ impl ListSource {
                 let last = object.clone();
                 selected.insert(last.clone());
                 if selected.len() == limit {
-                    // How many of the following objects would be selected is not known.
+                    // It is not known how many of the following objects would be selected.
                     remainder = (!iter.is_exhausted()).then(|| Remainder {
                         remaining: None,
                         last: last.key().to_vec(),

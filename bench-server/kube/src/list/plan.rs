@@ -1,5 +1,5 @@
-//! What a LIST asks for: an apiserver's table of resourceVersion, resourceVersionMatch, continue
-//! and limit.
+//! The options of a LIST, parsed: resourceVersion, resourceVersionMatch, continue and limit have
+//! the same meaning as in kube-apiserver.
 
 use kube_api::{ContinueToken, ListOptions, ResourceVersionMatch, Status};
 
@@ -8,30 +8,30 @@ use crate::feature_gates::FeatureGates;
 use crate::resource::Resource;
 use crate::resource::filter::{Filter, NAME};
 
-/// Which revision a list must have.
+/// The requirement on the revision of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RevisionMatch {
-    /// At least storage's at the time of the request.
+    /// At least the revision of storage at the time of the request.
     Consistent,
-    /// Any that the cache holds.
+    /// Any revision that the cache has.
     Any,
-    /// This one or a later one.
+    /// This revision or a later one.
     NotOlderThan(i64),
-    /// Exactly this one. `token` if a continue token names it.
+    /// Exactly this revision. `token` if it comes from a continue token.
     Exact { revision: i64, token: bool },
-    /// The latest of storage, without asking the cache.
+    /// The latest revision of storage, without using the cache.
     LatestFromStorage,
 }
 
-/// The options of a LIST, understood.
+/// The parsed options of a LIST.
 #[derive(Debug)]
 pub(super) struct ListPlan {
-    /// What the list is restricted to: empty, or `NAMESPACE/`.
+    /// The restriction of the list to a namespace: empty, or `NAMESPACE/`.
     pub(super) namespace_prefix: String,
-    /// First key below the resource's prefix; empty for the first of all.
+    /// The first key, without the resource's prefix; empty to begin with the first of all.
     pub(super) start: String,
     pub(super) revision: RevisionMatch,
-    /// 0 for none.
+    /// The maximum number of objects; 0 for no limit.
     pub(super) limit: u64,
     /// Whether the cache applies the limit.
     pub(super) cache_limits: bool,
@@ -39,10 +39,11 @@ pub(super) struct ListPlan {
 }
 
 impl ListPlan {
-    /// Reads the options, as the table says.
+    /// Parses the options of a LIST.
     ///
     /// # Errors
-    /// 400 for a selector or token that cannot be read, 500 for a shard selector that cannot.
+    /// 400 for a selector or token that cannot be parsed, 500 for a shard selector that cannot be
+    /// parsed.
     pub(super) fn new(
         resource: &'static Resource,
         namespace: &str,
@@ -99,7 +100,8 @@ impl ListPlan {
         Ok(plan)
     }
 
-    /// Returns the key of the one object that can be selected, if the field selector names it.
+    /// Returns the key of the only object that can be selected, if a field selector requires its
+    /// name.
     pub(super) fn only_key(&self, resource: &Resource) -> Option<String> {
         let name = self.filter.demands_field(NAME)?;
         let placed = resource.namespaced != self.namespace_prefix.is_empty();

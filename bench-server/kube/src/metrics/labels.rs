@@ -1,4 +1,4 @@
-//! Labels of most metrics: the resource.
+//! The label set of most metrics: the resource.
 
 use prometheus_client::encoding::EncodeLabelSet;
 

@@ -1,5 +1,5 @@
-//! Metrics of lists: what served them, by which index, how many objects were read, and why storage
-//! was.
+//! Metrics of lists: their source, the index used, the number of objects read, and the reason for
+//! reading storage.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -11,7 +11,7 @@ use super::labels::ByResource;
 use super::timer::{ETCD_BUCKETS, Timer};
 use crate::resource::Resource;
 
-/// What serves a list.
+/// The source of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServedFrom {
     /// The watch cache.
@@ -20,24 +20,24 @@ pub enum ServedFrom {
     Etcd,
 }
 
-/// What a list has cost.
+/// The source and the cost of a list.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ListStats {
     pub(crate) from: ServedFrom,
-    /// The index that found the objects; empty without one.
+    /// The index that found the objects; empty without an index.
     pub(crate) index: &'static str,
-    /// Objects that etcd sent. Of the cache, those that are evaluated or returned are counted,
-    /// whichever are more.
+    /// The number of objects that etcd sent. For lists from the cache, the larger of `evaluated`
+    /// and `returned` counts instead.
     pub(crate) fetched_from_storage: u64,
-    /// Objects that selectors were applied to. k8s.io/apiserver counts none for lists from its
-    /// cache.
+    /// The number of objects to which selectors were applied. k8s.io/apiserver counts none for
+    /// lists from its cache.
     pub(crate) evaluated: u64,
-    /// Objects in the list.
+    /// The number of objects in the list.
     pub(crate) returned: u64,
 }
 
 impl ListStats {
-    /// Returns a list that has cost nothing yet.
+    /// Returns the statistics of a list for which no object has been read yet.
     pub(crate) fn by(from: ServedFrom, index: &'static str) -> Self {
         Self {
             from,
@@ -56,7 +56,7 @@ impl ListStats {
     }
 }
 
-/// What served a list.
+/// Labels of a list: its source.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByStorage {
     group: &'static str,
@@ -64,7 +64,7 @@ struct ByStorage {
     storage: &'static str,
 }
 
-/// What served a list, and by which index.
+/// Labels of a list: its source and the index used.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByStorageAndIndex {
     group: &'static str,
@@ -73,7 +73,7 @@ struct ByStorageAndIndex {
     index: &'static str,
 }
 
-/// The index by which the cache served a list.
+/// Labels of a list from the cache: the index used.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByIndex {
     group: &'static str,
@@ -81,7 +81,7 @@ struct ByIndex {
     index: &'static str,
 }
 
-/// How etcd sent a list.
+/// Labels of a list from etcd: whether it was streamed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByStreamed {
     group: &'static str,
@@ -89,7 +89,7 @@ struct ByStreamed {
     streamed: &'static str,
 }
 
-/// Why storage was read for a list.
+/// Labels of a list from storage: the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByReason {
     group: &'static str,
@@ -214,7 +214,7 @@ impl ListMetrics {
         }
     }
 
-    /// Counts a list that is read from storage, by the reason.
+    /// Counts a list that is read from storage by the reason.
     pub(crate) fn count_from_storage(&self, resource: &Resource, reason: &'static str) {
         let labels = ByReason {
             group: resource.group,

@@ -8,7 +8,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
-/// Buckets of apiserver's histogram of requests, seconds.
+/// The buckets of apiserver's histogram of requests, in seconds.
 const BUCKETS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0,
     10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
@@ -21,9 +21,9 @@ pub(crate) struct RequestLabels {
     pub(crate) group: &'static str,
     pub(crate) version: &'static str,
     pub(crate) resource: &'static str,
-    /// Empty for the object itself.
+    /// The subresource; empty for the object itself.
     pub(crate) subresource: &'static str,
-    /// `resource` (one object), `namespace` or `cluster`.
+    /// The scope: `resource` (one object), `namespace` or `cluster`.
     pub(crate) scope: &'static str,
 }
 
@@ -37,7 +37,7 @@ impl RequestLabels {
     }
 }
 
-/// Labels of a request, and of the component that serves it.
+/// Labels of a request, whether it is a dry run, and the component that serves it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByRequest {
     #[prometheus(flatten)]
@@ -54,7 +54,7 @@ struct ByCode {
     code: u16,
 }
 
-/// Whether requests are mutating.
+/// Labels of requests in flight: whether they are mutating.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByKind {
     request_kind: &'static str,
@@ -130,7 +130,7 @@ impl RequestMetrics {
     }
 }
 
-/// A request that is being served.
+/// A request that is being served. Dropping it counts the request by its status code and duration.
 #[derive(Debug)]
 pub(crate) struct RequestTracker {
     metrics: RequestMetrics,
@@ -140,12 +140,13 @@ pub(crate) struct RequestTracker {
 }
 
 impl RequestTracker {
-    /// Returns when the request arrived.
+    /// Returns the time at which the request arrived.
     pub(crate) fn started(&self) -> Instant {
         self.started
     }
 
-    /// Notes that the response has begun. A client that disconnects before is not counted.
+    /// Records the status code when the response begins. A request whose client disconnects earlier
+    /// is not counted.
     pub(crate) fn respond(&mut self, code: http::StatusCode) {
         self.code = Some(code.as_u16());
     }

@@ -1,13 +1,13 @@
-//! Times calls to etcd, and waits for the cache.
+//! Measures the time of calls to etcd and of waits for the cache.
 
 use prometheus_client::metrics::histogram::Histogram;
 use tokio::time::Instant;
 
-/// Buckets of calls to etcd, seconds.
+/// The buckets of calls to etcd, in seconds.
 pub(super) const ETCD_BUCKETS: [f64; 11] =
     [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3.0, 8.0, 30.0];
 
-/// Observes its histogram when it is dropped.
+/// A timer that adds the elapsed time to its histogram when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Timer {
     histogram: Histogram,

@@ -2,7 +2,8 @@
 
 use prometheus_client::metrics::counter::Counter;
 
-/// The counters of one resource: apiserver's metric and ours. Clones count together.
+/// The counters of one resource: apiserver's metric and `bench_undecodable_objects`. Clones share
+/// their counts.
 #[derive(Debug, Clone, Default)]
 pub struct Undecodable(pub(super) [Counter; 2]);
 

@@ -1,4 +1,4 @@
-//! Metrics of the cache's events, and of watches.
+//! Metrics of the cache's events and of watches.
 
 use std::time::Duration;
 
@@ -12,28 +12,27 @@ use prometheus_client::registry::Registry;
 use super::labels::ByResource;
 use crate::resource::Resource;
 
-/// Buckets of apiserver's histogram of event dispatching, seconds.
+/// The buckets of apiserver's histogram of event dispatching, in seconds.
 const DISPATCH_BUCKETS: [f64; 13] = [
     0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
 ];
-/// Buckets of apiserver's histogram of watch-lists, seconds.
+/// The buckets of apiserver's histogram of watch-lists, in seconds.
 const WATCH_LIST_BUCKETS: [f64; 13] = [
     0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 15.0,
 ];
 
-/// A stage of an event's way from etcd to its watchers' queues, by apiserver's names.
+/// A stage of the delivery of an event from etcd to its watchers' queues, under apiserver's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// All of it.
+    /// The whole delivery.
     Total,
-    /// From its arrival until the cache has applied it.
+    /// From the event's arrival until the cache has applied it.
     StorageToCache,
-    /// From the dispatcher taking it until it is in every watcher's queue, or the watcher is
-    /// closed.
+    /// From the start of the event's dispatch until each watcher's queue contains it or is closed.
     CacheToWatcher,
 }
 
-/// A stage of an event's way.
+/// Labels of an event: the stage of its delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByStage {
     group: &'static str,
@@ -41,7 +40,7 @@ struct ByStage {
     stage: &'static str,
 }
 
-/// Why a watch was closed.
+/// Labels of a closed watch: the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByReason {
     group: &'static str,
@@ -140,7 +139,7 @@ impl WatchMetrics {
             "Watches that are open",
             f.watchers,
         );
-        // A gauge, although its name ends like a counter's. It is apiserver's.
+        // A gauge, although its name ends like that of a counter: the name is apiserver's.
         registry.register(
             "apiserver_watch_shards_total",
             "Watches of a shard that are open",
@@ -179,7 +178,7 @@ impl WatchMetrics {
             .inc();
     }
 
-    /// Observes how long a stage took.
+    /// Records the duration of a stage.
     pub(crate) fn stage(&self, resource: &Resource, stage: Stage, took: Duration) {
         let labels = ByStage {
             group: resource.group,
@@ -220,7 +219,7 @@ impl WatchMetrics {
         self.encoded.get_or_create(&ByResource::of(resource)).inc();
     }
 
-    /// Counts objects of events that watches of other shards did not receive.
+    /// Counts objects of events that watches of other shards do not receive.
     pub(crate) fn filtered(&self, resource: &Resource, objects: u64) {
         if objects > 0 {
             let label = ByResource::of(resource);
@@ -228,8 +227,8 @@ impl WatchMetrics {
         }
     }
 
-    /// Counts an open watch, of one namespace or the cluster, of a shard or everything, until the
-    /// returned value is dropped.
+    /// Counts an open watch until the returned value is dropped. `namespaced` says whether it is of
+    /// one namespace, `sharded` whether it is of a shard.
     pub(crate) fn open(&self, resource: &Resource, namespaced: bool, sharded: bool) -> OpenWatch {
         let labels = ByRequest {
             verb: "WATCH",
@@ -251,7 +250,7 @@ impl WatchMetrics {
     }
 }
 
-/// An open watch.
+/// An open watch, counted by these gauges until it is dropped.
 #[derive(Debug)]
 pub(crate) struct OpenWatch(Vec<Gauge>);
 

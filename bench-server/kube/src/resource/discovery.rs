@@ -1,11 +1,11 @@
 //! Discovery: what kubectl and client libraries request before anything else.
 //!
-//! - [`legacy`]: groups, then one document for each version of each group
+//! - [`legacy`]: a list of the groups, and a document for each version of each group
 //! - [`aggregated`]: everything below `/api` or `/apis` in one document (KEP-3352)
-//! - [`openapi`]: the fields of each kind, and the parameters of each URL
-//! - [`groups`]: what they all say of a resource
+//! - [`openapi`]: the OpenAPI v3 schemas of each kind, and the parameters of each URL
+//! - [`groups`]: the parts that are common to all discovery documents
 //!
-//! The documents depend on the table of resources alone, and are made once.
+//! The documents depend only on the table of resources, and are created once.
 
 mod aggregated;
 mod groups;
@@ -30,14 +30,15 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    /// Returns whether `Accept` chose this form. Its response then says that it varies with that
-    /// header, and is public.
+    /// Returns whether the document was chosen by `Accept`. The response is then public and varies
+    /// with that header.
     pub(crate) fn is_negotiated(&self) -> bool {
         self.media_type == aggregated::MEDIA_TYPE
     }
 }
 
-/// Returns the document at `path`, in the form that `accept` prefers; `None` if there is none.
+/// Returns the document at `path`, in the aggregated form if the header `accept` includes it;
+/// `None` if there is no document.
 pub(crate) fn document(path: &str, accept: &str) -> Option<Document> {
     static PLAIN: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
         let documents = legacy::documents()
@@ -50,7 +51,7 @@ pub(crate) fn document(path: &str, accept: &str) -> Option<Document> {
         let documents = aggregated::documents().into_iter();
         documents.map(|(path, body)| (path, text(&body))).collect()
     });
-    // A trailing slash changes nothing.
+    // A trailing slash is ignored.
     let path = path.strip_suffix('/').unwrap_or(path);
     if aggregated::accepted(accept)
         && let Some(body) = AGGREGATED.get(path)
@@ -66,8 +67,8 @@ pub(crate) fn document(path: &str, accept: &str) -> Option<Document> {
     })
 }
 
-/// Returns whether a path is below a group's version that is served: errors are then a Status.
-/// Every path below the core group's is.
+/// Returns whether a path is below a served version of a group, so that errors are a Status. This
+/// includes every path below `/api`.
 pub(crate) fn is_below_a_version(path: &str) -> bool {
     let below = |root: &str| {
         path.strip_prefix(root)
@@ -99,7 +100,7 @@ mod tests {
     use super::groups::group_versions;
     use super::*;
 
-    /// What kubectl 1.37 sends.
+    /// The `Accept` header of kubectl 1.37.
     const KUBECTL: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
         application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
 

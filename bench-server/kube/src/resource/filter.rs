@@ -1,4 +1,4 @@
-//! Selectors, applied to objects as they are encoded: nothing is decoded or allocated.
+//! Selectors. They are applied to encoded objects, without decoding or allocating.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::feature_gates::FeatureGates;
 
 const LABELS: u32 = 11;
 
-/// Fields that every kind can be selected by. Their values are in the key.
+/// The fields by which every kind can be selected. Their values are in the key.
 pub(crate) const NAME: &str = "metadata.name";
 pub(crate) const NAMESPACE: &str = "metadata.namespace";
 
@@ -26,12 +26,12 @@ pub(crate) struct Filter {
     shard: Option<Shard>,
 }
 
-/// The shard that objects must be in.
+/// The shard to which objects must belong.
 #[derive(Debug)]
 struct Shard {
     selector: Arc<ShardSelector>,
-    /// Whether to use the hash that the object was decoded with; otherwise the uid is hashed each
-    /// time.
+    /// Whether to use the hash that was computed when the object was decoded. Otherwise the uid is
+    /// hashed each time.
     keeps_hash: bool,
 }
 
@@ -47,12 +47,12 @@ impl Shard {
 }
 
 impl Filter {
-    /// Parses all three selectors.
+    /// Parses the label, field and shard selectors.
     ///
     /// # Errors
-    /// 400 for a label or field selector that cannot be parsed, or names a field that the kind
-    /// cannot be selected by; 500 for a shard selector that cannot be parsed, as k8s.io/apiserver
-    /// returns.
+    /// 400 for a label or field selector that cannot be parsed, or that contains a field by which
+    /// the kind cannot be selected; 500 for a shard selector that cannot be parsed, as in
+    /// k8s.io/apiserver.
     pub(crate) fn parse(
         resource: &'static Resource,
         options: &ListOptions,
@@ -64,7 +64,7 @@ impl Filter {
         let fields =
             FieldSelector::parse(&options.field_selector, |path| resource.is_selectable(path))
                 .map_err(|error| match (&error, resource.selectable) {
-                    // The error of a kind without other fields names the two that it has.
+                    // The error for a kind without other fields lists the two that it has.
                     (kube_api::selector::FieldSelectorError::Unsupported(path), None) => {
                         Status::bad_request(format!(
                             "{path:?} is not a known field selector: only {NAME:?}, {NAMESPACE:?}"
@@ -91,7 +91,7 @@ impl Filter {
         })
     }
 
-    /// Returns a filter that selects everything.
+    /// Returns a filter that selects all objects.
     pub(crate) fn none(resource: &'static Resource) -> Self {
         Self {
             resource,
@@ -101,57 +101,57 @@ impl Filter {
         }
     }
 
-    /// Returns the resource whose objects it selects.
+    /// Returns the resource whose objects the filter selects.
     pub(crate) fn resource(&self) -> &'static Resource {
         self.resource
     }
 
-    /// Returns whether it selects everything.
+    /// Returns whether the filter selects all objects.
     pub(crate) fn is_empty(&self) -> bool {
         self.shard.is_none() && self.selects_whole_shard()
     }
 
-    /// Returns whether it selects everything in its shard, or everything if it has none.
+    /// Returns whether the filter selects all objects of its shard, or all objects if it has no
+    /// shard.
     pub(crate) fn selects_whole_shard(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// Returns its shard.
+    /// Returns the shard, if any.
     pub(crate) fn shard(&self) -> Option<&Arc<ShardSelector>> {
         self.shard.as_ref().map(|shard| &shard.selector)
     }
 
-    /// Returns its shard, if objects have been decoded with the hash that it needs.
+    /// Returns the shard, if the hashes computed when objects were decoded may be used.
     pub(crate) fn indexed_shard(&self) -> Option<&Arc<ShardSelector>> {
         let indexed = self.shard.as_ref().filter(|shard| shard.keeps_hash);
         indexed.map(|shard| &shard.selector)
     }
 
-    /// Returns whether the object is in its shard, or it has none.
+    /// Returns whether the object is in the filter's shard; `true` without a shard.
     pub(crate) fn is_in_shard(&self, object: &Object) -> bool {
         self.shard
             .as_ref()
             .is_none_or(|shard| shard.matches(object))
     }
 
-    /// Returns the value that a field must have.
+    /// Returns the value that a field must have, if the filter requires one.
     pub(crate) fn demands_field(&self, path: &str) -> Option<&str> {
         self.fields.required_value(path)
     }
 
-    /// Returns the labels that an object must have, each with the values that it may have (none:
-    /// any).
+    /// Returns the labels that an object must have, each with the allowed values (none: any value).
     pub(crate) fn demands_labels(&self) -> impl Iterator<Item = (&str, &[String])> {
         self.labels.required_labels()
     }
 
-    /// Returns whether it has a label selector.
+    /// Returns whether the filter has a label selector.
     pub(crate) fn has_labels(&self) -> bool {
         !self.labels.is_empty()
     }
 
-    /// Returns whether it selects the object. Reads the metadata up to the labels, and for each
-    /// field of the selector the fields on its path.
+    /// Returns whether the filter selects the object. Reads the metadata up to the labels, and, for
+    /// each field of the field selector, the fields on its path.
     pub(crate) fn matches(&self, object: &Object) -> bool {
         if !self.is_in_shard(object) {
             return false;
@@ -173,8 +173,8 @@ impl Resource {
     fn is_selectable(&self, path: &str) -> bool {
         match path {
             NAME => true,
-            // Kinds with fields of their own can be selected by namespace only if they have
-            // namespaces.
+            // Kinds with additional selectable fields can be selected by namespace only if they are
+            // namespaced.
             NAMESPACE => self.namespaced || self.selectable.is_none(),
             _ => self.field(path).is_some(),
         }
@@ -186,7 +186,7 @@ impl Resource {
     }
 }
 
-/// Returns the value of a selectable field of an object; empty if it has none.
+/// Returns the value of a selectable field of an object; empty if it is not set.
 pub(crate) fn field_of<'o>(resource: &Resource, object: &'o Object, path: &str) -> &'o [u8] {
     match path {
         NAMESPACE => object.namespace(),
@@ -239,7 +239,7 @@ fn metadata(encoded: &[u8]) -> &[u8] {
 fn label<'o>(metadata: &'o [u8], key: &[u8]) -> Option<&'o [u8]> {
     for field in Fields::new(metadata) {
         let field = field.ok()?;
-        // Fields ascend, so no label follows.
+        // Fields are in ascending order, so no label follows.
         if field.number > LABELS {
             return None;
         }
@@ -253,8 +253,8 @@ fn label<'o>(metadata: &'o [u8], key: &[u8]) -> Option<&'o [u8]> {
     None
 }
 
-/// Returns key and value of a map entry. Nearly all are two short fields, which are split without a
-/// loop.
+/// Returns the key and value of a map entry. Nearly all entries are two short fields, which are
+/// split without a loop.
 #[inline]
 fn label_entry(entry: &[u8]) -> Option<(&[u8], &[u8])> {
     if let Some((key, rest)) = short_field(entry, 1)
@@ -266,8 +266,8 @@ fn label_entry(entry: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((field(1)?, field(2)?))
 }
 
-/// Returns the field that `message` begins with, if it has this number and fewer than 128 bytes,
-/// and what follows it.
+/// Returns the first field of `message`, if it has this number and fewer than 128 bytes, and the
+/// bytes that follow it.
 #[inline]
 fn short_field(message: &[u8], number: u8) -> Option<(&[u8], &[u8])> {
     match message {
@@ -286,12 +286,12 @@ mod tests {
 
     use super::*;
 
-    /// Text of a label, or of an annotation, which may be longer.
+    /// Generates the text of a label, or of an annotation, which may be longer.
     fn text() -> impl Strategy<Value = String> {
         prop_oneof!["[a-z./]{0,8}", "[a-z]{126,130}"]
     }
 
-    /// Fields of an entry: key and value in either order, absent, or twice.
+    /// Generates the fields of an entry: key and value in either order, absent, or repeated.
     fn entry() -> impl Strategy<Value = Vec<(u32, String)>> {
         prop_oneof![
             (text(), text()).prop_map(|(key, value)| vec![(1, key), (2, value)]),

@@ -1,8 +1,8 @@
-//! Media types of responses: an encoding, and what the response's objects are.
+//! Media types of responses: an encoding, and a kind of response.
 
 use kube_api::{Status, envelope};
 
-/// Encodings of responses.
+/// The encoding of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Encoding {
     /// `application/json`.
@@ -11,12 +11,12 @@ pub enum Encoding {
     Protobuf,
 }
 
-/// What the objects of a response are (`as=` in `Accept`).
+/// The kind of a response: the form of its objects (`as=` in `Accept`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ResponseKind {
     /// The resource's own objects.
     Object,
-    /// `PartialObjectMetadata`, and lists of it.
+    /// `PartialObjectMetadata`, or a list of it.
     PartialMetadata,
     /// `Table`: rows of printed columns. JSON only.
     Table,
@@ -25,20 +25,20 @@ pub enum ResponseKind {
 /// The media type of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MediaType {
-    /// Encoding.
+    /// The encoding.
     pub encoding: Encoding,
-    /// What its objects are.
+    /// The form of the objects.
     pub kind: ResponseKind,
-    /// API version of tables and partial metadata; otherwise `meta.k8s.io/v1`.
+    /// The API version of tables and partial metadata; otherwise `meta.k8s.io/v1`.
     pub api_version: &'static str,
-    /// Whether `Accept` asks for indented JSON.
+    /// Whether `Accept` requests indented JSON.
     pub pretty: bool,
 }
 
 pub(crate) const META_V1: &str = "meta.k8s.io/v1";
 pub(crate) const META_V1_BETA1: &str = "meta.k8s.io/v1beta1";
 
-/// The media type without `Accept`, and of errors if `Accept` cannot be satisfied.
+/// The default: the media type without `Accept`, and of errors if `Accept` cannot be satisfied.
 pub const DEFAULT_MEDIA_TYPE: MediaType = MediaType {
     encoding: Encoding::Json,
     kind: ResponseKind::Object,
@@ -47,10 +47,10 @@ pub const DEFAULT_MEDIA_TYPE: MediaType = MediaType {
 };
 
 impl Encoding {
-    /// Media types that can be requested.
+    /// The media types that can be requested.
     pub const MEDIA_TYPES: [&str; 2] = ["application/json", envelope::MEDIA_TYPE];
 
-    /// Returns its media type.
+    /// Returns the media type of the encoding.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Json => Self::MEDIA_TYPES[0],

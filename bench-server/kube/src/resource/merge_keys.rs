@@ -1,18 +1,19 @@
-//! How a strategic merge patch merges lists: the `patchStrategy` and `patchMergeKey` of Kubernetes'
-//! types.
+//! The way in which a strategic merge patch merges lists: the `patchStrategy` and `patchMergeKey`
+//! of Kubernetes' types.
 
-/// How a list is merged; a list that is not in the table is replaced.
+/// The way in which a list is merged. A list that is not in the table is replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListMerge {
-    /// Items are objects, identified by this field.
+    /// The items are objects that are identified by this field.
     ByKey(&'static str),
-    /// Items are plain values; the result is the union.
+    /// The items are plain values, and the result is their union.
     AsSet,
 }
 
 use ListMerge::{AsSet, ByKey};
 
-/// Message, field, how its list is merged (core/v1 and meta/v1 of Kubernetes 1.37).
+/// The lists that are merged: message, field, and kind of merge (core/v1 and meta/v1 of Kubernetes
+/// 1.37).
 const LISTS: &[(&str, &str, ListMerge)] = &[
     ("ObjectMeta", "finalizers", AsSet),
     ("ObjectMeta", "ownerReferences", ByKey("uid")),

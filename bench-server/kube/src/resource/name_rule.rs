@@ -1,11 +1,11 @@
-//! Names that objects may have (RFC 1123).
+//! The rules for the names of objects (RFC 1123).
 
-/// What an object's name must look like, by kind.
+/// The rule for the names of a kind's objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NameRule {
-    /// Labels joined by dots, 253 bytes at most: most kinds.
+    /// Labels joined by dots, at most 253 bytes. For most kinds.
     Subdomain,
-    /// One label, 63 bytes at most: namespaces.
+    /// One label, at most 63 bytes. For namespaces.
     Label,
 }
 
@@ -13,7 +13,8 @@ pub(crate) const LABEL_MAX: usize = 63;
 const SUBDOMAIN_MAX: usize = 253;
 
 impl NameRule {
-    /// Returns why `name` is not allowed, in an apiserver's words; `None` if it is.
+    /// Returns the reason why `name` is not allowed, worded as by kube-apiserver; `None` if it is
+    /// allowed.
     pub(crate) fn refuse(self, name: &str) -> Option<String> {
         let (max, fits) = match self {
             Self::Subdomain => (SUBDOMAIN_MAX, name.split('.').all(is_label)),

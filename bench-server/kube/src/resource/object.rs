@@ -1,4 +1,4 @@
-//! An object as the cache holds it: one buffer, of which lists in protobuf send a part.
+//! An object in the cache: a single buffer, a part of which is sent in protobuf lists.
 
 use std::fmt;
 use std::hint::black_box;
@@ -14,32 +14,32 @@ use wire::buffer_slice::BufferSlice;
 
 use super::Resource;
 
-/// Bytes of the hash at the start of a buffer.
+/// The number of bytes of the hash at the start of a buffer.
 const HASH: usize = size_of::<u64>();
-/// Bytes of a memory page, where the processor's own prefetching ends.
+/// The number of bytes of a memory page, at whose end the processor's own prefetching stops.
 const PAGE_BYTES: usize = 4 << 10;
-/// Pages of a large object that are prefetched. Copying the rest takes longer than waiting for its
-/// pages.
+/// The number of pages of a large object that are prefetched. Copying the rest takes longer than
+/// waiting for its pages.
 const PREFETCHED_PAGES: usize = 8;
-/// Bytes of a cache line.
+/// The number of bytes of a cache line.
 const LINE_BYTES: usize = 64;
-/// Cache lines within which the labels of most objects end. The key, and names, uid, version and
-/// times of the metadata come before them.
+/// The number of cache lines within which the labels of most objects end. The key, and the names,
+/// uid, version and times of the metadata precede the labels.
 const LABELLED_LINES: usize = 6;
 
-/// An object: the hash of its uid, its key below the resource's prefix, and its encoding as a field
-/// of a list, with `resourceVersion` inserted. All are in one allocation, after the reference
-/// count.
+/// An object: the hash of its uid, its key without the resource's prefix, and its encoding as a
+/// field of a list, with `resourceVersion` inserted. All of them are in one allocation, after the
+/// reference count.
 ///
-/// The hash is stored with its lowest byte first, so that its highest byte is next to the key: both
-/// together are the key of the index on uids, and nothing is stored twice for it.
+/// The hash is stored with its lowest byte first, so that its highest byte is next to the key.
+/// Together they are the key in the index on uids, for which nothing has to be stored twice.
 #[derive(Clone)]
 pub struct Object {
     buffer: Arc<[u8]>,
     key_len: u32,
 }
 
-/// A stored value that is not an object.
+/// The error that a stored value is not an object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The value has no envelope.
@@ -54,9 +54,9 @@ pub enum DecodeError {
 }
 
 impl Object {
-    /// Decodes a stored value: protobuf in an envelope, or JSON for a custom resource. Revision 0,
-    /// of an object that is not stored, becomes no `resourceVersion`. Costs two allocations, of
-    /// which one is kept, and two copies of the value; JSON is parsed.
+    /// Decodes a stored value: protobuf in an envelope, or JSON for a custom resource. With
+    /// revision 0, of an object that is not stored, `resourceVersion` is not set. Takes two
+    /// allocations, of which one is kept, and two copies of the value. JSON is parsed.
     ///
     /// # Errors
     /// The value is not an object.
@@ -72,7 +72,7 @@ impl Object {
         }
     }
 
-    /// Returns whether [`Self::decode`] would decode the value, without copying it.
+    /// Returns whether [`Self::decode`] would succeed, without copying the value.
     pub(crate) fn is_readable(resource: &Resource, value: &[u8]) -> bool {
         let item = |object: &[u8]| ListItem::new(object, "").is_ok();
         match resource.message {
@@ -98,16 +98,16 @@ impl Object {
         })
     }
 
-    /// Returns the object with another revision, as a deletion is reported.
+    /// Returns the object with another revision, for reporting its deletion.
     ///
     /// # Errors
-    /// None for an object that was decoded.
+    /// Cannot fail for an object that was decoded.
     pub fn at_revision(&self, mod_revision: i64) -> Result<Self, DecodeError> {
         Self::at(self.key(), self.encoded(), mod_revision)
     }
 
-    /// Returns the key below the resource's prefix: `NAMESPACE/NAME`, or `NAME` of a cluster-scoped
-    /// kind.
+    /// Returns the key without the resource's prefix: `NAMESPACE/NAME`, or `NAME` for a
+    /// cluster-scoped kind.
     pub fn key(&self) -> &[u8] {
         &self.buffer[HASH..self.item_at()]
     }
@@ -116,22 +116,22 @@ impl Object {
         HASH + self.key_len as usize
     }
 
-    /// Returns the hash of its uid, by which shards are cut. It is computed when the object is
-    /// decoded.
+    /// Returns the hash of the uid, which decides the object's shard. It is computed when the
+    /// object is decoded.
     pub fn uid_hash(&self) -> u64 {
         self.buffer
             .first_chunk()
             .map_or(0, |hash| u64::from_le_bytes(*hash))
     }
 
-    /// Prefetches what sending the object reads first, its reference count included, into the
-    /// processor's cache without waiting for it. The processor's own prefetching ends at each
-    /// memory page.
+    /// Prefetches the memory that is read first to send the object, including its reference count,
+    /// into the processor's cache, without waiting for it. One byte per memory page is read,
+    /// because the processor's own prefetching stops at the end of a page.
     pub(crate) fn prefetch(&self) {
         self.prefetch_every(PAGE_BYTES, PREFETCHED_PAGES);
     }
 
-    /// Prefetches what a label selector reads.
+    /// Prefetches the memory that a label selector reads.
     pub(crate) fn prefetch_labels(&self) {
         self.prefetch_every(LINE_BYTES, LABELLED_LINES);
     }
@@ -148,25 +148,25 @@ impl Object {
         &self.buffer[HASH - 1..self.item_at()]
     }
 
-    /// Returns its uid; empty if it has none. Reads the metadata up to there.
+    /// Returns the uid; empty if there is none. Reads the metadata up to the uid.
     pub fn uid(&self) -> &[u8] {
         Metadata::read(self.encoded()).unwrap_or_default().uid
     }
 
-    /// Returns the revision of its last change; 0 if it has none.
+    /// Returns the revision of the last change; 0 if there is none.
     pub fn mod_revision(&self) -> i64 {
         let metadata = Metadata::read(self.encoded()).unwrap_or_default();
         let text = std::str::from_utf8(metadata.resource_version);
         text.ok().and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
-    /// Returns its namespace; empty for a cluster-scoped kind.
+    /// Returns the namespace; empty for a cluster-scoped kind.
     pub fn namespace(&self) -> &[u8] {
         let slash = self.key().iter().position(|byte| *byte == b'/');
         &self.key()[..slash.unwrap_or(0)]
     }
 
-    /// Returns its name.
+    /// Returns the name.
     pub fn name(&self) -> &[u8] {
         let slash = self.key().iter().position(|byte| *byte == b'/');
         &self.key()[slash.map_or(0, |slash| slash + 1)..]
@@ -177,7 +177,7 @@ impl Object {
         BufferSlice::new(&self.buffer, self.item_at()..self.buffer.len())
     }
 
-    /// Returns the encoded object, as the end of the buffer.
+    /// Returns the encoded object, as the last part of the buffer.
     pub fn encoded_slice(&self) -> BufferSlice<'_> {
         let start = self.buffer.len() - self.encoded().len();
         BufferSlice::new(&self.buffer, start..self.buffer.len())
@@ -199,7 +199,8 @@ impl Item for Object {
         Object::key(self)
     }
 
-    /// Its bytes in a list, so that the tree's sums are the lengths of protobuf lists.
+    /// Returns the number of bytes in a protobuf list, so that sums over the tree are the lengths
+    /// of such lists.
     fn weight(&self) -> u64 {
         (self.buffer.len() - self.item_at()) as u64
     }

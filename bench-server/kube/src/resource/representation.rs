@@ -1,5 +1,5 @@
-//! How one response represents objects: whole, as partial metadata or as rows of a table, in JSON
-//! or protobuf, single or as items of a list.
+//! The representation of objects in a response: whole, as partial metadata or as rows of a table,
+//! in JSON or protobuf, single or as items of a list.
 
 use kube_api::protobuf::{bytes_field_len, find_bytes, put_bytes, put_bytes_header};
 use kube_api::schema::PARTIAL_OBJECT_METADATA;
@@ -10,7 +10,7 @@ use super::media_type::{Encoding, MediaType, ResponseKind};
 use super::object::Object;
 use super::table;
 
-/// What the rows of a table contain besides cells (`includeObject`).
+/// The content of a table's rows in addition to their cells (`includeObject`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum IncludeObject {
     /// Nothing.
@@ -22,24 +22,25 @@ pub enum IncludeObject {
     Object,
 }
 
-/// How a response represents objects. Equal representations of an object are equal bytes.
+/// The representation of objects in a response. Two equal representations encode an object as the
+/// same bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Representation {
-    /// Encoding.
+    /// The encoding.
     pub encoding: Encoding,
-    /// What its objects are.
+    /// The form of the objects.
     pub kind: ResponseKind,
-    /// API version of partial metadata and tables.
+    /// The API version of partial metadata and tables.
     api_version: &'static str,
-    /// For tables only.
+    /// The content of a table's rows. Used for tables only.
     include: IncludeObject,
 }
 
-/// Field number of `metadata` in every object.
+/// The field number of `metadata` in every object.
 pub(super) const METADATA: u32 = 1;
 
 impl Representation {
-    /// Returns the representation that a media type and `includeObject` ask for.
+    /// Returns the representation for a media type and `includeObject`.
     pub fn new(media_type: MediaType, include: IncludeObject) -> Self {
         Self {
             encoding: media_type.encoding,
@@ -58,11 +59,11 @@ impl Representation {
         }
     }
 
-    /// Appends a single object: JSON without a newline, protobuf in an envelope. `columns` is
-    /// whether a table defines its columns, which in a watch only the first one does.
+    /// Appends a single object: JSON without a newline, or protobuf in an envelope. `columns` says
+    /// whether a table defines its columns, as only the first table of a watch does.
     ///
     /// # Errors
-    /// The object is damaged; `out` then ends with a part of it.
+    /// The encoded object is malformed. `out` then ends with a part of it.
     pub fn put_object(
         &self,
         resource: &'static Resource,
@@ -145,17 +146,17 @@ impl Representation {
     }
 }
 
-/// Encodes the items of one list, where neighbours are mostly alike.
+/// An encoder of the items of one list, in which consecutive items are mostly similar.
 #[derive(Debug)]
 pub struct ItemEncoder {
     representation: Representation,
     resource: &'static Resource,
-    /// Encodes JSON of objects with a schema; `None` if no such JSON is needed.
+    /// The JSON encoder of objects with a schema; `None` if no such JSON is needed.
     json: Option<JsonDeltaWriter>,
 }
 
 impl ItemEncoder {
-    /// Appends the next item: JSON without the comma, protobuf with tag and length.
+    /// Appends the next item: JSON without the comma, or protobuf with tag and length.
     ///
     /// # Errors
     /// Those of [`Representation::put_object`].
@@ -195,7 +196,7 @@ impl ItemEncoder {
     fn put_json(&mut self, encoded: &[u8], out: &mut Vec<u8>) -> Result<(), ToJsonError> {
         match &mut self.json {
             Some(json) => json.put(encoded, out),
-            // A custom object, which has its own kind and version.
+            // A custom object, which contains its kind and API version.
             None => self.resource.put_json(encoded, "", out),
         }
     }

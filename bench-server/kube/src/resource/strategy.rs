@@ -1,4 +1,4 @@
-//! What differs between kinds when they are written, as the strategies of an apiserver's registry.
+//! The differences between kinds in writes, like the strategies of kube-apiserver's registry.
 
 use kube_api::status::writes::ObjectName;
 
@@ -10,14 +10,14 @@ pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
 pub(crate) const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
 
 impl Resource {
-    /// Returns the media types of patches. Strategic merge needs to know the kind's fields.
-    /// Server-side apply is not supported.
+    /// Returns the supported media types of patches. Strategic merge patches need the kind's
+    /// schema. Server-side apply is not supported.
     pub(crate) fn patch_media_types(&self) -> &'static [&'static str] {
         const ALL: [&str; 3] = [JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH];
         if self.is_custom() { &ALL[..2] } else { &ALL }
     }
 
-    /// Returns how a Status names an object: by its resource.
+    /// Returns the name of an object in a Status: with its resource.
     pub(crate) fn about<'n>(&self, name: &'n str) -> ObjectName<'n> {
         ObjectName {
             resource: self.name,
@@ -26,7 +26,7 @@ impl Resource {
         }
     }
 
-    /// Returns how preconditions of a deletion name an object: by its kind.
+    /// Returns the name of an object in errors of a deletion's preconditions: with its kind.
     pub(crate) fn about_kind<'n>(&self, name: &'n str) -> ObjectName<'n> {
         ObjectName {
             resource: self.kind,
@@ -40,7 +40,7 @@ impl Resource {
         self.kind == "Pod"
     }
 
-    /// Returns which names are allowed.
+    /// Returns the rule for names.
     pub(crate) fn name_rule(&self) -> NameRule {
         match self.kind {
             "Namespace" => NameRule::Label,
@@ -58,13 +58,13 @@ impl Resource {
         matches!(self.kind, "Pod" | "Node" | "Namespace") || self.is_custom()
     }
 
-    /// Returns whether a new object's status is dropped. Pods keep theirs, unlike with an
-    /// apiserver: loads are made of pods that run. Nodes register with one.
+    /// Returns whether the status of a new object is dropped. Unlike in kube-apiserver, pods keep
+    /// theirs, because loads create running pods. Nodes register with a status.
     pub(crate) fn drops_status_on_create(&self) -> bool {
         self.kind == "Namespace" || self.is_custom()
     }
 
-    /// Returns whether a PUT must name the `resourceVersion` that it replaces.
+    /// Returns whether a PUT must contain the `resourceVersion` that it replaces.
     pub(crate) fn requires_resource_version(&self) -> bool {
         self.kind == "Lease" || self.is_custom()
     }
@@ -74,8 +74,8 @@ impl Resource {
         matches!(self.kind, "Lease" | "Event")
     }
 
-    /// Returns whether a collection can be deleted by one request. Namespaces cannot: each has its
-    /// objects deleted.
+    /// Returns whether a collection can be deleted by one request. Namespaces cannot, because
+    /// deleting one also deletes its objects.
     pub(crate) fn deletes_collections(&self) -> bool {
         self.kind != "Namespace"
     }
@@ -90,7 +90,7 @@ impl Resource {
         self.kind == "Event"
     }
 
-    /// Returns whether it is a custom resource, which has no schema here and is stored as JSON.
+    /// Returns whether this is a custom resource, which has no schema and is stored as JSON.
     pub(crate) fn is_custom(&self) -> bool {
         self.schema().is_none()
     }

@@ -1,5 +1,5 @@
-//! Objects as rows of a `meta.k8s.io` Table, as `kubectl get` requests them: the columns and cells
-//! that an apiserver prints for each kind.
+//! Encodes objects as rows of a `meta.k8s.io` Table, which `kubectl get` requests, with the columns
+//! and cells that kube-apiserver prints for each kind.
 
 mod cells;
 mod event;
@@ -15,7 +15,7 @@ use self::cells::{AGE, Cells, Column, NAME, column};
 use self::message::Message;
 use super::Resource;
 
-/// The columns of custom resources, which define none.
+/// The columns of custom resources that define none.
 static DEFAULT: [Column; 2] = [
     NAME,
     Column {
@@ -54,8 +54,8 @@ fn columns(resource: &Resource) -> &'static [Column] {
     }
 }
 
-/// Appends a table up to its columns. `version` is its resourceVersion, the only metadata that a
-/// table of one object has.
+/// Appends the start of a table, including its columns and the start of its rows. `version` is the
+/// resourceVersion, which is the only metadata of a table of one object.
 pub(crate) fn put_head(
     api_version: &str,
     resource: &Resource,
@@ -99,7 +99,7 @@ pub(crate) fn put_columns(resource: &Resource, with_columns: bool, out: &mut Vec
     out.extend_from_slice(b",\"rows\":[");
 }
 
-/// Appends the cells of one object's row, and the conditions of a pod that has ended.
+/// Appends the cells of one object's row, and the conditions of a pod that has completed.
 pub(crate) fn put_cells(resource: &Resource, encoded: &[u8], out: &mut Vec<u8>) {
     let mut cells = Cells::new(out);
     cells.out.push(b'[');

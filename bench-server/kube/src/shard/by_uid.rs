@@ -1,4 +1,4 @@
-//! An object in the order of the index on uids.
+//! The entries of the index on uids.
 
 use index::Item;
 

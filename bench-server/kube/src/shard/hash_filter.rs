@@ -1,22 +1,24 @@
-//! Tests which objects of a block are in a shard of uids, by the upper halves of their hashes
-//! wherever those suffice.
+//! Tests which objects of a block are in a shard of uids. In nearly all cases the upper halves of
+//! their hashes suffice.
 
 use kube_api::ShardSelector;
 
-/// Objects that are tested at a time: one bit each.
+/// The number of objects that are tested at a time: the bits of the result.
 pub(super) const BLOCK: usize = u64::BITS as usize;
 
-/// Up to this number of ranges and edges, the block is tested for each, at about 100 instructions.
-/// With more, each half is searched for among them: a few dozen instructions, whose branches no
-/// processor predicts.
+/// Up to this number of ranges and edges, the block is tested against each, which takes about 100
+/// instructions. With more, each half is searched for among them: a few dozen instructions, with
+/// branches that no processor predicts.
 const FEW: usize = 8;
 
-/// A shard as upper halves of hashes.
+/// A filter for a shard, expressed in upper halves of hashes.
 #[derive(Debug)]
 pub(super) struct HashFilter {
-    /// Halves that are in the shard whatever the lower half is: first and last, ascending.
+    /// The ranges (first and last) of halves that are in the shard regardless of the lower half, in
+    /// ascending order.
     inside: Vec<(u32, u32)>,
-    /// Halves in which a range begins or ends, ascending: the lower half decides.
+    /// The halves in which a range begins or ends, in ascending order. For these, the lower half
+    /// decides.
     edges: Vec<u32>,
     selector: ShardSelector,
 }
@@ -33,7 +35,7 @@ impl HashFilter {
             }
             if last as u32 != u32::MAX {
                 edges.push(to as u32);
-                // Nothing lies below half 0.
+                // There is no half below 0.
                 match to.checked_sub(1) {
                     Some(before) => to = before,
                     None => continue,
@@ -52,8 +54,8 @@ impl HashFilter {
         }
     }
 
-    /// Returns which objects of a block are in the shard, one bit each, by the halves of their
-    /// hashes. `whole` returns an object's whole hash. It is called on an edge only: for each
+    /// Returns which objects of a block are in the shard, one bit each, by the upper halves of
+    /// their hashes. `whole` returns an object's whole hash. It is called for edges only: per
     /// range, for one object in 2^31.
     pub(super) fn find(&self, halves: &[u32], whole: impl Fn(usize) -> u64) -> u64 {
         debug_assert!(halves.len() <= BLOCK, "a bit for each");
@@ -80,7 +82,7 @@ impl HashFilter {
     }
 }
 
-/// Iterates over the bits that are set, from the lowest.
+/// Returns an iterator over the positions of the bits that are set, from the lowest.
 pub(super) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let lowest = set.trailing_zeros() as usize;
@@ -93,8 +95,8 @@ fn union(sets: impl Iterator<Item = u64>) -> u64 {
     sets.fold(0, |all, set| all | set)
 }
 
-/// The bits of a word, looked up beside the halves: most processors can only shift all lanes of a
-/// vector alike.
+/// The single bits of a word, in a table beside the halves: most processors can shift the lanes of
+/// a vector only by the same distance.
 const WORD: [u32; 32] = {
     let mut word = [0; 32];
     let mut at = 0;
@@ -105,8 +107,8 @@ const WORD: [u32; 32] = {
     word
 };
 
-/// Returns the halves of a block that pass a test, one bit each. A test without branches compiles
-/// to one of several halves at once.
+/// Returns which halves of a block pass a test, one bit each. A test without branches is compiled
+/// to vector instructions, which test several halves at once.
 #[inline]
 fn which(halves: &[u32], test: impl Fn(u32) -> bool) -> u64 {
     let words = halves
@@ -130,7 +132,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a bound: on the edge of a half or beside it, close to the ends, or anywhere.
+    /// Generates a bound: on the edge of a half or beside it, close to the ends, or anywhere.
     fn bound() -> impl Strategy<Value = u128> {
         prop_oneof![
             (0_u128..=4, -1_i128..=1).prop_map(|(half, beside)| {
@@ -147,7 +149,7 @@ mod tests {
         })
     }
 
-    /// Returns a range of no more than four halves.
+    /// Generates a range of at most four halves.
     fn narrow() -> impl Strategy<Value = ShardRange> {
         (any::<u64>(), 1_u128..=1 << 34)
             .prop_filter_map("a range beyond the end", |(first, len)| {
@@ -155,7 +157,7 @@ mod tests {
             })
     }
 
-    /// Few ranges, or so many that halves are searched for among them.
+    /// Generates few ranges, or so many that halves are searched for among them.
     fn ranges() -> impl Strategy<Value = Vec<ShardRange>> {
         prop_oneof![vec(range(), 1..5), vec(narrow(), FEW + 1..40)]
     }

@@ -1,20 +1,20 @@
-//! Ranges of hashes, searched for those that contain a given hash.
+//! An interval tree: finds the ranges of hashes that contain a given hash.
 
 use kube_api::ShardRange;
 
-/// Ranges with a value each, in a balanced tree: the middle of each part of the list is the part's
-/// root, and knows the highest hash in the part. A search is O(log n + ranges found), however they
-/// overlap.
+/// A balanced tree of ranges, each with a value. The ranges are a sorted list. The middle element
+/// of a part of the list is the root of that part, and stores the highest hash in the part. A
+/// search takes O(log n + ranges found), regardless of how ranges overlap.
 #[derive(Debug)]
 pub(crate) struct IntervalTree<T> {
-    /// In ascending order.
+    /// The ranges in ascending order.
     ranges: Vec<(ShardRange, T)>,
-    /// For each range, the highest hash in the part whose middle it is.
+    /// For each range, the highest hash in the part of the list whose middle it is.
     reach: Vec<u64>,
 }
 
 impl<T> IntervalTree<T> {
-    /// Builds the tree. O(n log n).
+    /// Builds the tree. Takes O(n log n).
     pub(crate) fn new(mut ranges: Vec<(ShardRange, T)>) -> Self {
         ranges.sort_unstable_by_key(|(range, _)| *range);
         let mut reach = vec![0; ranges.len()];
@@ -55,7 +55,7 @@ fn search<T>(ranges: &[(ShardRange, T)], reach: &[u64], hash: u64, see: &mut imp
     search(right, &reach[left.len() + 1..], hash, see);
 }
 
-/// Returns what is before the middle, the middle, and what follows it.
+/// Returns the elements before the middle, the middle, and the elements after it.
 fn halves<E>(entries: &[E]) -> Option<(&[E], &E, &[E])> {
     let (left, rest) = entries.split_at(entries.len() / 2);
     let (middle, right) = rest.split_first()?;

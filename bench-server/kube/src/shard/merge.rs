@@ -1,4 +1,4 @@
-//! Reads several runs of objects, each in key order, as one.
+//! Merges several runs of objects, each in key order, into one.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -11,16 +11,16 @@ use kube_api::ShardSelector;
 use super::by_uid::ByUid;
 use crate::resource::object::Object;
 
-/// Objects in key order: those of a shard, or those and others.
+/// A run of objects in key order: those of a shard, or those of a shard and others.
 #[derive(Debug, Clone)]
 pub(crate) struct SortedRun {
     pub(crate) objects: Cursor<ByUid>,
-    /// The shard, if the run has others, too.
+    /// The shard, if the run also contains objects outside it.
     pub(crate) only: Option<Arc<ShardSelector>>,
 }
 
 impl SortedRun {
-    /// Returns the next object of the shard. How many were read for it is added to `read`.
+    /// Returns the next object of the shard. Adds the number of objects read to find it to `read`.
     fn next(&mut self, read: &mut u64) -> Option<Object> {
         loop {
             let ByUid(object) = self.objects.next_ref()?;
@@ -41,7 +41,8 @@ struct Head {
 }
 
 impl Ord for Head {
-    /// The heap returns its greatest element first, which has to be the lowest key.
+    /// Compares in reverse: the heap returns its greatest element first, which has to be the lowest
+    /// key.
     fn cmp(&self, other: &Self) -> Ordering {
         other.object.key().cmp(self.object.key())
     }
@@ -61,14 +62,14 @@ impl PartialEq for Head {
 
 impl Eq for Head {}
 
-/// Iterates over all runs in key order. O(log runs) per object.
+/// An iterator over the objects of all runs in key order. Takes O(log runs) per object.
 #[derive(Debug, Clone)]
 pub(crate) struct MergeIter {
     runs: Vec<SortedRun>,
     heads: BinaryHeap<Head>,
     /// The object that was returned last.
     current: Option<Object>,
-    /// How many objects were read.
+    /// The number of objects that were read.
     read: u64,
 }
 

@@ -1,5 +1,5 @@
-//! Finds the namespaces of a shard. The objects of a namespace are a range of keys, so only the
-//! next namespace whose hash is in the shard has to be found.
+//! Finds the namespaces of a shard. The objects of a namespace are a range of keys, so it suffices
+//! to find the next namespace whose hash is in the shard.
 
 use std::sync::Arc;
 
@@ -10,23 +10,23 @@ use kube_api::hash::fnv1a_64;
 
 use crate::resource::object::Object;
 
-/// Iterates over the objects of one namespace after the other. O(log n) for each namespace, in the
-/// shard or not, and nothing for the objects of others.
+/// An iterator over the objects of a shard, one namespace after the other. Takes O(log n) for each
+/// namespace, in the shard or not, and nothing for the objects of namespaces outside it.
 #[derive(Debug, Clone)]
 pub(crate) struct NamespaceIter {
     tree: Tree<Object>,
     selector: Arc<ShardSelector>,
-    /// Where the search for the next namespace begins.
+    /// The key at which the search for the next namespace begins.
     at: Vec<u8>,
-    /// The end of the range of keys; `None` for the end of all.
+    /// The end of the range of keys; `None` for the end of the tree.
     end: Option<Vec<u8>>,
-    /// Objects left in the current namespace.
+    /// The objects left in the current namespace.
     objects: Cursor<Object>,
-    /// How many objects were read.
+    /// The number of objects that were read.
     read: u64,
 }
 
-/// Namespaces that are counted before other tasks of the thread get their turn.
+/// The number of namespaces that are counted before the task yields to others of its thread.
 const NAMESPACES_PER_TURN: u64 = 1_024;
 
 impl NamespaceIter {
@@ -79,7 +79,7 @@ impl NamespaceIter {
         self.objects.remaining() == 0
     }
 
-    /// Moves on to the next namespace of the shard once the current one is read.
+    /// Advances to the next namespace of the shard once the current one has been read.
     fn fill(&mut self) {
         while self.objects.remaining() == 0
             && let Some((start, end)) = self.next_namespace()
@@ -88,14 +88,16 @@ impl NamespaceIter {
         }
     }
 
-    /// Returns the keys of the next namespace of the shard, within the range.
+    /// Returns the range of keys of the next namespace of the shard, within the range of the
+    /// iterator.
     fn next_namespace(&mut self) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
         loop {
             let mut rest = self.tree.cursor(range(&self.at, self.end.as_deref()));
             let first = rest.peek()?;
             let namespace = first.namespace();
             let selected = self.selector.selects(fnv1a_64(namespace));
-            // What follows `NAMESPACE/`. Objects of cluster-scoped kinds are all in one.
+            // The first key after those that begin with `NAMESPACE/`. All objects of a
+            // cluster-scoped kind count as one namespace.
             let behind = match namespace {
                 [] => None,
                 _ => Some([namespace, b"0"].concat()),

@@ -1,5 +1,5 @@
-//! The objects that a list is cut from, wherever they are read from, and iterating over them in key
-//! order.
+//! The objects from which a list is selected, regardless of their source, and an iterator over them
+//! in key order.
 
 #[cfg(test)]
 mod tests;
@@ -16,11 +16,11 @@ use super::namespaces::NamespaceIter;
 use super::uid_index::UidIndex;
 use crate::resource::object::Object;
 
-/// Objects whose labels are prefetched at a time, a few cache lines each: about as much as a
-/// processor requests from memory at once.
+/// The number of objects whose labels are prefetched together, a few cache lines each: about as
+/// much as a processor requests from memory at once.
 const PREFETCHED_TOGETHER: usize = 16;
 
-/// Iterates over objects in key order.
+/// An iterator over objects in key order.
 #[derive(Debug, Clone)]
 pub struct ObjectIter(Kind);
 
@@ -33,7 +33,7 @@ enum Kind {
 }
 
 impl ObjectIter {
-    /// Returns the next object, borrowed from the tree or held until the next call.
+    /// Returns the next object, borrowed from the tree or from the iterator.
     pub fn next_ref(&mut self) -> Option<&Object> {
         match &mut self.0 {
             Kind::Tree(cursor) => cursor.next_ref(),
@@ -44,8 +44,8 @@ impl ObjectIter {
     }
 
     /// Prefetches the labels of some of the next objects into the processor's cache, all at once:
-    /// they lie anywhere in memory, and reading them one by one is waiting for each. Returns of how
-    /// many objects; 0 if the next ones are not known.
+    /// the labels are scattered in memory, and reading them one by one would wait for each. Returns
+    /// the number of these objects; 0 if the next ones are not known.
     pub(crate) fn prefetch_labels(&mut self) -> usize {
         let Kind::Tree(cursor) = &mut self.0 else {
             return 0;
@@ -74,8 +74,8 @@ impl ObjectIter {
         }
     }
 
-    /// Returns how many objects were read: those of the shard, and others to find them. 0 for a
-    /// whole tree.
+    /// Returns how many objects were read: those of the shard, and others in order to find them. 0
+    /// for a whole tree.
     pub(crate) fn evaluated(&self) -> u64 {
         match &self.0 {
             Kind::Tree(_) => 0,
@@ -100,16 +100,16 @@ impl Iterator for ObjectIter {
     }
 }
 
-/// An iterator whose length is known.
+/// An iterator with the number of its objects and the sum of their lengths.
 #[derive(Debug)]
 pub(crate) struct MeasuredIter {
     pub(crate) iter: ObjectIter,
     pub(crate) totals: Totals,
-    /// Objects of other shards that were read to know it.
+    /// The number of objects of other shards that were read to determine the totals.
     pub(crate) others: u64,
 }
 
-/// The objects that a list is cut from. Cloned in constant time.
+/// The objects from which a list is selected. Cloning takes constant time.
 #[derive(Debug, Clone)]
 pub(crate) enum ObjectSet {
     /// All objects of a tree.
@@ -128,7 +128,7 @@ impl ObjectSet {
         !matches!(self, Self::All(_))
     }
 
-    /// Returns an iterator over those within a range of keys.
+    /// Returns an iterator over the objects within a range of keys.
     pub(crate) fn iter(&self, range: KeyRange<'_>) -> ObjectIter {
         ObjectIter(match self {
             Self::All(tree) => Kind::Tree(tree.cursor(range)),
@@ -142,8 +142,8 @@ impl ObjectSet {
         })
     }
 
-    /// Returns an iterator over those within a range of keys, their number and the sum of their
-    /// lengths.
+    /// Returns an iterator over the objects within a range of keys, their number, and the sum of
+    /// their lengths.
     pub(crate) async fn measured(&self, range: KeyRange<'_>) -> MeasuredIter {
         let (totals, others) = match self {
             Self::All(tree) => (tree.totals(range), 0),

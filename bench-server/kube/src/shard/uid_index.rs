@@ -1,9 +1,9 @@
 //! The index on the hash of uids, from which shards are read without reading other objects.
 //!
-//! It is a tree of all objects, ordered by the highest byte of the hash and then by key: 256
-//! buckets, each in key order like the cache itself. A range of hashes is some whole buckets, which
-//! are merged while they are read, and parts of at most two. So a shard costs what it returns, and
-//! the other objects of two buckets, 1/128 of all.
+//! The index is a tree of all objects, ordered by the highest byte of the hash and then by key: 256
+//! buckets, each in key order like the cache itself. A range of hashes consists of whole buckets,
+//! which are merged while they are read, and of parts of at most two others. Reading a shard
+//! therefore reads the objects that it returns, and the other objects of two buckets: 1/128 of all.
 
 use std::sync::Arc;
 
@@ -18,21 +18,21 @@ use crate::resource::object::Object;
 /// The number of buckets.
 const BUCKETS: usize = 256;
 
-/// All objects, by bucket and key. Cloned in constant time.
+/// All objects by bucket and key. Cloning takes constant time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UidIndex {
     tree: Tree<ByUid>,
 }
 
-/// A bucket that has objects of a shard.
+/// A bucket that may contain objects of a shard.
 struct HashBucket {
     number: u8,
-    /// Whether all of its objects are in the shard.
+    /// Whether all objects of the bucket are in the shard.
     whole: bool,
 }
 
 impl UidIndex {
-    /// Sorts the objects: about 0.1 s for 150,000.
+    /// Builds the index by sorting the objects. Takes about 0.1 s for 150,000.
     pub(crate) fn build(objects: &Tree<Object>) -> Self {
         let mut buckets = vec![Vec::new(); BUCKETS];
         for object in objects.cursor(KeyRange::From(b"")) {
@@ -61,8 +61,8 @@ impl UidIndex {
         }
     }
 
-    /// Returns an iterator over the objects of a shard within a range of keys. O(buckets × log n),
-    /// then O(log buckets) per object.
+    /// Returns an iterator over the objects of a shard within a range of keys. Takes O(buckets ×
+    /// log n), then O(log buckets) per object.
     pub(crate) fn iter(&self, selector: &Arc<ShardSelector>, range: KeyRange<'_>) -> MergeIter {
         let run = |bucket: HashBucket| SortedRun {
             objects: self.bucket(bucket.number, range, Tree::cursor),
@@ -71,9 +71,9 @@ impl UidIndex {
         MergeIter::new(buckets(selector).map(run))
     }
 
-    /// Returns how many objects of a shard lie within a range of keys, the sum of their lengths,
-    /// and how many objects of other shards were read. O(buckets × log n), and every object of the
-    /// buckets that are only partly in the shard.
+    /// Returns how many objects of a shard are within a range of keys, the sum of their lengths,
+    /// and how many objects of other shards were read. Takes O(buckets × log n), and reads every
+    /// object of the buckets that are only partly in the shard.
     pub(crate) fn totals(&self, selector: &ShardSelector, range: KeyRange<'_>) -> (Totals, u64) {
         let (mut totals, mut others) = (Totals::default(), 0);
         for bucket in buckets(selector) {
@@ -116,14 +116,14 @@ impl UidIndex {
     }
 }
 
-/// Returns the buckets that have objects of a shard, each once.
+/// Returns the buckets that may contain objects of a shard, each once.
 fn buckets(selector: &ShardSelector) -> impl Iterator<Item = HashBucket> {
     let mut spans = selector.spans().iter().copied().peekable();
     let mut next = 0;
     std::iter::from_fn(move || {
         let span = loop {
             let span = spans.peek()?;
-            // Its last bucket may have been the last bucket of an earlier range.
+            // The last bucket of this range may also have been the last of an earlier range.
             if (span.last() >> 56) as usize >= next {
                 break span;
             }

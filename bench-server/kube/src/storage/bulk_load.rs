@@ -1,5 +1,5 @@
-//! Builds a tree of the objects of a list on another thread than the one that receives it: decoding
-//! copies every byte into fresh memory, which takes as long as receiving.
+//! Builds a tree of the objects of a list, on another thread than the one that receives the list:
+//! decoding copies every byte into newly allocated memory, which takes as long as receiving.
 
 use bytes::Bytes;
 use etcd_api::error::Error;
@@ -13,20 +13,21 @@ use crate::metrics::Metrics;
 use crate::resource::Resource;
 use crate::resource::object::Object;
 
-/// Chunks that are received ahead of those being decoded; one is a frame, 1 MiB at most.
+/// The number of chunks that are received ahead of those being decoded. A chunk is a frame of at
+/// most 1 MiB.
 pub(crate) const AHEAD: usize = 16;
 
 /// A part of a list, in key order.
 #[derive(Debug)]
 pub(crate) enum ListChunk {
-    /// From a stream: runs of whole encoded objects.
+    /// Chunk of a stream: buffers of consecutive whole encoded objects.
     Runs(Vec<Bytes>),
-    /// From a page.
+    /// Chunk of a page.
     Page(Vec<KeyValue>),
 }
 
 impl ListChunk {
-    /// Returns about how many bytes its objects will take.
+    /// Returns approximately how many bytes the objects of the chunk will take.
     pub(crate) fn bytes(&self) -> u64 {
         let bytes: usize = match self {
             Self::Runs(runs) => runs.iter().map(Bytes::len).sum(),
@@ -38,7 +39,8 @@ impl ListChunk {
     /// Calls `see` with every object: stored key, value, revision.
     ///
     /// # Errors
-    /// The bytes received are not such objects; `see` has been called with those before it.
+    /// The received bytes are not encoded objects. `see` has been called with those before the
+    /// error.
     pub(crate) fn each(&self, mut see: impl FnMut(&[u8], &[u8], i64)) -> Result<(), Error> {
         match self {
             Self::Runs(runs) => {
@@ -57,7 +59,7 @@ impl ListChunk {
     }
 }
 
-/// A tree that is being built, and what it takes to decode its objects.
+/// A tree that is being built, and what is needed to decode its objects.
 struct TreeBuilder {
     resource: &'static Resource,
     prefix: Vec<u8>,
@@ -65,11 +67,11 @@ struct TreeBuilder {
     objects: Builder<Object>,
 }
 
-/// Builds the tree of all objects that arrive. Values that do not decode are left out, counted and
+/// Builds the tree of all objects that arrive. Values that do not decode are omitted, counted and
 /// logged.
 ///
 /// # Errors
-/// The bytes received are not objects, or not in key order.
+/// The received bytes are not objects, or not in key order.
 pub(crate) async fn build_tree(
     decoder: Decoder<'_>,
     mut incoming: mpsc::Receiver<ListChunk>,
@@ -85,7 +87,7 @@ pub(crate) async fn build_tree(
         if incoming.recv_many(&mut chunks, AHEAD).await == 0 {
             return Ok(builder.objects.finish());
         }
-        // Everything that has arrived meanwhile is decoded in one go.
+        // All chunks that have arrived meanwhile are decoded together.
         let built = tokio::task::spawn_blocking(move || builder.by(&chunks));
         builder = match built.await {
             Ok(built) => built?,

@@ -1,10 +1,11 @@
-//! Compacts storage as an apiserver does: at each interval, one of the servers that share it
-//! compacts it to its revision of one interval ago.
+//! Compacts storage as kube-apiserver does: at each interval, one of the servers that share the
+//! storage compacts it to its revision of one interval ago.
 //!
-//! They agree through one key, [`COMPACT_REV_KEY`]. Each tries to write it, on condition that it
-//! still is what it was one interval ago: the one that succeeds compacts, the others remember the
-//! new state. An apiserver's condition is the key's version, here it is the key's revision. Both
-//! change with every write and only then, so the two can share a storage.
+//! The servers coordinate through one key, [`COMPACT_REV_KEY`]. Each tries to write the key on the
+//! condition that it has not changed for one interval. The server that succeeds compacts; the
+//! others remember the new revision of the key. The condition of kube-apiserver is on the key's
+//! version, the condition here is on its revision. Both change with every write and only then, so
+//! both kinds of server can share a storage.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +14,10 @@ use etcd_api::error::{Error, Refusal};
 use etcd_api::kubernetes::{COMPACT_REV_KEY, KubernetesEtcd, PutOptions};
 use tokio::time::sleep;
 
-/// The interval of an apiserver.
+/// The interval of kube-apiserver.
 pub(crate) const DEFAULT_INTERVAL: Duration = Duration::from_secs(300);
 
-/// Compacts `backend` at each `interval`, in turn with others. Never returns.
+/// Compacts `backend` at each `interval`, unless another server has. Never returns.
 pub(crate) async fn run(backend: Arc<dyn KubernetesEtcd>, interval: Duration) {
     let mut compactor = Compactor::default();
     loop {
@@ -31,17 +32,18 @@ pub(crate) async fn run(backend: Arc<dyn KubernetesEtcd>, interval: Duration) {
     }
 }
 
-/// What this server knows from the last interval.
+/// The state that this server remembers from the last interval.
 #[derive(Debug, Default)]
 struct Compactor {
-    /// Revision of the key; 0 if it did not exist.
+    /// The revision of the key; 0 if it did not exist.
     key_revision: i64,
-    /// Revision of storage; 0 before the first interval.
+    /// The revision of storage; 0 before the first interval.
     revision: i64,
 }
 
 impl Compactor {
-    /// Compacts if it is this server's turn; returns the revision that it has compacted to.
+    /// Compacts storage if no other server has written the key. Returns the revision to which this
+    /// server has compacted, if it has.
     async fn try_compact(&mut self, backend: &dyn KubernetesEtcd) -> Result<Option<i64>, Error> {
         let options = PutOptions {
             get_on_failure: true,
@@ -61,7 +63,7 @@ impl Compactor {
             return Ok(None);
         }
         match backend.compact(target).await {
-            // Somebody else has compacted, for example by etcdctl.
+            // Another client has compacted, for example etcdctl.
             Err(Error::Refused(Refusal::Compacted)) => Ok(None),
             Err(error) => Err(error),
             Ok(()) => Ok(Some(target)),

@@ -4,11 +4,11 @@ use crate::metrics::Metrics;
 use crate::resource::Resource;
 use crate::resource::object::Object;
 
-/// Decodes what is stored of one resource.
+/// A decoder of the stored keys and values of one resource.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Decoder<'a> {
     pub(crate) resource: &'static Resource,
-    /// The resource's prefix, which objects' keys do not have.
+    /// The prefix of the resource's keys in storage, which is not part of an object's key.
     pub(crate) prefix: &'a [u8],
     pub(crate) metrics: &'a Metrics,
 }
@@ -19,7 +19,7 @@ impl Decoder<'_> {
         key.strip_prefix(self.prefix).unwrap_or(key)
     }
 
-    /// Returns the object of a stored value; `None` for a value that does not decode, which is
+    /// Decodes a stored value as an object. `None` for a value that does not decode, which is
     /// counted and logged.
     pub(crate) fn object(&self, key: &[u8], value: &[u8], mod_revision: i64) -> Option<Object> {
         let key = self.relative_key(key);

@@ -1,5 +1,5 @@
-//! Reads everything that storage has below a prefix, at one revision: by RangeStream, or in pages
-//! if storage does not support it.
+//! Reads all keys below a prefix from storage, at one revision: by RangeStream, or in pages if
+//! storage does not support it.
 
 use std::time::Duration;
 
@@ -16,16 +16,16 @@ use super::decoder::Decoder;
 use crate::metrics::Operation;
 use crate::resource::object::Object;
 
-/// Keys per page, if RangeStream is not supported.
+/// The number of keys per page, if RangeStream is not supported.
 pub(crate) const PAGE: i64 = 10_000;
 
-/// Keys of a page that are sent in one chunk.
+/// The number of keys of a page that are sent in one chunk.
 const PART: usize = 100;
 
-/// For how long RangeStream is not tried again after storage did not support it.
+/// The time after which RangeStream is tried again if storage did not support it.
 const RETRY_STREAM_AFTER: Duration = Duration::from_secs(600);
 
-/// All objects of a resource, or of one of its namespaces, at one revision.
+/// All objects of a resource, or those of one namespace, at one revision.
 #[derive(Debug)]
 pub(crate) struct ObjectsAtRevision {
     pub(crate) tree: Tree<Object>,
@@ -33,20 +33,20 @@ pub(crate) struct ObjectsAtRevision {
     pub(crate) revision: i64,
 }
 
-/// Reads a whole list.
+/// A reader of a whole list.
 pub(crate) struct ListReader<'a> {
     pub(crate) backend: &'a dyn KubernetesEtcd,
-    /// Decodes what is read.
+    /// The decoder of the resource's objects.
     pub(crate) decoder: Decoder<'a>,
-    /// What to read below the resource's prefix: everything (empty), or `NAMESPACE/`.
+    /// The part of the resource to read: empty for all of it, or `NAMESPACE/`.
     pub(crate) namespace_prefix: &'a str,
-    /// First key below the resource's prefix; empty for the first of all.
+    /// The first key, without the resource's prefix; empty to begin with the first of all.
     pub(crate) start: &'a str,
     /// The revision to read at; 0 for the latest.
     pub(crate) revision: i64,
 }
 
-/// Whether RangeStream is worth trying.
+/// Whether storage is expected to support RangeStream.
 #[derive(Debug)]
 pub struct StreamSupport {
     enabled: bool,
@@ -54,7 +54,8 @@ pub struct StreamSupport {
 }
 
 impl StreamSupport {
-    /// Returns a reader of lists; `enabled` is the feature gate `EtcdRangeStream`.
+    /// Assumes that storage supports RangeStream, if `enabled`, the feature gate `EtcdRangeStream`,
+    /// is on.
     pub fn new(enabled: bool) -> Self {
         Self {
             enabled,
@@ -83,10 +84,10 @@ impl ListReader<'_> {
         Bytes::from([self.decoder.prefix, self.start.as_bytes()].concat())
     }
 
-    /// Reads all objects. Values that do not decode are left out, counted and logged.
+    /// Reads all objects. Values that do not decode are omitted, counted and logged.
     ///
     /// # Errors
-    /// Storage's.
+    /// Those of storage.
     pub(crate) async fn read(&self, streams: &StreamSupport) -> Result<ObjectsAtRevision, Error> {
         let (chunks, incoming) = mpsc::channel(AHEAD);
         let (revision, tree) = tokio::try_join!(
@@ -96,10 +97,10 @@ impl ListReader<'_> {
         Ok(ObjectsAtRevision { tree, revision })
     }
 
-    /// Sends everything that is stored to `chunks`, in key order. Returns the revision of the list.
+    /// Sends all stored objects to `chunks`, in key order. Returns the revision of the list.
     ///
     /// # Errors
-    /// Storage's; some chunks may have been sent.
+    /// Those of storage. Some chunks may have been sent before.
     pub(crate) async fn each(
         &self,
         streams: &StreamSupport,
@@ -141,7 +142,8 @@ impl ListReader<'_> {
         while let Some(batch) = batches.next().await {
             match batch? {
                 ListBatch::Objects(runs) => send_chunk(chunks, ListChunk::Runs(runs)).await?,
-                // The end of a list at a given revision names storage's latest revision instead.
+                // For a list at a given revision, the final message contains the latest revision of
+                // storage instead.
                 ListBatch::End { revision, .. } => {
                     return Ok(match self.revision {
                         0 => revision,

@@ -1,9 +1,9 @@
-//! A small storage behind the same trait as the real ones, for faults that those do not produce on
-//! demand: no RangeStream, no progress, a watch that lags, a server that is down.
+//! A small storage that implements the same trait as the real ones. It simulates faults that those
+//! do not produce on demand: no RangeStream, no progress, a watch that lags, a server that is down.
 //!
-//! - [`data`]: what it holds
-//! - [`switches`]: what fails, and how often it was called
-//! - [`answers`]: the methods of the trait
+//! - [`data`]: the content of the storage
+//! - [`switches`]: makes calls fail, and counts calls
+//! - [`answers`]: implements the methods of the trait
 
 mod answers;
 mod data;
@@ -20,28 +20,28 @@ use parking_lot::Mutex;
 
 use self::data::Data;
 
-/// Storage with switches.
+/// A storage with switches that make it fail.
 #[derive(Debug, Clone)]
 pub(crate) struct FakeEtcd(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     data: Mutex<Data>,
-    /// RangeStream is unimplemented.
+    /// Whether RangeStream is unimplemented.
     no_stream: AtomicBool,
-    /// Progress requests are not answered, and events are held back.
+    /// Whether progress requests have no effect, and events are held back.
     silent: AtomicBool,
-    /// Every call fails as unreachable.
+    /// Whether calls that check [`FakeEtcd::up`] fail as unreachable.
     down: AtomicBool,
-    /// Every call panics.
+    /// Whether calls that check [`FakeEtcd::up`] panic.
     broken: AtomicBool,
-    /// Whether `features` reports progress.
+    /// Whether `features` reports support for progress.
     has_progress: AtomicBool,
-    /// `features` fails, and nothing else.
+    /// Whether `features` fails. No other call is affected.
     no_features: AtomicBool,
-    /// The current revision cannot be read, and nothing else fails.
+    /// Whether reading the current revision fails. No other call is affected.
     no_revisions: AtomicBool,
-    /// Streamed lists are not answered, and nothing else is held up.
+    /// Whether streamed lists never return. No other call is affected.
     stuck: AtomicBool,
     progress_requests: AtomicUsize,
     streams: AtomicUsize,
@@ -72,7 +72,8 @@ impl Default for FakeEtcd {
 }
 
 impl FakeEtcd {
-    /// Puts (value given) and deletes keys in one revision; returns it.
+    /// Puts keys (with a value) and deletes keys (without one) in one revision, and returns the
+    /// revision.
     pub(crate) fn write(&self, changes: &[(&str, Option<Vec<u8>>)]) -> i64 {
         let mut data = self.0.data.lock();
         let mut state = data.states.last().cloned().unwrap_or_default();
@@ -124,7 +125,7 @@ impl FakeEtcd {
         revision
     }
 
-    /// Writes as [`Self::write`] does, but no watch receives it: a lost event.
+    /// Writes as [`Self::write`] does, but no watch receives the events, as if they were lost.
     pub(crate) fn write_unseen(&self, changes: &[(&str, Option<Vec<u8>>)]) -> i64 {
         let watchers = std::mem::take(&mut self.0.data.lock().watchers);
         let revision = self.write(changes);
@@ -135,7 +136,7 @@ impl FakeEtcd {
         revision
     }
 
-    /// Becomes an empty storage at revision 1; every watch breaks.
+    /// Restarts as an empty storage at revision 1. Every watch breaks.
     pub(crate) fn restart_empty(&self) {
         let mut data = self.0.data.lock();
         let ended = std::mem::take(&mut *data);
@@ -146,7 +147,7 @@ impl FakeEtcd {
         }
     }
 
-    /// Goes back to what it held at `revision`, as if restored from a backup; every watch breaks.
+    /// Returns to the state at `revision`, as if restored from a backup. Every watch breaks.
     pub(crate) fn restore(&self, revision: i64) {
         {
             let mut data = self.0.data.lock();
@@ -169,7 +170,7 @@ impl FakeEtcd {
         }
     }
 
-    /// Sends this progress notification on every watch, true or not.
+    /// Sends this progress notification on every watch, even if it is wrong.
     pub(crate) fn report_progress(&self, revision: i64) {
         for watcher in &self.0.data.lock().watchers {
             let item = WatchItem::Progress { revision };

@@ -1,4 +1,4 @@
-//! A cache over a storage with faults: what it holds, and what clients get.
+//! Tests of a cache whose storage fails: its content, and the responses to clients.
 
 use super::*;
 
@@ -27,7 +27,7 @@ async fn a_storage_without_streams_fills_the_cache_in_pages() {
     assert_eq!(gated.lists().0, 0);
 }
 
-/// Otherwise the tier would go on serving what the cache held at the time of the panic.
+/// Otherwise the tier would continue to serve the state of the cache at the time of the panic.
 #[tokio::test(start_paused = true)]
 async fn a_cache_that_panics_is_told_by_the_tier() {
     let etcd = FakeEtcd::default();
@@ -65,14 +65,15 @@ async fn a_gap_in_the_watch_fills_the_cache_again() {
     let etcd = FakeEtcd::default();
     put(&etcd, "a", "pod", "Running");
     let tier = ready(&etcd, &[]).await;
-    // After a lost connection it watches again from where it was, without a list.
+    // After a lost connection, the cache watches again from the revision that it has reached,
+    // without a list.
     let before = etcd.lists();
     etcd.break_watches(|| WatchError::Canceled("connection lost".into()));
     let revision = put(&etcd, "a", "while-away", "Running");
     let list = get(&tier.service, "/api/v1/pods").await;
     assert_eq!((list.names().len(), list.revision()), (2, revision));
     assert_eq!(etcd.lists(), before);
-    // After a compaction it has to list.
+    // After a compaction, it has to list.
     let revision = put(&etcd, "a", "third", "Running");
     etcd.break_watches(move || WatchError::Compacted {
         compact_revision: revision,
@@ -144,7 +145,8 @@ async fn an_object_that_does_not_decode_hides_no_other() {
     );
 }
 
-/// Its metadata is valid, so the cache holds it and protobuf sends it as it is.
+/// The metadata of the object is valid, so the cache keeps it, and protobuf lists contain it
+/// unchanged.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_json_cannot_show_hides_no_other_and_is_counted() {
     let etcd = FakeEtcd::default();
@@ -152,7 +154,7 @@ async fn an_object_that_json_cannot_show_hides_no_other_and_is_counted() {
     let metadata = json!({"metadata": {"name": "bad", "namespace": "a"}});
     let mut raw = Vec::new();
     from_json(&schema::POD, metadata.as_object().unwrap(), &mut raw).expect("a pod");
-    // A `spec` of one byte, an incomplete number.
+    // A `spec` of one byte, which is an incomplete number.
     raw.extend_from_slice(b"\x12\x01\xff");
     let value = envelope::seal("v1", "Pod", &raw);
     etcd.write(&[("/registry/pods/a/bad", Some(value))]);
@@ -163,7 +165,7 @@ async fn an_object_that_json_cannot_show_hides_no_other_and_is_counted() {
     assert_eq!(metric(&tier.service, counted).await, before + 1.0);
 }
 
-/// A storage that compacts faster than a cache fills is not listed without a pause.
+/// If storage compacts faster than a cache can be filled, there are pauses between lists.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_ends_again_and_again_is_listed_for_less_and_less_often() {
     let etcd = FakeEtcd::default();

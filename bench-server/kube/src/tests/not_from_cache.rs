@@ -1,4 +1,5 @@
-//! Why storage is read for a list instead of the cache: each reason is counted by its label.
+//! Tests of the reasons to read storage for a list instead of the cache: each is counted by its
+//! label.
 
 use super::*;
 
@@ -16,7 +17,7 @@ async fn reasons(service: &KubeService) -> Vec<(String, f64)> {
         .collect()
 }
 
-/// Lists `path` and asserts that it was read from storage once, for this reason.
+/// Lists `path`, and asserts that the list was read from storage once, for this reason.
 async fn assert_reason(service: &KubeService, path: &str, reason: &str) {
     let list = get(service, path).await;
     assert_eq!(list.code, StatusCode::OK, "{path}");
@@ -106,7 +107,7 @@ async fn an_exact_revision_that_the_cache_does_not_keep_is_a_reason() {
     let etcd = FakeEtcd::default();
     let before = put(&etcd, "a", "one", "Running");
     put(&etcd, "a", "two", "Running");
-    // Its first list is of the second revision.
+    // The initial list of the cache has the second revision.
     let tier = ready(&etcd, &[]).await;
     let path = format!("/api/v1/pods?resourceVersion={before}&resourceVersionMatch=Exact");
     assert_reason(&tier.service, &path, "no_snapshot").await;

@@ -1,8 +1,9 @@
-//! Lists in pages: every object once, at one revision, from the cache and from storage.
+//! Tests of lists in pages: every object is listed once, at one revision, from the cache and from
+//! storage.
 
 use super::*;
 
-/// Lists `path` in pages; returns the names, and the revision of each page.
+/// Lists `path` in pages. Returns the names, and the revision of each page.
 async fn pages(service: &KubeService, path: &str, limit: usize) -> (Vec<String>, Vec<i64>) {
     let (mut names, mut revisions, mut token) = (Vec::new(), Vec::new(), String::new());
     loop {
@@ -109,7 +110,7 @@ async fn a_compacted_token_can_be_continued_inconsistently() {
     put(&etcd, "a", "pod-9x", "Running");
     let latest = put(&etcd, "a", "pod-9y", "Running");
     etcd.compact_at(latest);
-    // Until the cache has asked for the compacted revision again.
+    // Wait until the cache has read the compacted revision again.
     tokio::time::sleep(Duration::from_secs(16)).await;
 
     let gone = get(

@@ -1,4 +1,5 @@
-//! The revision of a list: what is waited for, and when storage is read instead.
+//! Tests of the revision of a list: when the list waits for the cache, and when storage is read
+//! instead.
 
 use super::*;
 
@@ -49,8 +50,8 @@ async fn what_was_written_is_read_though_nothing_else_happens() {
         "nobody waits, nothing is asked"
     );
 
-    // Another resource moves the revision: only progress can tell the pods' cache that it is
-    // current.
+    // A write of another resource increases the revision. Only by progress can the cache of pods
+    // learn that it is current.
     let revision = etcd.write(&[("/registry/elsewhere/x", Some(b"x".to_vec()))]);
     let started = Instant::now();
     let list = get(&tier.service, "/api/v1/pods").await;
@@ -103,7 +104,7 @@ async fn a_late_cache_is_passed_over() {
         (2, revision),
         "etcd's answer"
     );
-    // One request at once, then one every 100 ms while the reader waits.
+    // One request is sent immediately, then one every 100 ms while the reader waits.
     assert!(
         (29..=31).contains(&etcd.progress_requests()),
         "{} requests",
@@ -132,8 +133,8 @@ async fn without_safe_progress_consistent_lists_go_to_etcd() {
     let (streams, _) = etcd.lists();
     assert_eq!(get(&tier.service, "/api/v1/pods").await.names().len(), 1);
     assert_eq!(etcd.lists().0, streams + 1);
-    // The cache of a quiet resource is waited for in vain, and a storage whose progress is not safe
-    // is not asked.
+    // Waiting for the cache of a quiet resource times out, because storage is not asked for
+    // progress that cannot be relied on.
     let revision = etcd.write(&[("/registry/elsewhere/x", Some(b"x".to_vec()))]);
     let path = format!("/api/v1/pods?resourceVersion={revision}");
     let late = get(&tier.service, &path).await;
@@ -159,7 +160,8 @@ async fn revisions_that_the_cache_cannot_reach_are_read_from_etcd() {
             put(&etcd, "a", &format!("pod-{i}"), "Running");
         }
         let tier = ready(&etcd, arguments).await;
-        // Another resource moves the revision, without the pods' cache noticing.
+        // A write of another resource increases the revision, which the cache of pods does not
+        // notice.
         let revision = etcd.write(&[("/registry/elsewhere/x", Some(b"x".to_vec()))]);
         let started = Instant::now();
         for query in ["&resourceVersionMatch=Exact", "&limit=5"] {
@@ -175,7 +177,7 @@ async fn revisions_that_the_cache_cannot_reach_are_read_from_etcd() {
         assert_eq!(second.names(), ["a/pod-3"], "{arguments:?}");
         assert_eq!(second.revision(), first.revision());
         assert!(started.elapsed() < Duration::from_secs(1), "{arguments:?}");
-        // A revision that storage does not have either is refused at once.
+        // A revision that storage has not reached either is refused immediately.
         let none = "/api/v1/pods?resourceVersion=1000&resourceVersionMatch=Exact";
         let none = get(&tier.service, none).await;
         assert_eq!(none.code, StatusCode::GATEWAY_TIMEOUT);
@@ -213,7 +215,7 @@ async fn what_never_needs_the_cache_does_not_wait_for_it() {
         let tier = start(&etcd, &[]).await;
         tokio::time::sleep(Duration::from_millis(1)).await;
         let started = Instant::now();
-        // A consistent list, whose pages would not be read by RangeStream.
+        // A consistent list in pages, which are not read by RangeStream.
         let list = get(&tier.service, "/api/v1/pods?limit=1&labelSelector=!none").await;
         let expected = match has_progress {
             true => StatusCode::TOO_MANY_REQUESTS,

@@ -1,5 +1,5 @@
-//! What else a client can ask of a list: tables and partial metadata, indentation, compression, one
-//! name, a timeout.
+//! Tests of further options of lists: tables and partial metadata, indentation, compression, a
+//! single name, a timeout.
 
 use std::io::Read;
 

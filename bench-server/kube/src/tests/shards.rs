@@ -1,4 +1,4 @@
-//! Lists of shards: by index, by testing every object, and from storage.
+//! Tests of lists of shards: by index, by testing every object, and from storage.
 
 use std::num::NonZeroU32;
 
@@ -7,13 +7,14 @@ use kube_api::{ShardKey, ShardSelector};
 
 use super::*;
 
-/// How a shard's objects are found. The first needs an index, which its first use requests.
+/// The flags for the three ways to find a shard's objects. The first needs an index, which is
+/// requested by its first use.
 const WAYS: [&[&str]; 3] = [
     &[],
     &["--feature-gates=ShardIndex=false"],
     &["--watch-cache=false"],
 ];
-/// Small enough to be read from the index.
+/// A shard that is small enough to be read from the index.
 const SMALL: &str = "shardRange(object.metadata.uid, '0x0000000000000000', '0x0100000000000000')";
 const HALF: &str = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')";
 const INDEXED: &str = r#"apiserver_storage_list_total{group="",resource="pods",storage="watchcache",index="h:metadata.uid"}"#;
@@ -29,7 +30,8 @@ fn encoded(text: &str) -> String {
 
 /// Returns a storage key, and a pod with this uid.
 fn write(namespace: &str, name: &str, uid: u64) -> (String, Option<Vec<u8>>) {
-    // Not numbered, because hashes of texts that differ only at their ends are close together.
+    // Uids are not consecutive numbers, because hashes of texts that differ only at their ends are
+    // close together.
     let uid = format!("{:016x}", uid.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let pod = json!({"metadata": {"name": name, "namespace": namespace, "uid": uid}});
     let mut raw = Vec::new();
@@ -62,7 +64,8 @@ async fn indexed(service: &KubeService) {
     panic!("no index is built");
 }
 
-/// The shards of a resource are the whole list, at one revision, page by page while writes go on.
+/// Together, the shards of a resource are the whole list, at one revision, page by page, during
+/// writes.
 #[tokio::test(start_paused = true)]
 async fn shards_make_the_whole_list_while_writes_go_on() {
     for arguments in WAYS {
@@ -107,7 +110,8 @@ async fn shards_make_the_whole_list_while_writes_go_on() {
                     }
                     names.extend(some);
                     query = format!("continue={}", page.token());
-                    // Each time another pod, one deleted, and one that takes a name.
+                    // After each page, a pod is created, one is deleted, and one takes an existing
+                    // name.
                     written += 1;
                     let new = write("ns-3", &format!("new-{written}"), written);
                     let taken = write("ns-1", "pod-0001", written);
@@ -232,7 +236,7 @@ async fn without_its_gate_the_parameter_is_ignored() {
     }
 }
 
-/// Objects that are read, counted: for a shard by its index, and by testing every object.
+/// Counts the objects that are read for a shard, by its index and by testing every object.
 #[tokio::test(start_paused = true)]
 async fn a_shard_costs_what_it_returns() {
     const PODS: u64 = 2_000;
@@ -265,7 +269,7 @@ async fn a_shard_costs_what_it_returns() {
                 );
             }
         }
-        // A past snapshot has the index, too.
+        // A past snapshot also has the index.
         let revision = get(&tier.service, "/api/v1/pods?limit=1").await.revision();
         let new = write("ns-0", "new", 1);
         etcd.write(&[(&new.0, new.1)]);
@@ -281,7 +285,7 @@ async fn a_shard_costs_what_it_returns() {
     }
 }
 
-/// Selectors of labels or fields and a shard apply together, whichever has fewer candidates.
+/// Label or field selectors and a shard apply together, regardless of which has fewer candidates.
 #[tokio::test(start_paused = true)]
 async fn other_selectors_hold_as_well() {
     for arguments in WAYS {

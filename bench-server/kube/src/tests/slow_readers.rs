@@ -1,4 +1,4 @@
-//! Slow clients: a list is cut off if it is not read within the request's 60 s.
+//! Tests of slow clients: a list is cut off if it is not read within the request's 60 s.
 
 use listen::serve_one;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -6,12 +6,12 @@ use tokio::task::JoinHandle;
 
 use super::*;
 
-/// More than all buffers between the list and its client hold.
+/// Together, the objects are larger than all buffers between the list and its client.
 const OBJECTS: usize = 400;
 const OBJECT_BYTES: usize = 20_000;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Returns a tier whose pods are 8 MB.
+/// Returns a tier with pods of 8 MB in total.
 async fn large() -> (FakeEtcd, KubeTier) {
     let etcd = FakeEtcd::default();
     let text = "x".repeat(OBJECT_BYTES);
@@ -46,7 +46,8 @@ async fn ask(client: &mut DuplexStream, path: &str) {
     client.write_all(request.as_bytes()).await.expect("taken");
 }
 
-/// Reads `bytes` per second until the other side has closed, or a chunked body has ended.
+/// Reads `bytes` per second until the server has closed the connection, or a chunked body has
+/// ended.
 async fn read_slowly(client: &mut (impl AsyncRead + Unpin), bytes: usize) -> Vec<u8> {
     let mut all = Vec::new();
     let mut some = vec![0; bytes];
@@ -90,7 +91,7 @@ async fn a_list_that_is_not_read_is_cut_off_after_a_minute() {
         // The connection, the body and its snapshot are dropped.
         let inflight = "apiserver_current_inflight_requests{request_kind=\"readOnly\"}";
         assert_eq!(metric(&tier.service, inflight).await, 0.0);
-        // What was buffered still arrives, without an end.
+        // Buffered bytes still arrive, without the end of the body.
         client.read_to_end(&mut read).await.expect("closed");
         assert!(read.starts_with(b"HTTP/1.1 200 OK"), "it had begun");
         assert!(read.len() < OBJECTS * OBJECT_BYTES);
@@ -137,7 +138,7 @@ async fn a_list_that_is_read_in_time_is_whole_and_its_connection_goes_on() {
     let (mut client, serving) = connect(&tier);
     for _ in 0..2 {
         ask(&mut client, "/api/v1/pods").await;
-        // Within 60 s, but not at once.
+        // Read within 60 s, but slowly.
         let answer = read_slowly(&mut client, OBJECTS * OBJECT_BYTES / 40).await;
         assert!(answer.len() > OBJECTS * OBJECT_BYTES);
         assert!(answer.ends_with(b"0\r\n\r\n"));
@@ -163,7 +164,7 @@ async fn over_http2_only_the_list_is_reset() {
     let response = response.await.expect("an answer");
     assert_eq!(response.status(), StatusCode::OK);
     let mut body = response.into_body();
-    // The first window is taken, and no room given for another.
+    // The first flow-control window is used up, and never enlarged.
     let started = Instant::now();
     let ended = loop {
         match body.data().await.expect("no orderly end") {
@@ -174,14 +175,14 @@ async fn over_http2_only_the_list_is_reset() {
     assert_eq!(started.elapsed().as_secs(), 60);
     assert_eq!(ended.reason(), Some(h2::Reason::CANCEL));
     assert_eq!(aborted(&tier).await, 1.0);
-    // The connection serves other requests.
+    // The connection still serves other requests.
     let path = "/api/v1/namespaces/none/pods";
     let (response, _) = sender.send_request(get(path), true).expect("sent");
     assert_eq!(response.await.expect("an answer").status(), StatusCode::OK);
     assert!(!serving.is_finished());
 }
 
-/// hyper polls a body only while there is room for it, and so never for its end.
+/// hyper polls a body only while there is room for more, so it never polls for the end of this one.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_is_not_read_is_over_a_minute_after_its_end() {
     let (_etcd, tier) = large().await;
@@ -212,7 +213,7 @@ async fn a_watch_of_no_time_is_over_at_once() {
     };
     let none = read(-1).await;
     assert_eq!((none.code, none.body.len()), (StatusCode::OK, 0));
-    // So late that no clock counts that far.
+    // A timeout that exceeds the range of clocks.
     let longest = read(i64::MAX);
     let waited = tokio::time::timeout(7_200 * SECOND, longest).await;
     assert!(waited.is_err(), "it goes on");

@@ -1,8 +1,9 @@
-//! The body of a watch, made as the connection takes it, so that a slow client delays only itself.
+//! The body of a watch, encoded as the connection polls it, so that a slow client delays only
+//! itself.
 //!
-//! The initial events come from a snapshot, a piece at a time. What has happened meanwhile comes
-//! from the cache's history. Only a watch that has caught up subscribes to live events, so a long
-//! list needs no queue to wait in.
+//! The initial events are read from a snapshot, one chunk at a time. The events since that snapshot
+//! are read from the cache's history. Only a watch that has caught up subscribes to live events, so
+//! no events are queued while a long initial list is sent.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -33,33 +34,35 @@ use crate::shard::object_set::ObjectIter;
 
 /// The time between bookmarks.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
-/// How long before the end of the watch the last bookmark is sent.
+/// The time between the last bookmark and the end of the watch.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
-/// The time until a bookmark is tried again while a transaction's events are being delivered.
+/// The time after which a bookmark is tried again, if a transaction's events are just being
+/// delivered.
 const BOOKMARK_RETRY: Duration = Duration::from_secs(1);
-/// Events that are taken from the history at once.
+/// The number of events that are read from the history at once.
 const EVENTS_AT_ONCE: usize = 8;
-/// Objects and past events that are read before other connections of the thread get their turn.
+/// The number of objects and past events that are read before the body yields to other connections
+/// of its thread.
 const OBJECTS_PER_TURN: usize = 4_096;
 
-/// What the watch sends next.
+/// The phase of a watch: what it sends next.
 #[derive(Debug)]
 enum Phase {
-    /// An event for each object that exists, read from a snapshot that counts as a list's.
+    /// An event for each existing object, read from a snapshot that is counted as an open list.
     Initial {
         objects: ObjectIter,
         _open: Option<OpenList>,
     },
-    /// Events since then.
+    /// Past events, from the cache's history.
     CatchUp,
     /// Events as they happen.
     Live(Live),
-    /// An error, and then nothing.
+    /// An error, after which the watch ends.
     Failed(Status),
     Ended,
 }
 
-/// Where live events come from.
+/// The source of live events.
 #[derive(Debug)]
 enum Live {
     Cache(Subscription),
@@ -82,14 +85,14 @@ pub struct WatchBody {
     interest: Arc<Interest>,
     encoder: EventEncoder,
     phase: Phase,
-    /// Everything up to this revision has been sent, or is not to be sent.
+    /// The revision up to which all events have been sent or do not have to be sent.
     covered: i64,
-    /// Revision of the last event that was sent.
+    /// The revision of the last event that was sent.
     sent: i64,
     annotated_end: bool,
-    /// When the next bookmark is to be sent.
+    /// The time of the next bookmark.
     bookmark: Option<Instant>,
-    /// Revision of the last bookmark. None after it is lower.
+    /// The revision of the last bookmark. Later bookmarks are never lower.
     bookmarked: i64,
     deadline: Instant,
     timer: Pin<Box<Sleep>>,
@@ -117,7 +120,7 @@ impl WatchBody {
                 open,
             }) => {
                 let phase = match objects {
-                    // The client asked for a negative timeout.
+                    // The client requested a negative timeout.
                     _ if plan.timeout.is_zero() => Phase::Ended,
                     Some(objects) => {
                         let end = prefix_end(interest.namespace_prefix().as_bytes());
@@ -160,18 +163,18 @@ impl WatchBody {
         body
     }
 
-    /// Returns the same watch, compressed.
+    /// Returns the watch with gzip compression.
     pub(super) fn compressed(mut self) -> Self {
         self.gzip = Some(GzipMembers::default());
         self
     }
 
-    /// Returns whether it is compressed.
+    /// Returns whether the body is compressed.
     pub fn is_compressed(&self) -> bool {
         self.gzip.is_some()
     }
 
-    /// Returns when it ends, if the client reads.
+    /// Returns the time at which the watch ends, if the client reads.
     pub(crate) fn deadline(&self) -> Instant {
         self.deadline
     }
@@ -181,8 +184,8 @@ impl WatchBody {
         self.encoder.media_type()
     }
 
-    /// Schedules the next bookmark for `at`, or for shortly before the end if that is earlier; none
-    /// after that.
+    /// Schedules the next bookmark for `at`, or for shortly before the end if that is earlier. No
+    /// bookmark follows that one.
     fn schedule_bookmark(&mut self, at: Instant, now: Instant) {
         let last = self.deadline.checked_sub(LAST_BOOKMARK);
         self.bookmark = last.filter(|last| *last > now).map(|last| last.min(at));
@@ -190,7 +193,7 @@ impl WatchBody {
         self.timer.as_mut().reset(wake);
     }
 
-    /// Collects the events that there are into a piece of the body.
+    /// Collects the available events into a chunk of the body.
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Frame>> {
         let mut out = match &mut self.phase {
             Phase::Initial { objects, .. } => match objects.is_exhausted() {
@@ -264,7 +267,7 @@ impl WatchBody {
         self.phase = Phase::CatchUp;
     }
 
-    /// Sends the next past events; returns how many were read.
+    /// Sends the next past events. Returns how many were read.
     fn catch_up(&mut self, out: &mut EventBuffer) -> usize {
         let (cache, generation) = match &self.source {
             Some(EventSource::Cache(cache, generation)) => (cache, *generation),
@@ -310,13 +313,13 @@ impl WatchBody {
         }
     }
 
-    /// Sends live events; pending if there are none.
+    /// Sends the available live events. Pending if there are no more.
     fn poll_live(&mut self, out: &mut EventBuffer, context: &mut Context<'_>) -> Poll<()> {
         let Phase::Live(live) = &self.phase else {
             return Poll::Ready(());
         };
-        // Read before the queue is emptied: everything up to it has been sent once the queue is
-        // empty.
+        // Read before the queue is emptied, so that every event up to this revision has been sent
+        // once the queue is empty.
         let dispatched_revision = match (live, &self.source) {
             (Live::Etcd(watch), _) => watch.revision(),
             (Live::Cache(_), Some(EventSource::Cache(cache, _))) => cache.dispatched_revision(),
@@ -329,7 +332,7 @@ impl WatchBody {
             match live.queue().try_recv(Some(context)) {
                 TryRecv::Delivery(delivery) => {
                     let event = delivery.event;
-                    // It came from the history already.
+                    // The event has already been read from the history.
                     if event.event().revision() <= self.covered {
                         continue;
                     }
@@ -361,7 +364,7 @@ impl WatchBody {
         }
         match self.timer.as_mut().poll(context) {
             Poll::Ready(()) => {
-                // After the last bookmark only the end is left.
+                // After the last bookmark, only the end of the watch is left.
                 let wake = self.bookmark.unwrap_or(self.deadline);
                 self.timer.as_mut().reset(wake);
                 Poll::Ready(())
@@ -372,8 +375,8 @@ impl WatchBody {
 
     fn send_bookmark(&mut self, out: &mut EventBuffer, dispatched_revision: i64, now: Instant) {
         let revision = dispatched_revision.max(self.covered).max(self.bookmarked);
-        // A watch from a future revision has not seen it yet, and only a part of a transaction may
-        // have arrived.
+        // The bookmark would be wrong if the watch began at a future revision that has not been
+        // reached, or if only a part of a transaction's events has arrived.
         let is_true = dispatched_revision >= self.sent
             && (dispatched_revision >= self.covered || self.is_past());
         if is_true {
@@ -385,7 +388,7 @@ impl WatchBody {
         }
     }
 
-    /// Returns whether storage has reached the covered revision.
+    /// Returns whether the cache has reached the covered revision.
     fn is_past(&self) -> bool {
         match &self.source {
             Some(EventSource::Cache(cache, _)) => self.covered <= cache.snapshot().revision,

@@ -1,5 +1,5 @@
-//! Collects events into one piece of a body: text that is written for it, and buffers that are
-//! shared.
+//! Collects events into one chunk of a body, which consists of newly written text and shared
+//! buffers.
 
 use bytes::Bytes;
 use memory::in_flight;
@@ -8,13 +8,13 @@ use wire::frame::{COPY_BELOW_BYTES, Frame, FrameBuilder, TARGET_BYTES};
 
 use crate::list::body::FRAME_OVERSHOOT_BYTES;
 
-/// Collects events until the connection takes them.
+/// A buffer that collects events until the connection sends them.
 #[derive(Debug)]
 pub(super) struct EventBuffer {
     pieces: FrameBuilder,
-    /// What was written since the last shared buffer.
+    /// The text written since the last shared buffer.
     text: Vec<u8>,
-    /// Bytes that are enough for a piece.
+    /// The number of bytes that make the chunk full.
     target: usize,
 }
 
@@ -27,7 +27,7 @@ impl EventBuffer {
         }
     }
 
-    /// Returns a buffer like [`Self::new`], for a piece that is all text.
+    /// Returns a buffer like [`Self::new`], with capacity for a chunk that is all text.
     pub(super) fn with_text_room() -> Self {
         let target = in_flight::frame_bytes(TARGET_BYTES);
         Self {
@@ -37,26 +37,27 @@ impl EventBuffer {
         }
     }
 
-    /// Returns where text is appended.
+    /// Returns the vector to which text is appended.
     pub(super) fn text(&mut self) -> &mut Vec<u8> {
         &mut self.text
     }
 
-    /// Appends a buffer, which is copied if it is small and shared if it is large.
+    /// Appends a buffer. A small one is copied, a large one is shared.
     pub(super) fn shared(&mut self, bytes: Bytes) {
         if let Some(pieces) = self.unless_small(&bytes) {
             pieces.put_shared(bytes);
         }
     }
 
-    /// Appends a part of a buffer, likewise.
+    /// Appends a part of a buffer. A small one is copied, a large one is shared.
     pub(super) fn part(&mut self, part: BufferSlice<'_>) {
         if let Some(pieces) = self.unless_small(&part) {
             pieces.put_slice(part);
         }
     }
 
-    /// Copies what is small; returns where a larger buffer is to be appended.
+    /// Copies `bytes` if they are few. Otherwise returns the builder to which their buffer is to be
+    /// appended.
     fn unless_small(&mut self, bytes: &[u8]) -> Option<&mut FrameBuilder> {
         if bytes.len() < COPY_BELOW_BYTES {
             self.text.extend_from_slice(bytes);
@@ -70,7 +71,7 @@ impl EventBuffer {
         self.text.is_empty() && self.pieces.is_empty()
     }
 
-    /// Returns whether it has enough for a piece.
+    /// Returns whether there are enough bytes for a chunk.
     pub(super) fn is_full(&self) -> bool {
         self.text.len() + self.pieces.len() >= self.target
     }

@@ -1,8 +1,9 @@
 //! Encodes the events of a watch.
 //!
-//! JSON: `{"type":…,"object":…}` and a newline. Protobuf: four bytes of length, then a `WatchEvent`
-//! without an envelope, as apimachinery's raw serializer writes it, which contains the object in an
-//! envelope. Of tables only the first defines its columns.
+//! In JSON, an event is `{"type":…,"object":…}` and a newline. In protobuf, it is four bytes of
+//! length, then a `WatchEvent` without an envelope, as apimachinery's raw serializer writes it; the
+//! `WatchEvent` contains the object in an envelope. Only the first table of a watch defines the
+//! columns.
 
 use bytes::Bytes;
 use kube_api::protobuf::{bytes_field_len, put_bytes, put_bytes_header};
@@ -19,16 +20,16 @@ use crate::resource::representation::Representation;
 /// The annotation of the bookmark after the initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// Encodes the events of one watch.
+/// An encoder of the events of one watch.
 #[derive(Debug)]
 pub struct EventEncoder {
     resource: &'static Resource,
     representation: Representation,
-    /// `"kind":…,"apiVersion":…` of every whole object in JSON.
+    /// The `"kind":…,"apiVersion":…` of every whole object in JSON.
     head: String,
-    /// Whether a table is still to define its columns.
+    /// Whether the next table has to define the columns.
     columns: bool,
-    /// Encodes whole objects in JSON, while many follow each other.
+    /// The encoder of consecutive whole objects in JSON, during the initial events.
     series: Option<Box<JsonDeltaWriter>>,
 }
 
@@ -56,7 +57,7 @@ impl EventEncoder {
         self.resource
     }
 
-    /// Returns a buffer for a piece full of initial events, whose objects are in key order.
+    /// Returns a buffer for a chunk of initial events, whose objects are in key order.
     pub(super) fn initial_buffer(&mut self) -> EventBuffer {
         match self.representation.encoding {
             Encoding::Json => {
@@ -73,12 +74,13 @@ impl EventEncoder {
         }
     }
 
-    /// Frees what only initial events need.
+    /// Frees the memory that only initial events need.
     pub(super) fn end_initial_events(&mut self) {
         self.series = None;
     }
 
-    /// Appends an event. An object that cannot be converted is left out, so that the others arrive.
+    /// Appends an event. An object that cannot be converted is omitted, so that the others are
+    /// still sent.
     pub(super) fn event(&mut self, out: &mut EventBuffer, event_type: EventType, object: &Object) {
         if (self.representation.encoding, self.representation.kind)
             == (Encoding::Protobuf, ResponseKind::Object)
@@ -105,8 +107,9 @@ impl EventEncoder {
         self.series = series;
     }
 
-    /// Returns the encoding of a live event, made once for all watches in the same representation.
-    /// A first table, which defines its columns, is made for one watch alone.
+    /// Returns the encoding of a live event, which is made once for all watches in the same
+    /// representation. The first table of a watch, which defines the columns, is encoded for that
+    /// watch alone.
     pub fn shared(
         &mut self,
         event: &CachingEvent,
@@ -128,7 +131,8 @@ impl EventEncoder {
         }
     }
 
-    /// Appends a bookmark: an object of the kind with a revision only.
+    /// Appends a bookmark: an object of the resource's kind with nothing but a revision, and an
+    /// annotation if `initial_events_end`.
     pub(super) fn bookmark(
         &mut self,
         out: &mut EventBuffer,
@@ -158,7 +162,7 @@ impl EventEncoder {
         self.put(out.text(), "BOOKMARK", &object, columns, None);
     }
 
-    /// Appends an error, after which nothing follows.
+    /// Appends an ERROR event, which must be the last one.
     pub(super) fn error(&self, out: &mut EventBuffer, status: &Status) {
         let text = out.text();
         match self.representation.encoding {
@@ -228,14 +232,15 @@ fn put_json_head(out: &mut Vec<u8>, event_type: &str) {
     out.extend_from_slice(br#"","object":"#);
 }
 
-/// Appends a protobuf frame around an object in its envelope.
+/// Appends a protobuf frame that contains an object in its envelope.
 fn put_protobuf(out: &mut Vec<u8>, event_type: &str, sealed: &[u8]) {
     out.reserve_exact(sealed.len() + 64);
     put_event_head(out, event_type, sealed.len());
     out.extend_from_slice(sealed);
 }
 
-/// Appends what precedes the `sealed_len` bytes of an object in its envelope.
+/// Appends the part of a protobuf frame that precedes the `sealed_len` bytes of an object in its
+/// envelope.
 fn put_event_head(out: &mut Vec<u8>, event_type: &str, sealed_len: usize) {
     let extension = bytes_field_len(1, sealed_len);
     let event = bytes_field_len(1, event_type.len()) + bytes_field_len(2, extension);

@@ -1,8 +1,8 @@
-//! Compresses watches: each piece ends with the end of a gzip member, so that a client sees an
-//! event when it happens. Decoders read several members as one text.
+//! Compresses watches. Each chunk of the body ends a gzip member, so that a client sees an event
+//! when it happens. Decoders read several members as one text.
 //!
-//! Go's decoder returns the end of a member only after it has read the header of the next one. So
-//! that header is sent with each piece, and the body ends with an empty member.
+//! Go's decoder returns the end of a member only after it has read the header of the next one. Each
+//! chunk therefore includes the header of the next member, and the body ends with an empty member.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use wire::frame::Frame;
 
-/// Bytes before the compressed data of a member without name, comment or extra field.
+/// The number of bytes before the compressed data of a member without name, comment or extra field.
 const HEADER: usize = 10;
 
 /// The gzip members of one body.
@@ -22,7 +22,7 @@ pub(super) struct GzipMembers {
 }
 
 impl GzipMembers {
-    /// Returns the piece as a member, followed by the header of the next one.
+    /// Returns the chunk as a member, followed by the header of the next one.
     pub(super) fn piece(&mut self, mut frame: Frame) -> Frame {
         let plain = frame.remaining();
         let room = Vec::with_capacity(plain / 4 + 64);
@@ -42,7 +42,8 @@ impl GzipMembers {
         Frame::from(Bytes::from(out).slice(sent..))
     }
 
-    /// Returns the rest of the last member; `None` if there is none, or the second time.
+    /// Returns the rest of the last member. `None` if no member has begun, or if the rest has been
+    /// returned already.
     pub(super) fn end(&mut self) -> Option<Frame> {
         let begun = std::mem::take(&mut self.begun);
         begun.then(|| {

@@ -1,50 +1,52 @@
-//! What a WATCH asks for: an apiserver's table of resourceVersion and sendInitialEvents, and its
-//! time limit.
+//! The options of a WATCH, parsed: resourceVersion, sendInitialEvents and the time limit have the
+//! same meaning as in kube-apiserver.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
 use kube_api::{ListOptions, Status};
 
-/// How long a watch without `timeoutSeconds` lasts at least. Up to the same is added at random, so
-/// that watches which began together do not end together.
+/// The minimum duration of a watch without `timeoutSeconds`. Up to the same time is added at
+/// random, so that watches that began together do not end together.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1_800);
-/// The longest watch, whatever `timeoutSeconds` says: clocks cannot count without an end.
+/// The maximum duration of a watch, regardless of `timeoutSeconds`, because the range of clocks is
+/// limited.
 const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3_600);
 
-/// What a watch begins with.
+/// The events with which a watch begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StartWith {
-    /// With an ADDED event for each object, of a state at this revision or later.
+    /// An ADDED event for each object, from a snapshot at this revision or later.
     InitialEvents(StartRevision),
-    /// With the events after this revision.
+    /// The events after this revision.
     EventsAfter(StartRevision),
 }
 
-/// The revision that a watch starts at.
+/// The revision at which a watch starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StartRevision {
-    /// Whichever the cache has.
+    /// Any revision that the cache has.
     Any,
-    /// Storage's at the time of the request.
+    /// The revision of storage at the time of the request.
     Latest,
     /// This revision.
     At(i64),
 }
 
-/// The options of a WATCH, understood.
+/// The parsed options of a WATCH.
 #[derive(Debug)]
 pub(super) struct WatchPlan {
     pub(super) start: StartWith,
     /// Whether the client accepts bookmarks.
     pub(super) bookmarks: bool,
-    /// Whether an annotated bookmark ends the initial events.
+    /// Whether the initial events end with an annotated bookmark.
     pub(super) annotated_end: bool,
     pub(super) timeout: Duration,
 }
 
 impl WatchPlan {
-    /// Reads options that have been validated. `watch_list` is the gate of sendInitialEvents.
+    /// Parses options that have been validated. `watch_list` is the feature gate of
+    /// sendInitialEvents.
     ///
     /// # Errors
     /// 500 for a resourceVersion that is not a number, as k8s.io/apiserver returns.
@@ -56,8 +58,8 @@ impl WatchPlan {
             Some(0) => StartRevision::Any,
             Some(revision) => StartRevision::At(revision),
         };
-        // Without a revision, the objects come first: by defaulting with the gate on, and by the
-        // older meaning of such a watch with the gate off.
+        // Without a revision, the existing objects are sent first: with the gate on, by the default
+        // of sendInitialEvents; with the gate off, by the original meaning of such a watch.
         let from_state = matches!(after, StartRevision::Latest | StartRevision::Any);
         let initial_events = options.send_initial_events.unwrap_or(from_state);
         let is_enabled = options.send_initial_events.is_some() || watch_list;
@@ -80,7 +82,7 @@ impl WatchPlan {
         })
     }
 
-    /// Returns whether it is a list in the form of a watch (KEP-3157).
+    /// Returns whether the watch is a list in the form of a watch (KEP-3157).
     pub(super) fn is_watch_list(&self) -> bool {
         self.annotated_end
     }

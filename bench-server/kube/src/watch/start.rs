@@ -1,4 +1,4 @@
-//! How a watch starts: the objects that it begins with, and the source of the events that follow.
+//! The start of a watch: its initial objects, and the source of the events that follow.
 
 use std::sync::Arc;
 
@@ -8,22 +8,22 @@ use super::uncached::StorageWatcher;
 use crate::cache::WatchCache;
 use crate::shard::object_set::ObjectSet;
 
-/// How a watch starts.
+/// The start of a watch.
 pub(crate) struct WatchStart {
-    /// The objects of the initial events.
+    /// The objects of the initial events, if there are to be any.
     pub(crate) objects: Option<ObjectSet>,
-    /// Everything up to this revision is in those objects, or is not to be sent.
+    /// The revision up to which all changes are in those objects or do not have to be sent.
     pub(crate) revision: i64,
     pub(crate) source: EventSource,
-    /// Counts their snapshot as an open list's, if they are a cache's.
+    /// Counts the snapshot as an open list, if the objects are from the cache.
     pub(crate) open: Option<OpenList>,
 }
 
-/// Where events come from.
+/// The source of events.
 #[derive(Debug)]
 pub(crate) enum EventSource {
     /// The watch cache, in one of its generations.
     Cache(Arc<WatchCache>, u64),
-    /// Storage's own watch.
+    /// A watch of storage.
     Etcd(Box<StorageWatcher>),
 }

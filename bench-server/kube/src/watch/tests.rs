@@ -1,4 +1,4 @@
-//! Watches over a storage with faults, in memory and with paused time.
+//! Tests of watches, against an in-memory storage that can fail, with paused time.
 
 mod faults;
 mod frames;
@@ -56,7 +56,7 @@ impl Client {
         }
     }
 
-    /// Returns a piece of the body; `None` at its end.
+    /// Returns the next chunk of the body; `None` at its end.
     async fn piece(&mut self) -> Option<Vec<u8>> {
         let frame = self.body.frame().await?.expect("infallible");
         let mut data = frame.into_data().expect("data");
@@ -64,7 +64,7 @@ impl Client {
         Some(bytes::Buf::copy_to_bytes(&mut data, length).to_vec())
     }
 
-    /// Returns the next event, however long it takes; `None` at the end.
+    /// Returns the next event, and waits for it without a limit; `None` at the end.
     async fn next(&mut self) -> Option<Value> {
         while self.events.is_empty() {
             let piece = self.piece().await?;
@@ -90,7 +90,7 @@ impl Client {
         }
     }
 
-    /// Returns whether nothing comes for a while.
+    /// Returns whether no event comes within 500 ms.
     async fn is_silent(&mut self) -> bool {
         let quiet = Duration::from_millis(500);
         tokio::time::timeout(quiet, self.next()).await.is_err()
@@ -318,7 +318,7 @@ async fn a_watch_list_ends_in_one_annotated_bookmark() {
         "each minute, and two seconds before the end"
     );
     assert_eq!((last, began.elapsed().as_secs()), (written, 130));
-    // What follows the bookmark is sent to a watch that resumes from it, once.
+    // A watch that resumes from the bookmark receives the events after it, once.
     put(&etcd, "a", "newer", "Running");
     let path = format!("/api/v1/pods?watch=1&resourceVersion={last}");
     let mut client = Client::open(&tier.service, &path).await;
@@ -345,7 +345,7 @@ async fn bookmarks_never_descend() {
         let first = client.next().await.expect("a bookmark");
         assert_eq!(first["type"], "BOOKMARK");
         assert_eq!(revision(&first), latest, "{arguments:?}");
-        // An older progress notification, as one may arrive after events.
+        // An older progress notification: one may arrive after events that it does not include.
         etcd.report_progress(current);
         let second = client.next().await.expect("a bookmark");
         assert_eq!(revision(&second), latest, "{arguments:?}");

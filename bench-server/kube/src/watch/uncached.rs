@@ -1,4 +1,4 @@
-//! Watches without a cache: each client has its own watch of storage, which also sends the object
+//! Watches without a cache. Each client has its own watch of storage, which also sends the object
 //! before each change.
 
 use std::sync::Arc;
@@ -18,13 +18,14 @@ use crate::metrics::Metrics;
 use crate::resource::Resource;
 use crate::storage::decoder::Decoder;
 
-/// Events that wait for the client before storage's watch is no longer read.
+/// The number of events that may wait for the client. At this number, reading from storage's watch
+/// pauses.
 const QUEUE: usize = 100;
 
-/// Numbers gRPC streams, so that no client waits for another.
+/// The number of the next gRPC stream. Each client has its own, so that none waits for another.
 static STREAMS: AtomicU64 = AtomicU64::new(0);
 
-/// What it takes to watch storage.
+/// Opens watches of storage for one resource.
 #[derive(Clone)]
 pub(crate) struct StorageWatcher {
     pub(super) backend: Arc<dyn KubernetesEtcd>,
@@ -54,12 +55,12 @@ struct Shared {
 }
 
 impl StorageWatch {
-    /// Returns the revision up to which everything is in the queue.
+    /// Returns the revision up to which every event is in the queue.
     pub(super) fn revision(&self) -> i64 {
         self.shared.revision.load(Ordering::Acquire)
     }
 
-    /// Returns why it ended.
+    /// Returns the failure that has ended the watch, if any. The next call returns `None`.
     pub(super) fn failure(&self) -> Option<Status> {
         self.shared.failed.lock().take()
     }
@@ -72,7 +73,7 @@ impl Drop for StorageWatch {
 }
 
 impl StorageWatcher {
-    /// Watches what follows `revision`.
+    /// Watches the changes after `revision`.
     pub(super) fn watch(&self, revision: i64, interest: Arc<Interest>) -> StorageWatch {
         let queue = Arc::new(WatcherQueue::new(QUEUE));
         let shared = Arc::new(Shared {

@@ -1,4 +1,4 @@
-//! Bodies of writes: read up to a limit, then parsed as an object of the kind.
+//! Bodies of writes. They are read up to a limit, then parsed as an object of the kind.
 
 use std::pin::pin;
 
@@ -11,10 +11,11 @@ use serde_json::{Map, Value};
 
 use crate::resource::Resource;
 
-/// The largest body, bytes: an apiserver's `--max-request-body-bytes`, twice etcd's limit.
+/// The maximum size of a body, in bytes: that of kube-apiserver (`MaxRequestBodyBytes`), which is
+/// twice etcd's limit.
 pub(crate) const MAX_BYTES: usize = 3 * 1024 * 1024;
 
-/// Media types of whole objects.
+/// The media types of whole objects.
 pub(crate) const MEDIA_TYPES: [&str; 2] = ["application/json", envelope::MEDIA_TYPE];
 
 /// The body of a request.
@@ -22,7 +23,7 @@ pub(crate) const MEDIA_TYPES: [&str; 2] = ["application/json", envelope::MEDIA_T
 pub(crate) struct RequestBody {
     /// `Content-Type` without parameters; empty without the header.
     pub(crate) media_type: String,
-    /// The bytes.
+    /// The bytes of the body.
     pub(crate) bytes: Bytes,
 }
 
@@ -30,7 +31,7 @@ impl RequestBody {
     /// Reads a body to its end.
     ///
     /// # Errors
-    /// 413 if it is too large, 400 if it is cut off.
+    /// 413 if the body is too large, 400 if it cannot be read to its end.
     pub(crate) async fn read<B>(headers: &HeaderMap, body: B) -> Result<Self, Status>
     where
         B: http_body::Body,
@@ -48,8 +49,8 @@ impl RequestBody {
                 bytes: whole.to_bytes(),
             }),
             Err(error) if error.is::<LengthLimitError>() => {
-                // A client that is still sending when its connection is closed may never see the
-                // response.
+                // The rest is read, too: a client that is still sending when its connection is
+                // closed may never see the response.
                 let mut rest = Limited::new(body, MAX_BYTES);
                 while let Some(Ok(_)) = rest.frame().await {}
                 Err(Status::request_too_large(format!("limit is {MAX_BYTES}")))
@@ -60,10 +61,11 @@ impl RequestBody {
         }
     }
 
-    /// Parses the body as an object, in JSON, whether or not its kind has the fields.
+    /// Parses the body as an object, and returns the fields of its JSON, including unknown ones.
     ///
     /// # Errors
-    /// 415 for a media type that objects are not sent in, 400 for a body that is not an object.
+    /// 415 for a media type that is not supported for objects, 400 for a body that is not an
+    /// object.
     pub(crate) fn object(&self, resource: &'static Resource) -> Result<Map<String, Value>, Status> {
         let unreadable = |error: &dyn std::fmt::Display| {
             Status::bad_request(format!(

@@ -13,9 +13,9 @@ use crate::resource::Resource;
 /// A stored object.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredObject {
-    /// Its fields as clients see them, without `resourceVersion`.
+    /// The fields as clients see them, without `resourceVersion`.
     pub(crate) fields: Map<String, Value>,
-    /// Revision of its last change.
+    /// The revision of the last change.
     pub(crate) revision: i64,
     /// The stored bytes.
     pub(crate) value: Bytes,
@@ -25,7 +25,7 @@ impl StoredObject {
     /// Decodes a stored value.
     ///
     /// # Errors
-    /// 500 if it is not an object of the kind.
+    /// 500 if the value is not an object of the kind.
     pub(crate) fn open(resource: &'static Resource, kv: KeyValue) -> Result<Self, Status> {
         let damaged = |error: &dyn std::fmt::Display| {
             let key = kv.key.escape_ascii();
@@ -64,19 +64,19 @@ impl StoredObject {
         self.fields.get("metadata")?.as_object()
     }
 
-    /// Returns a text of the metadata; empty if it has none.
+    /// Returns a text field of the metadata; empty if it is not set.
     pub(crate) fn text(&self, field: &str) -> &str {
         self.metadata()
             .and_then(|metadata| metadata.get(field)?.as_str())
             .unwrap_or_default()
     }
 
-    /// Returns whether it has been deleted and only waits for its finalizers.
+    /// Returns whether the object has been deleted and only waits for its finalizers.
     pub(crate) fn is_being_deleted(&self) -> bool {
         !self.text("deletionTimestamp").is_empty()
     }
 
-    /// Returns its stored bytes.
+    /// Returns the stored bytes.
     pub(crate) fn unchanged(&self) -> EncodedObject {
         EncodedObject {
             value: self.value.clone(),
@@ -84,7 +84,7 @@ impl StoredObject {
         }
     }
 
-    /// Returns the fields with the `resourceVersion` that clients see, to which a patch is applied.
+    /// Returns the fields as clients see them, with `resourceVersion`. Patches are applied to them.
     pub(crate) fn visible(&self) -> Map<String, Value> {
         let mut fields = self.fields.clone();
         if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
@@ -125,7 +125,7 @@ pub(crate) fn encode(
         fields.insert("kind".to_owned(), resource.kind.into());
         fields.insert("apiVersion".to_owned(), resource.api_version.into());
         let value = Value::Object(fields).to_string();
-        // A value that cannot be decoded again would be stored and never seen.
+        // A value that cannot be decoded again would be stored, but never be visible.
         custom_resource_from_json(value.as_bytes()).map_err(|error| unusable(&error))?;
         return Ok(EncodedObject {
             value: value.into(),
@@ -134,7 +134,7 @@ pub(crate) fn encode(
     };
     let mut warnings = Vec::new();
     let mut raw = Vec::new();
-    // Most objects have no unknown fields and are read once.
+    // Most objects have no unknown fields, and are encoded in one attempt.
     match from_json(message, &fields, &mut raw) {
         Ok(()) => {}
         Err(error @ FromJsonError::Type { .. }) => return Err(unusable(&error)),

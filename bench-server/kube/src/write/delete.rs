@@ -1,4 +1,4 @@
-//! DELETE of one object, or of everything that a list selects.
+//! DELETE of one object, or of all objects that a list selects.
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use kube_api::Status;
@@ -9,16 +9,16 @@ use super::delete_options::Preconditions;
 use super::guaranteed_update::{Outcome, UpdateAction, Writer, WrittenObject};
 use super::prepare::now;
 
-/// Deletions of one collection that run at the same time.
+/// The number of concurrent deletions in a collection.
 const AT_ONCE: usize = 16;
 
 /// The result of a DELETE.
 #[derive(Debug, Clone)]
 pub(crate) enum DeleteOutcome {
-    /// The object is removed; its uid.
+    /// The object has been removed. Contains its uid.
     Removed(String),
-    /// The object: marked as deleted, because it has finalizers, or the last state of a removed one
-    /// whose kind is returned.
+    /// The object: either marked as deleted, because it has finalizers, or the last state of a
+    /// removed object whose kind is returned.
     Object(WrittenObject),
 }
 
@@ -26,8 +26,8 @@ impl Writer<'_> {
     /// Deletes an object, or marks it as deleted if it has finalizers.
     ///
     /// # Errors
-    /// 404 if it does not exist, 409 if a precondition fails, 403 if it can never be deleted;
-    /// storage's.
+    /// 404 if the object does not exist, 409 if a precondition fails, 403 if it can never be
+    /// deleted; failures of storage.
     pub(crate) async fn delete(
         &self,
         name: &str,
@@ -52,10 +52,11 @@ impl Writer<'_> {
         })
     }
 
-    /// Deletes all objects of these names, several at a time. One that does not exist is no error.
+    /// Deletes all objects with these names, several at a time. An object that does not exist is
+    /// not an error.
     ///
     /// # Errors
-    /// The first failure; the rest is not deleted.
+    /// The first failure, after which no further objects are deleted.
     pub(crate) async fn delete_all(
         &self,
         names: impl IntoIterator<Item = String>,
@@ -99,7 +100,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns what the deletion does to the object.
+    /// Returns the action by which the deletion changes or removes the object.
     fn delete_action(&self, stored: &StoredObject) -> Result<UpdateAction, Status> {
         let metadata = stored.metadata();
         let field = |name| metadata.and_then(|metadata| metadata.get(name));
@@ -114,7 +115,7 @@ impl Writer<'_> {
         {
             metadata.insert("deletionTimestamp".to_owned(), now().into());
             metadata.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
-            // A deletion changes what is wanted, as a change of the spec does.
+            // A deletion changes the desired state, as a change of the spec does.
             if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
                 metadata.insert("generation".to_owned(), (generation + 1).into());
             }

@@ -1,4 +1,4 @@
-//! The options of a DELETE: of the body if there is one, otherwise of the query.
+//! The options of a DELETE, from the body if there is one, otherwise from the query.
 
 use kube_api::envelope::{self, EnvelopeError};
 use kube_api::list_options::{boolean, integer};
@@ -9,8 +9,8 @@ use serde::Deserialize;
 use super::body::{MEDIA_TYPES, RequestBody};
 use super::options::unsupported_stages;
 
-/// `DeleteOptions`. Grace periods and propagation are validated and otherwise ignored: there are no
-/// kubelets and no garbage collector.
+/// The fields of `DeleteOptions`. Grace periods and propagation are validated and otherwise
+/// ignored: there are no kubelets and no garbage collector.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct DeleteOptions {
@@ -22,7 +22,7 @@ pub(crate) struct DeleteOptions {
     propagation_policy: Option<String>,
 }
 
-/// Conditions for a deletion; `None` is no condition.
+/// The preconditions of a deletion; `None` means no condition.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Preconditions {
@@ -33,11 +33,11 @@ pub(crate) struct Preconditions {
 }
 
 impl DeleteOptions {
-    /// Reads the body, or the query if there is no body.
+    /// Parses the body, or the query if there is no body.
     ///
     /// # Errors
-    /// 400 for a body that is not `DeleteOptions`, 415 for an unknown media type, 422 for values
-    /// that are unknown or exclude each other.
+    /// 400 for a body that is not `DeleteOptions` or a number that cannot be parsed, 415 for an
+    /// unknown media type, 422 for values that are unknown or mutually exclusive.
     pub(crate) fn read(query: &str, request_body: &RequestBody) -> Result<Self, Status> {
         let options = match request_body.bytes.is_empty() {
             true => Self::of_query(query)?,
@@ -47,20 +47,21 @@ impl DeleteOptions {
         Ok(options)
     }
 
-    /// Returns whether to do everything except the write.
+    /// Returns whether this is a dry run, which does everything except the write.
     pub(crate) fn dry_run(&self) -> bool {
         self.dry_run
             .as_ref()
             .is_some_and(|stages| !stages.is_empty())
     }
 
-    /// Returns the conditions for the deletion.
+    /// Returns the preconditions of the deletion.
     pub(crate) fn preconditions(&self) -> Preconditions {
         self.preconditions.clone().unwrap_or_default()
     }
 
-    /// Returns whether dependents are to be deleted first, by the deprecated `orphanDependents`.
-    /// The response's code then says whether the object still waits.
+    /// Returns whether the deprecated `orphanDependents` requests that dependents are deleted
+    /// first. The status code of the response then says whether the object still waits for its
+    /// finalizers.
     pub(crate) fn cascades(&self) -> bool {
         self.orphan_dependents == Some(false)
     }
@@ -68,7 +69,7 @@ impl DeleteOptions {
     fn of_query(query: &str) -> Result<Self, Status> {
         let (mut options, mut conditions) = (Self::default(), Preconditions::default());
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            // The first of repeated parameters counts; an empty condition is none.
+            // The first of repeated parameters counts. An empty value is no condition.
             let condition = || (!value.is_empty()).then(|| value.to_string());
             match &*name {
                 "dryRun" => options.dry_run.get_or_insert_default().push(value.into()),
@@ -154,7 +155,7 @@ impl DeleteOptions {
         Ok(options)
     }
 
-    /// Validates as apiserver's `ValidateDeleteOptions`.
+    /// Validates the options as apiserver's `ValidateDeleteOptions` does.
     fn validate(&self) -> Result<(), Status> {
         const POLICIES: [&str; 3] = ["Foreground", "Background", "Orphan"];
         let field = "propagationPolicy";

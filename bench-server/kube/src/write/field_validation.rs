@@ -1,10 +1,11 @@
-//! Finds and drops fields that a kind does not have.
+//! Finds and drops unknown fields, which a kind does not have.
 
 use kube_api::schema::{Kind, Message};
 use serde_json::{Map, Value};
 
-/// Drops from `object` the fields that `message` does not have; returns their paths, as
-/// `spec.containers[0].x`. `kind` and `apiVersion` stay at the top. Reads the whole object.
+/// Drops the fields of `object` that `message` does not have. Returns their paths, such as
+/// `spec.containers[0].x`. `kind` and `apiVersion` of `object` itself are kept. Reads the whole
+/// object.
 pub(crate) fn prune(message: &'static Message, object: &mut Map<String, Value>) -> Vec<String> {
     let mut unknown = Vec::new();
     let envelope = ["kind", "apiVersion"].map(|name| (name, object.remove(name)));

@@ -2,13 +2,14 @@
 
 use crate::resource::name_rule::LABEL_MAX;
 
-/// Length of the suffix, and how much of `generateName` is kept before it.
+/// The length of the suffix, and the maximum length of the part of `generateName` before it.
 const SUFFIX: usize = 5;
 const BASE_MAX: usize = LABEL_MAX - SUFFIX;
-/// Without vowels and look-alikes, so that no suffix is a word: apiserver's alphabet.
+/// apiserver's alphabet. It has no vowels, so that no suffix is a word, and no characters that look
+/// alike.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// Returns a name that begins with `base` (`metadata.generateName`) and ends at random.
+/// Returns a name that begins with `base` (`metadata.generateName`) and ends with a random suffix.
 pub(crate) fn generate(base: &str) -> String {
     let mut end = base.len().min(BASE_MAX);
     while !base.is_char_boundary(end) {

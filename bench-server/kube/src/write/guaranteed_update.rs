@@ -1,5 +1,5 @@
-//! Reads, changes and writes an object. It is written only if it still is what was read; otherwise
-//! the change is made again.
+//! Reads, changes and writes an object. The write succeeds only if the object has not changed since
+//! it was read; otherwise the change is applied again.
 
 use bytes::Bytes;
 use etcd_api::error::{Error, Refusal};
@@ -19,55 +19,57 @@ use crate::metrics::{Metrics, Operation};
 use crate::resource::Resource;
 use crate::storage::error::storage_error;
 
-/// How often a change is made because others have written in between. An apiserver continues until
-/// the request's deadline; so many conflicts in a row mean that something else is wrong.
+/// The maximum number of attempts to apply a change while other clients write the object.
+/// kube-apiserver continues until the request's deadline; so many consecutive conflicts mean that
+/// something else is wrong.
 const MAX_ATTEMPTS: usize = 64;
 
-/// How many names are generated until one is free, as in an apiserver.
+/// The maximum number of names that are generated to find a free one, as in kube-apiserver.
 const MAX_GENERATED_NAMES: usize = 8;
 
-/// Writes one resource in one namespace (empty for cluster-scoped kinds).
+/// A writer of one resource in one namespace (empty for cluster-scoped kinds).
 pub(crate) struct Writer<'a> {
     pub(crate) resource: &'static Resource,
-    /// The resource's prefix in storage.
+    /// The prefix of the resource's keys in storage.
     pub(crate) prefix: &'a [u8],
     pub(crate) namespace: &'a str,
     pub(crate) backend: &'a dyn KubernetesEtcd,
     pub(crate) metrics: &'a Metrics,
-    /// The lease that events are attached to.
+    /// The lease to which events are attached.
     pub(crate) event_lease: &'a EventLease,
     pub(crate) options: WriteOptions,
 }
 
-/// An object that was written, or would have been without `dryRun`.
+/// An object that has been written, or would have been without `dryRun`.
 #[derive(Debug, Clone)]
 pub(crate) struct WrittenObject {
     /// The stored bytes.
     pub(crate) value: Bytes,
-    /// Revision of the write; 0 for an object that `dryRun` has not created.
+    /// The revision of the write; 0 for an object that was not created because of `dryRun`.
     pub(crate) revision: i64,
-    /// What has happened to the object.
+    /// The effect of the write on the object.
     pub(crate) outcome: Outcome,
     /// Texts for `Warning` headers.
     pub(crate) warnings: Vec<String>,
 }
 
-/// What a write has done to an object.
+/// The effect of a write on an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It has been created.
+    /// The object has been created.
     Created,
-    /// It existed, whether or not it has been changed.
+    /// The object existed, and may have been changed.
     Updated,
-    /// It has been removed; the bytes are its last state.
+    /// The object has been removed. The stored bytes are its last state.
     Removed,
 }
 
-/// What is to be done with a stored object.
+/// The action to be applied to a stored object.
 pub(crate) enum UpdateAction {
-    /// To be written as this.
+    /// Writes this state.
     Put(EncodedObject),
-    /// To be removed: it has been deleted, and no finalizer is left. The bytes are its last state.
+    /// Removes the object, which has been deleted and has no finalizers left. Contains its last
+    /// state.
     Delete(EncodedObject),
 }
 
@@ -75,7 +77,7 @@ impl Writer<'_> {
     /// Handles a POST: creates an object.
     ///
     /// # Errors
-    /// 409 if the name is taken; the Status for a bad object; storage's.
+    /// 409 if the name is taken; the Status for an invalid object; failures of storage.
     pub(crate) async fn create(&self, request_body: &RequestBody) -> Result<WrittenObject, Status> {
         let incoming = IncomingObject::new(self.resource, request_body.object(self.resource)?)?;
         if !incoming.needs_generated_name() {
@@ -98,7 +100,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Creates the object. A failure comes with its name, which may have been generated.
+    /// Creates the object. An error includes the name, which may have been generated.
     async fn create_prepared(
         &self,
         mut incoming: IncomingObject,
@@ -120,8 +122,8 @@ impl Writer<'_> {
     /// Handles a PUT: replaces an object, or its status.
     ///
     /// # Errors
-    /// 404 if it does not exist and its kind is not created by a PUT, 409 if it has changed since
-    /// the client read it; the Status for a bad object; storage's.
+    /// 404 if the object does not exist and its kind cannot be created by a PUT, 409 if the object
+    /// has changed since the client read it; the Status for an invalid object; failures of storage.
     pub(crate) async fn replace(
         &self,
         name: &str,
@@ -155,8 +157,8 @@ impl Writer<'_> {
     /// Handles a PATCH: applies the patch to an object, or to its status.
     ///
     /// # Errors
-    /// 404 if it does not exist, 409 if the patch names a `resourceVersion` that is not current;
-    /// the Status for a bad patch or result; storage's.
+    /// 404 if the object does not exist, 409 if the patch contains a `resourceVersion` that is not
+    /// current; the Status for an invalid patch or result; failures of storage.
     pub(crate) async fn patch(
         &self,
         name: &str,
@@ -177,7 +179,7 @@ impl Writer<'_> {
         .await
     }
 
-    /// Reads the object.
+    /// Reads the current object from storage.
     pub(crate) async fn current(&self, name: &str) -> Result<Option<KeyValue>, Status> {
         let timed = self.metrics.etcd_request(Operation::Get, self.resource);
         let found = self
@@ -189,8 +191,8 @@ impl Writer<'_> {
         Ok(found.kv)
     }
 
-    /// Applies `change` to the object and writes the result, again and again while others write in
-    /// between: GuaranteedUpdate of k8s.io/apiserver's storage.
+    /// Applies `change` to the object and writes the result. Retries while other clients write the
+    /// object in between, like `GuaranteedUpdate` of k8s.io/apiserver's storage.
     pub(crate) async fn guaranteed_update(
         &self,
         name: &str,
@@ -211,7 +213,7 @@ impl Writer<'_> {
                 UpdateAction::Put(encoded) => (encoded, Outcome::Updated),
                 UpdateAction::Delete(encoded) => (encoded, Outcome::Removed),
             };
-            // An object that does not change is not written.
+            // An object that has not changed is not written.
             let same = outcome == Outcome::Updated && encoded.value == stored.value;
             if same || self.options.dry_run {
                 return Ok(written(encoded, stored.revision, outcome));
@@ -255,7 +257,8 @@ impl Writer<'_> {
             return Ok(written(encoded, revision, Outcome::Created));
         }
         let taken = Status::already_exists(self.resource.about(name));
-        // A client that waits for the other object's end is told that it is being deleted.
+        // If the existing object is being deleted, the error says so, for clients that wait for its
+        // removal.
         let there = self.current(name).await.ok().flatten();
         let there = there.and_then(|kv| StoredObject::open(self.resource, kv).ok());
         Err(match there.is_some_and(|there| there.is_being_deleted()) {
@@ -264,7 +267,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Writes the object if it is at revision `expected`; 0 if it must not exist.
+    /// Writes the object if its revision is `expected`; 0 if it must not exist.
     async fn put(
         &self,
         name: &str,
@@ -300,7 +303,7 @@ impl Writer<'_> {
         response.map_err(storage_error)
     }
 
-    /// Removes the object if it is at revision `expected`.
+    /// Removes the object if its revision is `expected`.
     async fn remove(&self, name: &str, expected: i64) -> Result<OptimisticResponse, Status> {
         let _timed = self.metrics.etcd_request(Operation::Delete, self.resource);
         let options = DeleteOptions {

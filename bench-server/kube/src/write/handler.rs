@@ -1,4 +1,4 @@
-//! Handles writes: what method and path ask for, and what the response is made of.
+//! Handles writes: dispatches them by method and path, and builds the content of the response.
 
 use http::{HeaderValue, Method, StatusCode};
 use kube_api::{ListOptions, Status};
@@ -15,30 +15,30 @@ use crate::list::page::ObjectList;
 use crate::resource::object::Object;
 use crate::resource_handler::ResourceHandler;
 
-/// What a write's path names.
+/// The object or collection that the path of a write names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ObjectPath<'a> {
-    /// Empty for cluster-scoped kinds, and for all namespaces.
+    /// The namespace; empty for cluster-scoped kinds and for all namespaces.
     pub(crate) namespace: &'a str,
-    /// `None` for a collection.
+    /// The name of the object; `None` for a collection.
     pub(crate) name: Option<&'a str>,
-    /// `None` for the object itself.
+    /// The subresource; `None` for the object itself.
     pub(crate) subresource: Option<&'a str>,
 }
 
-/// What the response to a write is made of.
+/// The content of the response to a write.
 #[derive(Debug)]
 pub(crate) enum WriteResponse {
-    /// The object as it is now, or was last.
+    /// The object in its new or last state.
     Object {
         code: StatusCode,
         object: Object,
-        /// Values of `Warning` headers.
+        /// The values of `Warning` headers.
         warnings: Vec<HeaderValue>,
     },
-    /// The objects of a collection, which have been deleted.
+    /// The deleted objects of a collection.
     List(ObjectList),
-    /// The object has been removed.
+    /// A Status that says that the object has been removed.
     Gone(Status),
 }
 
@@ -61,7 +61,8 @@ impl ResourceHandler {
             Some("finalize") if *method == Method::PUT => WriteTarget::Finalize,
             Some(_) => return Err(Status::method_not_allowed()),
         };
-        // A collection is written to in one namespace.
+        // Whether the path names one namespace, as it must for writes to a collection of a
+        // namespaced kind, or none, as it must for cluster-scoped kinds.
         let in_place = self.resource.namespaced != path.namespace.is_empty();
         let writer = |options| self.writer(path.namespace, event_lease, options);
         let options = || WriteOptions::parse(method, query);
@@ -114,7 +115,7 @@ impl ResourceHandler {
         self.object_response(code, written)
     }
 
-    /// Does everything that a deletion does, except the write.
+    /// Performs a dry run of a deletion: everything except the write.
     ///
     /// # Errors
     /// Those of the deletion.
@@ -131,7 +132,7 @@ impl ResourceHandler {
             .map(drop)
     }
 
-    /// Deletes what a list with these options selects, and returns the list.
+    /// Deletes the objects that a list with these options selects, and returns the list.
     ///
     /// # Errors
     /// Those of the list and of each deletion.
@@ -164,7 +165,7 @@ impl ResourceHandler {
         code: StatusCode,
         written: WrittenObject,
     ) -> Result<WriteResponse, Status> {
-        // The response does not need its key.
+        // The response does not need the key.
         let object = Object::decode(self.resource, b"", &written.value, written.revision)
             .map_err(|error| Status::internal(error.to_string()))?;
         let warning = |text: &String| HeaderValue::from_str(&format!("299 - {text:?}")).ok();

@@ -1,4 +1,4 @@
-//! Deleting a namespace deletes what is in it.
+//! Deletes the objects in a namespace when the namespace is deleted.
 
 use kube_api::Status;
 
@@ -7,12 +7,12 @@ use super::delete_options::DeleteOptions;
 use super::ttl_lease::EventLease;
 use crate::resource_handler::ResourceHandler;
 
-/// Deletes every object of a namespace, before the namespace itself is deleted; nothing in a dry
-/// run. An apiserver leaves that to kube-controller-manager, which does it afterwards.
+/// Deletes every object in a namespace, before the namespace itself is deleted. In a dry run,
+/// deletes nothing. With kube-apiserver, kube-controller-manager does this afterwards.
 ///
 /// # Errors
-/// Those of deleting the namespace, in which case nothing is deleted; storage's, after which some
-/// objects may be gone.
+/// Those of deleting the namespace, in which case nothing is deleted, and failures of storage,
+/// after which some objects may have been deleted.
 pub(crate) async fn delete_contents(
     namespaces: &ResourceHandler,
     all: &[ResourceHandler],
@@ -23,7 +23,7 @@ pub(crate) async fn delete_contents(
     if options.dry_run() {
         return Ok(());
     }
-    // If the namespace itself may not be deleted, neither may the objects in it.
+    // If the namespace itself cannot be deleted, the objects in it must not be deleted either.
     namespaces
         .dry_run_delete(event_lease, name, options)
         .await?;

@@ -1,4 +1,4 @@
-//! The query of a write. DELETE has [options of its own](super::delete_options).
+//! The options of a write, from the query. DELETE has [its own options](super::delete_options).
 
 use http::Method;
 use kube_api::status::{Cause, Status};
@@ -6,7 +6,7 @@ use kube_api::status::{Cause, Status};
 /// The only value of `dryRun`.
 const ALL_STAGES: &str = "All";
 
-/// What to do with fields that the kind does not have.
+/// The handling of unknown fields, which the kind does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum FieldValidation {
     /// Drop them.
@@ -18,7 +18,7 @@ pub(crate) enum FieldValidation {
     Strict,
 }
 
-/// The query of POST, PUT and PATCH. `fieldManager` and other parameters are ignored.
+/// The options of POST, PUT and PATCH. `fieldManager` and other parameters are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct WriteOptions {
     /// Whether to do everything except the write (`dryRun=All`).
@@ -28,7 +28,7 @@ pub(crate) struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// Returns the options of a DELETE, which writes no fields of a client's.
+    /// Returns the options of a DELETE, in which the client sends no fields to validate.
     pub(super) fn of_deletion(dry_run: bool) -> Self {
         Self {
             dry_run,
@@ -77,7 +77,7 @@ impl WriteOptions {
     }
 }
 
-/// Returns whether a query asks for a dry run, whatever else is right or wrong in it.
+/// Returns whether a query requests a dry run, even if other parameters are invalid.
 pub(crate) fn is_dry_run(query: &str) -> bool {
     let mut stages = form_urlencoded::parse(query.as_bytes())
         .filter(|(name, _)| name == "dryRun")
@@ -86,7 +86,8 @@ pub(crate) fn is_dry_run(query: &str) -> bool {
     stages.peek().is_some() && stages.all(|stage| stage == ALL_STAGES)
 }
 
-/// Returns what is wrong with the values of `dryRun`, of which `All` is the only one.
+/// Returns the error for the values of `dryRun` unless all of them are `All`, the only supported
+/// one.
 pub(super) fn unsupported_stages(stages: &[String]) -> Option<Cause> {
     let known = stages.iter().all(|stage| stage == ALL_STAGES);
     (!known).then(|| unsupported("dryRun", &format!("[{}]", quoted(stages)), "\"All\""))

@@ -1,4 +1,4 @@
-//! Patches: changes of an object that name only what changes.
+//! Patches: descriptions of changes to an object.
 //!
 //! - [`operations`]: JSON patches
 //! - [`strategic`]: strategic merge patches, for built-in kinds
@@ -29,8 +29,8 @@ impl Patch {
     /// Parses a body by its media type.
     ///
     /// # Errors
-    /// 415 for a type that is no patch of this kind, 400 for a body that is not such a patch, 413
-    /// for a JSON patch of too many operations.
+    /// 415 for a media type that is not a supported patch of this kind, 400 for a body that is not
+    /// such a patch, 413 for a JSON patch with too many operations.
     pub(crate) fn parse(
         media_type: &str,
         resource: &Resource,
@@ -57,13 +57,13 @@ impl Patch {
     /// Applies the patch to `object`.
     ///
     /// # Errors
-    /// 422 if an operation has no place in the object or a test fails, 500 if a strategic merge
-    /// patch does not follow its format, as an apiserver returns.
+    /// 422 if an operation's path is not in the object or a test fails, 500 if a strategic merge
+    /// patch does not follow its format, as in kube-apiserver.
     pub(crate) fn apply(&self, object: &mut Map<String, Value>) -> Result<(), Status> {
         match self {
             Self::Strategic(message, patch) => {
                 let mut patch = patch.clone();
-                // The object keeps its own, whatever the patch says.
+                // The object keeps its kind and API version, regardless of the patch.
                 patch.remove("kind");
                 patch.remove("apiVersion");
                 strategic::strategic_merge(message, object, patch)
@@ -78,7 +78,7 @@ impl Patch {
     }
 }
 
-/// Changes the map as a value.
+/// Applies `change` to the map as a JSON value.
 fn on_value(
     object: &mut Map<String, Value>,
     change: impl FnOnce(&mut Value) -> Result<(), Status>,

@@ -1,4 +1,4 @@
-//! Prepares an object for storage: what the server sets, keeps and refuses in its metadata.
+//! Prepares an object for storage: sets, keeps and validates the fields that the server controls.
 
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,7 +12,8 @@ use super::codec::StoredObject;
 use super::generate_name::generate;
 use crate::resource::Resource;
 
-/// Metadata that only the server changes. Every update keeps that of the stored object.
+/// The metadata fields that only the server changes. Every update keeps their values from the
+/// stored object.
 const SERVER_FIELDS: [&str; 5] = [
     "uid",
     "creationTimestamp",
@@ -24,16 +25,17 @@ const SERVER_FIELDS: [&str; 5] = [
 /// The part of an object that a write may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteTarget {
-    /// Everything but the status.
+    /// Everything except the status.
     Main,
-    /// The status, with labels and annotations; of a custom resource the status alone.
+    /// The status and the metadata, such as labels and annotations; for a custom resource, only the
+    /// status.
     Status,
     /// The finalizers of a namespace (`spec.finalizers`), which [`WriteTarget::Main`] does not
     /// change.
     Finalize,
 }
 
-/// An object as a client has sent it, or as a patch has made it.
+/// An object as sent by a client, or as the result of a patch.
 #[derive(Debug, Clone)]
 pub(crate) struct IncomingObject {
     resource: &'static Resource,
@@ -41,10 +43,11 @@ pub(crate) struct IncomingObject {
 }
 
 impl IncomingObject {
-    /// Checks that the object is of the kind, and adds metadata if it has none.
+    /// Checks that the object has the resource's kind and API version, and adds empty metadata if
+    /// there is none.
     ///
     /// # Errors
-    /// 400 for another kind or version, and for metadata that is not an object.
+    /// 400 for another kind or API version, and for metadata that is not an object.
     pub(crate) fn new(
         resource: &'static Resource,
         mut fields: Map<String, Value>,
@@ -79,7 +82,7 @@ impl IncomingObject {
         Ok(Self { resource, fields })
     }
 
-    /// Returns a text of the metadata; empty if it has none.
+    /// Returns a text field of the metadata; empty if it is not set.
     pub(crate) fn text(&self, field: &str) -> &str {
         self.fields["metadata"][field].as_str().unwrap_or_default()
     }
@@ -91,11 +94,11 @@ impl IncomingObject {
         }
     }
 
-    /// Prepares a new object; returns its name.
+    /// Prepares a new object, and returns its name.
     ///
     /// # Errors
-    /// 400 for another namespace than the path's, 422 for a name that is missing or not allowed,
-    /// 500 for a `resourceVersion`, which a new object cannot have.
+    /// 400 for a namespace other than that in the path, 422 for a name that is missing or not
+    /// allowed, 500 for a `resourceVersion`, which a new object cannot have.
     pub(crate) fn prepare_for_create(&mut self, namespace: &str) -> Result<String, Status> {
         if !matches!(self.text("resourceVersion"), "" | "0") {
             return Err(Status::internal(
@@ -126,21 +129,22 @@ impl IncomingObject {
         Ok(self.text("name").to_owned())
     }
 
-    /// Returns whether its name is to be generated.
+    /// Returns whether the name is to be generated.
     pub(crate) fn needs_generated_name(&self) -> bool {
         self.text("name").is_empty() && !self.text("generateName").is_empty()
     }
 
-    /// Prepares an object that a PUT creates, because there is none to be replaced.
+    /// Prepares an object that a PUT creates, because it does not exist.
     ///
     /// # Errors
-    /// Those of [`Self::prepare_for_create`]; 409 for a uid, which says that the object existed.
+    /// Those of [`Self::prepare_for_create`]; 409 if the object has a uid, which implies that it
+    /// existed before.
     pub(crate) fn prepare_for_create_on_update(
         &mut self,
         namespace: &str,
     ) -> Result<String, Status> {
         expect_uid(self.resource.about(self.text("name")), self.text("uid"), "")?;
-        // There is nothing to compare it with.
+        // There is no stored object with which to compare `resourceVersion`.
         self.metadata().remove("resourceVersion");
         self.prepare_for_create(namespace)
     }
@@ -148,7 +152,7 @@ impl IncomingObject {
     /// Checks that the object has the name in the path.
     ///
     /// # Errors
-    /// 400 for another name, or none.
+    /// 400 for another name or no name.
     pub(crate) fn expect_name(&self, name: &str) -> Result<(), Status> {
         match self.text("name") {
             given if given == name => Ok(()),
@@ -164,7 +168,7 @@ impl IncomingObject {
     /// Checks that a patch has not changed the uid.
     ///
     /// # Errors
-    /// 422 if it has.
+    /// 422 if the uid has changed.
     pub(crate) fn expect_same_uid(&self, stored: &StoredObject) -> Result<(), Status> {
         let given = self.text("uid");
         if given.is_empty() || given == stored.text("uid") {
@@ -181,8 +185,9 @@ impl IncomingObject {
     /// Prepares an update of `stored`.
     ///
     /// # Errors
-    /// 400 for another name or namespace than the path's, 409 if `stored` is not what the client
-    /// has seen, 422 if the client must say what it has seen and does not.
+    /// 400 for a name or namespace other than that in the path, 409 if `stored` has another uid or
+    /// `resourceVersion` than the client sent, 422 if the client must send a `resourceVersion` and
+    /// did not.
     pub(crate) fn prepare_for_update(
         &mut self,
         target: WriteTarget,
@@ -201,7 +206,7 @@ impl IncomingObject {
                     message: "Invalid value: 0: must be specified for an update".to_owned(),
                     field: "metadata.resourceVersion",
                 };
-                // This error names the resource, unlike others, which name the kind.
+                // This error contains the name of the resource, whereas others contain the kind.
                 let (named, group) = (self.resource.name, self.resource.group);
                 return Err(Status::invalid(named, group, name, vec![cause]));
             }
@@ -230,7 +235,7 @@ impl IncomingObject {
         Ok(())
     }
 
-    /// Returns whether it has been deleted and has no finalizer left.
+    /// Returns whether the object has been deleted and has no finalizers left.
     pub(crate) fn is_ready_to_remove(&self) -> bool {
         let metadata = &self.fields["metadata"];
         let held = metadata["finalizers"]
@@ -254,7 +259,7 @@ impl IncomingObject {
         wanted(&self.fields) != wanted(&stored.fields)
     }
 
-    /// Takes from the stored object what the write may not change.
+    /// Replaces the fields that the write must not change by those of the stored object.
     fn keep_what_target_excludes(&mut self, target: WriteTarget, stored: &StoredObject) {
         if !self.resource.has_status() {
             return;
@@ -270,7 +275,7 @@ impl IncomingObject {
             self.fields.insert(name.clone(), value.clone());
         }
         match (self.resource.kind, target) {
-            // Old kubelets damage ownerReferences, and omit a qosClass that they do not know.
+            // Old kubelets corrupt ownerReferences, and omit a qosClass that they do not know.
             ("Pod", WriteTarget::Status) => {
                 self.keep_stored_field(stored, ["metadata", "ownerReferences"]);
                 if self.fields["status"]["qosClass"]
@@ -288,7 +293,7 @@ impl IncomingObject {
         }
     }
 
-    /// Makes one field what it is in the stored object.
+    /// Replaces one field by that of the stored object.
     fn keep_stored_field(&mut self, stored: &StoredObject, [holder, field]: [&str; 2]) {
         let kept = stored
             .fields
@@ -309,7 +314,7 @@ impl IncomingObject {
         }
     }
 
-    /// Sets the namespace to the path's.
+    /// Sets the namespace to that in the path. Returns 400 for another namespace.
     fn set_namespace(&mut self, namespace: &str) -> Result<(), Status> {
         match self.text("namespace") {
             given if given == namespace => {}
@@ -359,7 +364,7 @@ impl IncomingObject {
         )
     }
 
-    /// Sets fields that clients may omit and others rely on.
+    /// Sets fields that clients may omit, but on which other clients rely.
     fn set_defaults(&mut self) {
         match self.resource.kind {
             "Secret" => {
@@ -372,8 +377,8 @@ impl IncomingObject {
         }
     }
 
-    /// Writes a secret's `stringData` into `data`. What is not a map of texts stays, and is refused
-    /// because of its type.
+    /// Merges a secret's `stringData` into `data`. If `stringData` is not a map of texts it is
+    /// kept, and encoding then rejects its type.
     fn merge_string_data(&mut self) {
         let Some(Value::Object(texts)) = self.fields.get("stringData") else {
             return;
@@ -398,10 +403,10 @@ impl IncomingObject {
     }
 }
 
-/// Checks that the uid of an object, if given, is the stored one's.
+/// Checks that the uid of an object, if given, equals that of the stored object.
 ///
 /// # Errors
-/// 409 if it is not.
+/// 409 if it does not.
 fn expect_uid(about: ObjectName<'_>, given: &str, stored: &str) -> Result<(), Status> {
     if given.is_empty() || given == stored {
         return Ok(());

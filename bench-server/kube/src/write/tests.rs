@@ -1,4 +1,4 @@
-//! Writes to a storage in memory.
+//! Tests of writes, with an in-memory storage.
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
@@ -15,7 +15,7 @@ const PODS: &str = "/api/v1/namespaces/a/pods";
 const WIDGETS: &str = "/apis/bench.example.com/v1/namespaces/a/widgets";
 const MERGE: &str = "application/merge-patch+json";
 
-/// Sends a body of a media type, with one more header.
+/// Sends a body with a media type, and one more header.
 async fn send(
     service: &KubeService,
     method: Method,
@@ -236,7 +236,7 @@ async fn a_custom_object_that_could_not_be_read_is_not_stored() {
     }
 }
 
-/// As client-go's metadata client patches and deletes.
+/// client-go's metadata client patches and deletes in this way.
 #[tokio::test(start_paused = true)]
 async fn what_a_write_answers_has_the_form_that_was_asked_for() {
     let etcd = FakeEtcd::default();

@@ -1,4 +1,5 @@
-//! Events expire: each is attached to a lease, which those of one minute share.
+//! The TTL of events: each event is attached to an etcd lease, which all events of one minute
+//! share.
 
 use std::time::Duration;
 
@@ -7,25 +8,25 @@ use etcd_api::kubernetes::KubernetesEtcd;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// How long events are kept: the default of an apiserver's `--event-ttl`.
+/// The time for which events are kept: the default of kube-apiserver's `--event-ttl`.
 const TTL: Duration = Duration::from_secs(3600);
 
-/// How long a lease takes new events. It lives that much longer, so that its last event lives
-/// [`TTL`].
+/// The time during which new events are attached to a lease. The lease is granted for [`TTL`] plus
+/// this time, so that the last of its events is kept for [`TTL`].
 const SHARED_FOR: Duration = Duration::from_secs(60);
 
-/// The lease that new events are attached to.
+/// The lease to which new events are attached.
 #[derive(Debug, Default)]
 pub(crate) struct EventLease {
     current: Mutex<Option<(i64, Instant)>>,
 }
 
 impl EventLease {
-    /// Returns a lease that lives for at least [`TTL`]; grants one once a minute, while events are
-    /// written.
+    /// Returns the ID of a lease that lasts for at least [`TTL`]. While events are written, a new
+    /// lease is granted once a minute.
     ///
     /// # Errors
-    /// Storage's.
+    /// Those of storage.
     pub(crate) async fn current(&self, backend: &dyn KubernetesEtcd) -> Result<i64, Error> {
         let mut current = self.current.lock().await;
         if let Some((id, granted)) = *current
@@ -41,8 +42,8 @@ impl EventLease {
         Ok(id)
     }
 
-    /// Discards the lease, which no longer exists, as after storage was emptied: the next event
-    /// gets another.
+    /// Discards the lease after storage has reported that it does not exist, for example because
+    /// storage was emptied. The next event is attached to a new lease.
     pub(crate) async fn forget(&self) {
         *self.current.lock().await = None;
     }

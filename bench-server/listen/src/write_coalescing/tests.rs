@@ -1,4 +1,4 @@
-//! Coalescing over sockets in memory, and over a stand-in for a TLS session.
+//! Tests of coalescing over sockets in memory, and over a simulated TLS session.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -44,7 +44,8 @@ impl AsyncRead for Counting {
 
 type Writes = Arc<Mutex<Vec<usize>>>;
 
-/// Returns both sides over a socket that counts writes, its other end, and the counts.
+/// Returns the socket and the writer over a socket that counts writes, its other end, and the
+/// counts.
 fn counted(
     room: usize,
 ) -> (

@@ -11,16 +11,16 @@ use rustix::io::Errno;
 use super::{Disk, DiskFile};
 use crate::LogError;
 
-/// A directory that no other process keeps a log in, as long as this lives.
+/// A directory that is locked against other processes' logs until this is dropped.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
-    /// Locked (`flock`), and synced after names have changed.
+    /// The open directory. It is locked (`flock`), and synced after names have changed.
     handle: File,
 }
 
 impl Directory {
-    /// Opens and locks a directory, which is created (mode 0700) where it is missing.
+    /// Opens and locks a directory. Creates it (mode 0700) if it does not exist.
     ///
     /// # Errors
     /// [`LogError::Locked`], [`LogError::Io`].
@@ -60,7 +60,7 @@ impl Directory {
     }
 }
 
-/// Creates a directory, durably where its parent is there already.
+/// Creates a directory, durably if its parent exists already.
 fn create(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     fs::DirBuilder::new()
@@ -81,7 +81,7 @@ impl Disk for Directory {
     fn names(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.path)? {
-            // What is not text is not ours.
+            // Skips names that are not UTF-8: the log has no such files.
             names.extend(entry?.file_name().into_string());
         }
         Ok(names)
@@ -95,7 +95,8 @@ impl Disk for Directory {
             .open(self.path.join(name))?;
         if bytes > 0 {
             match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
-                // A file system without it: the length is there, the room may not be.
+                // The file system does not support it: set the length, without a reservation of
+                // space.
                 Err(Errno::OPNOTSUPP) => file.set_len(bytes)?,
                 other => other?,
             }

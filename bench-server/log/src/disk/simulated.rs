@@ -1,9 +1,9 @@
-//! A directory in memory that loses power, fills up and fails, as a test tells it to.
+//! A directory in memory that loses power, fills up and fails, as a test requests.
 //!
-//! What a sync has not covered is in the hands of chance: after a power cut each block of 512 bytes
-//! is the old one or the new one, names are those of some moment since the directory was synced,
-//! and lengths likewise. A sync that fails forgets what it should have written, as Linux does, so
-//! that a second one succeeds for nothing.
+//! What no sync has covered is random after a power cut: each block of 512 bytes has the old or the
+//! new content, the names are those of some moment since the directory was synced, and a length is
+//! the old or the new one. A sync that fails discards what it should have written, as Linux does,
+//! so a second sync succeeds without writing it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,7 +12,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 
 use super::{Disk, DiskFile};
 
-/// A sector: written as a whole, or not at all.
+/// Size of a sector, which is written as a whole or not at all.
 const BLOCK_BYTES: usize = 512;
 
 /// A directory in memory; clones share it.
@@ -31,18 +31,19 @@ struct Shared {
 struct State {
     files: Vec<Contents>,
     names: Names,
-    /// The names that a power cut may leave: those of the last sync, and after each change since.
+    /// The names that a power cut may leave: those of the last sync, and those after each change
+    /// since.
     possible_names: Vec<Names>,
     chance: Chance,
-    /// Calls that still succeed; `None` is all.
+    /// Number of calls that still succeed; `None` for all.
     calls_left: Option<u64>,
-    /// Syncs of files that still succeed; `None` is all.
+    /// Number of syncs of files that still succeed; `None` for all.
     syncs_left: Option<u64>,
-    /// Bytes that can still be reserved or written; `None` is no limit.
+    /// Bytes that can still be reserved or written; `None` for no limit.
     bytes_left: Option<u64>,
-    /// Writes may be short.
+    /// Whether writes may be short.
     short_writes: bool,
-    /// Syncs wait.
+    /// Whether syncs wait for [`SimulatedDisk::release_syncs`].
     syncs_held: bool,
     calls: u64,
 }
@@ -51,15 +52,15 @@ type Names = BTreeMap<String, usize>;
 
 #[derive(Default, Clone)]
 struct Contents {
-    /// What the operating system shows.
+    /// The content that the operating system shows.
     shown: Vec<u8>,
-    /// What is surely on the disk.
+    /// The content that is certainly on the disk.
     durable: Vec<u8>,
-    /// Blocks of `shown` that may be on the disk, or not.
+    /// Blocks of `shown` that may or may not be on the disk.
     dirty: BTreeSet<usize>,
 }
 
-/// SplitMix64.
+/// A SplitMix64 random number generator.
 #[derive(Default)]
 struct Chance(u64);
 
@@ -82,7 +83,7 @@ impl Chance {
 }
 
 impl SimulatedDisk {
-    /// Returns an empty directory whose chances are those of `seed`.
+    /// Returns an empty directory, with a random generator of this seed.
     pub fn new(seed: u64) -> Self {
         let disk = Self::default();
         disk.state().chance = Chance(seed);
@@ -94,46 +95,46 @@ impl SimulatedDisk {
         self.shared.state.lock().expect("no test panics in here")
     }
 
-    /// Makes writes from now on fall short at times.
+    /// Makes some later writes short.
     pub fn write_short(&self) {
         self.state().short_writes = true;
     }
 
-    /// Lets so many changing calls succeed, and none after them until the next
+    /// Lets this number of modifying calls succeed, and none after them until the next
     /// [`SimulatedDisk::cut_power`] or [`SimulatedDisk::restart`]. A write that fails may have
     /// written a part.
     pub fn fail_after(&self, calls: u64) {
         self.state().calls_left = Some(calls);
     }
 
-    /// Lets so many syncs succeed; the one after them fails, once.
+    /// Lets this number of syncs succeed. The next one fails, once.
     pub fn fail_sync_after(&self, syncs: u64) {
         self.state().syncs_left = Some(syncs);
     }
 
-    /// Leaves room for so many bytes more.
+    /// Leaves room for this number of bytes.
     pub fn fill_up_after(&self, bytes: u64) {
         self.state().bytes_left = Some(bytes);
     }
 
-    /// Returns the number of changing calls that were made.
+    /// Returns the number of modifying calls so far.
     pub fn calls(&self) -> u64 {
         self.state().calls
     }
 
-    /// Lets every sync wait until [`SimulatedDisk::release_syncs`].
+    /// Makes every sync wait until [`SimulatedDisk::release_syncs`].
     pub fn hold_syncs(&self) {
         self.state().syncs_held = true;
     }
 
-    /// Ends that wait.
+    /// Releases the syncs that [`SimulatedDisk::hold_syncs`] has blocked.
     pub fn release_syncs(&self) {
         self.state().syncs_held = false;
         self.shared.released.notify_all();
     }
 
-    /// Ends the process and not the machine: what was written stays. Calls succeed again. Whoever
-    /// still has a file open must not use it any more.
+    /// Simulates the end of the process but not of the machine: everything written stays. Calls
+    /// succeed again. Files that are still open must not be used any more.
     pub fn restart(&self) {
         let mut state = self.state();
         state.calls_left = None;
@@ -141,7 +142,7 @@ impl SimulatedDisk {
         state.bytes_left = None;
     }
 
-    /// Cuts the power: what was not synced stays or goes, by chance. Calls succeed again.
+    /// Simulates a power cut: what was not synced is kept or lost at random. Calls succeed again.
     pub fn cut_power(&self) {
         self.restart();
         let mut state = self.state();
@@ -170,16 +171,16 @@ impl SimulatedDisk {
     /// Returns the bytes of a file, as the operating system shows them.
     ///
     /// # Panics
-    /// Where there is no such file.
+    /// If the file does not exist.
     pub fn contents(&self, name: &str) -> Vec<u8> {
         let state = self.state();
         state.files[state.names[name]].shown.clone()
     }
 
-    /// Changes a file behind everybody's back, on the disk, too.
+    /// Changes the content of a file without a call, also on the disk.
     ///
     /// # Panics
-    /// Where there is no such file.
+    /// If the file does not exist.
     pub fn alter(&self, name: &str, change: impl Fn(&mut Vec<u8>)) {
         let mut state = self.state();
         let file = state.names[name];
@@ -190,7 +191,7 @@ impl SimulatedDisk {
 }
 
 impl State {
-    /// Counts a changing call; an error where none is to succeed any more.
+    /// Counts a modifying call. Returns an error if no more calls may succeed.
     fn call(&mut self) -> io::Result<()> {
         self.calls += 1;
         match &mut self.calls_left {
@@ -203,7 +204,7 @@ impl State {
         }
     }
 
-    /// Takes room for `bytes` and returns how many of them there are.
+    /// Takes room for up to `bytes`; returns how many were available.
     fn take_room(&mut self, bytes: u64) -> u64 {
         match &mut self.bytes_left {
             Some(left) => {
@@ -225,7 +226,7 @@ impl State {
     }
 }
 
-/// Copies a block of one file's contents to another's, as far as that is long enough.
+/// Copies a block of one content to another, as far as the other is long enough.
 fn copy_block(block: usize, from: &[u8], to: &mut [u8]) {
     let begin = block * BLOCK_BYTES;
     let end = (begin + BLOCK_BYTES).min(from.len()).min(to.len());
@@ -234,7 +235,7 @@ fn copy_block(block: usize, from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Returns what an operating system says when a disk is full.
+/// Returns the error of a full disk.
 fn full() -> io::Error {
     io::ErrorKind::StorageFull.into()
 }
@@ -344,8 +345,8 @@ impl DiskFile for SimulatedFile {
         called?;
         match written {
             0 if !bytes.is_empty() && state.bytes_left == Some(0) => Err(full()),
-            // A short write is at least one byte, or the caller that writes the rest would never
-            // end.
+            // A short write is at least one byte; otherwise a caller that writes the rest in a loop
+            // would never finish.
             0 if !bytes.is_empty() => Err(io::ErrorKind::Interrupted.into()),
             written => Ok(written),
         }

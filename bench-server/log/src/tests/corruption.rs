@@ -1,8 +1,9 @@
-//! Bytes that change behind a sync are refused; an end that no sync has covered is cut.
+//! Changed bytes that a sync had covered are an error; an end that no sync has covered is cut.
 
 use super::*;
 
-/// Returns a log of two segments and an end that was written and not synced, and all its records.
+/// Writes a log of two segments with an end that is written but not synced; returns all of its
+/// records.
 fn written(disk: &SimulatedDisk) -> Vec<Vec<u8>> {
     let mut found = open(disk, SMALL).expect("a new log");
     let mut expected = fill(&mut found.log, 0..20, 100);
@@ -18,7 +19,7 @@ fn written(disk: &SimulatedDisk) -> Vec<Vec<u8>> {
 fn a_torn_end_is_copied_aside_cut_and_told() {
     let disk = SimulatedDisk::new(1);
     let expected = written(&disk);
-    // The first of three that were never synced: those behind it are whole, and were not
+    // The first of three records that were never synced: the two after it are intact, but were not
     // acknowledged either.
     let torn = position(&disk.contents("0000000000000002.log"), "record 00000020");
     let before = disk.contents("0000000000000002.log");
@@ -45,7 +46,7 @@ fn a_torn_end_is_copied_aside_cut_and_told() {
     assert_eq!(open(&disk, SMALL).expect("a whole log").recovery.cut, None);
 }
 
-/// Every bit of everything that was synced and written behind.
+/// Flips every bit of everything that was synced and has a later record.
 #[test]
 fn a_bit_that_flips_behind_a_sync_is_never_taken_for_a_torn_end() {
     let disk = SimulatedDisk::new(1);
@@ -54,13 +55,13 @@ fn a_bit_that_flips_behind_a_sync_is_never_taken_for_a_torn_end() {
         let bytes = disk.contents(name).len();
         for bit in (0..bytes * 8).step_by(13) {
             let flip = |bytes: &mut Vec<u8>| bytes[bit / 8] ^= 1 << (bit % 8);
-            // A start changes files, and this disk is for the next bit, too.
+            // Opening changes files, and this disk is needed for the next bit, too.
             let copy = copy_of(&disk);
             copy.alter(name, flip);
             let outcome = open(&copy, SMALL);
             match outcome {
                 Ok(found) => {
-                    // The bit belongs to the unsynced end, or to zeros behind a payload.
+                    // The bit belongs to the unsynced end, or to the zeros after a payload.
                     assert!(found.records.len() >= 20, "bit {bit} of {name}");
                     assert!(expected.starts_with(&found.records));
                 }
@@ -77,7 +78,7 @@ fn a_bit_that_flips_behind_a_sync_is_never_taken_for_a_torn_end() {
     }
 }
 
-/// Returns where the first of these words stands.
+/// Returns the first position of `word`.
 fn position(bytes: &[u8], word: &str) -> usize {
     let mut windows = bytes.windows(word.len());
     windows
@@ -85,7 +86,7 @@ fn position(bytes: &[u8], word: &str) -> usize {
         .expect("it was written")
 }
 
-/// Returns where the last of these words stands.
+/// Returns the last position of `word`.
 fn last_position(bytes: &[u8], word: &str) -> usize {
     let mut windows = bytes.windows(word.len());
     windows
@@ -93,7 +94,7 @@ fn last_position(bytes: &[u8], word: &str) -> usize {
         .expect("it was written")
 }
 
-/// The same files on another disk.
+/// Returns a disk with the same files.
 fn copy_of(disk: &SimulatedDisk) -> SimulatedDisk {
     let copy = SimulatedDisk::new(1);
     for name in disk.names().expect("a directory") {
@@ -121,8 +122,8 @@ fn a_segment_that_is_missing_is_named() {
     }
 }
 
-/// The end of a segment that is not the last: no later record of the segment tells, but the next
-/// segment does.
+/// Cuts the end of a segment that is not the last. No later record of that segment reveals it, but
+/// the next segment does.
 #[test]
 fn records_lost_between_two_segments_are_missed() {
     let disk = SimulatedDisk::new(1);
@@ -143,8 +144,8 @@ fn records_lost_between_two_segments_are_missed() {
     );
 }
 
-/// A block that a disk wrote to the wrong place: the record in it verifies, and is not the one that
-/// was here.
+/// A disk wrote a block to the wrong place: its record verifies, but it is not the one that was
+/// there.
 #[test]
 fn a_record_in_the_place_of_another_is_refused() {
     let disk = SimulatedDisk::new(1);
@@ -165,7 +166,7 @@ fn a_record_in_the_place_of_another_is_refused() {
     );
 }
 
-/// A length of garbage must not ask for its bytes.
+/// An invalid length must not lead to an allocation of its size.
 #[test]
 fn a_length_that_cannot_be_is_not_believed() {
     let disk = SimulatedDisk::new(1);

@@ -1,5 +1,5 @@
-//! A disk that fails or fills up: the first error is the last call, and nothing acknowledged is
-//! lost.
+//! A disk that fails or fills up: after the first error there are no further calls, and nothing
+//! acknowledged is lost.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn a_full_disk_is_said_and_the_half_record_is_cut_off() {
     assert_eq!(found.recovery.cut, None);
 }
 
-/// A file system may promise room and not have it.
+/// A file system may reserve space that it then does not have.
 #[test]
 fn a_write_that_finds_no_room_leaves_no_half_record() {
     let disk = SimulatedDisk::new(1);
@@ -48,8 +48,8 @@ fn a_write_that_finds_no_room_leaves_no_half_record() {
     assert_eq!(found.recovery.cut, None, "nothing half is left");
 }
 
-/// Linux tells of a failed sync once, and takes the pages for written: they are shown, and not on
-/// the disk.
+/// Linux reports a failed sync once and then marks the pages as clean: they are readable, but not
+/// on the disk.
 #[test]
 fn what_a_failed_sync_dropped_is_written_anew_by_the_next_start() {
     let disk = SimulatedDisk::new(1);

@@ -1,4 +1,4 @@
-//! The bytes on disk, pinned: a file that one version wrote must be read by the next.
+//! Pins the bytes on disk, because later versions must read files that this version wrote.
 
 use super::*;
 use crate::format::{

@@ -1,5 +1,5 @@
-//! After any power cut a log is a beginning of what was appended, with everything that a sync has
-//! covered.
+//! After any power cut, a log has a prefix of the appended records, including every record that a
+//! sync has covered.
 
 use proptest::prelude::*;
 
@@ -11,12 +11,12 @@ enum Step {
     Write,
     Sync,
     Rotate,
-    /// The process ends; what it wrote stays.
+    /// The process ends; everything written stays.
     Kill,
     PowerCut,
-    /// So many calls from here on the disk is gone, until the next end of the process.
+    /// The disk fails after this number of calls, until the next end of the process.
     FailAfter(u64),
-    /// A sync fails and drops what it should have written.
+    /// The sync after this number of syncs fails and discards what it should have written.
     FailSyncAfter(u64),
     FillUpAfter(u64),
 }
@@ -40,15 +40,15 @@ struct Run {
     config: Config,
     log: Option<Log>,
     appended: Vec<Vec<u8>>,
-    /// Records that `write` returned for, and that `sync` did.
+    /// Number of records for which `write` has returned, and for which `sync` has.
     written: usize,
     synced: usize,
-    /// Records ever appended, those that were lost included.
+    /// Number of records ever appended, including lost ones.
     ever: usize,
 }
 
 impl Run {
-    /// Ends the process, and starts it until the start succeeds.
+    /// Ends the process, and opens the log until this succeeds.
     fn start(&mut self, power_cut: bool) -> Result<(), TestCaseError> {
         self.log = None;
         match power_cut {
@@ -67,7 +67,7 @@ impl Run {
         self.appended = records;
         self.written = self.appended.len();
         if self.config.sync {
-            // It is served from now on.
+            // The replayed records are served from now on.
             self.synced = self.written;
         }
         self.log = Some(found.log);
@@ -83,7 +83,7 @@ impl Run {
                 let payload = payload(self.ever, *bytes);
                 self.ever += 1;
                 self.appended.push(payload.clone());
-                // Whether it succeeds or not, the record may be there.
+                // The record may be in the log even if this fails.
                 drop(log.append(&payload));
             }
             Step::Write => {
@@ -91,7 +91,7 @@ impl Run {
                     self.written = self.appended.len();
                 }
             }
-            // Without syncs at the ends of segments one says nothing about those before.
+            // Without syncs at the ends of segments, a sync does not cover the earlier segments.
             Step::Sync if !self.config.sync => {}
             Step::Sync => {
                 if log.sync().is_ok() {
@@ -152,7 +152,7 @@ proptest! {
     }
 }
 
-/// Power is cut at every single call of a start that has an end to cut.
+/// Cuts the power at every call of a start that has an end to cut.
 #[test]
 fn a_start_can_be_interrupted_anywhere() {
     for seed in 0..40 {
@@ -183,8 +183,8 @@ fn a_start_can_be_interrupted_anywhere() {
     }
 }
 
-/// What is replayed is served: where the server before did not sync it, this one must, in all
-/// segments.
+/// Replayed records are served, so a start must sync all segments that the server before did not
+/// sync.
 #[test]
 fn what_was_written_without_syncs_is_durable_once_it_is_opened_with_them() {
     let disk = SimulatedDisk::new(1);

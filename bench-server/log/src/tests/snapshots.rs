@@ -1,4 +1,4 @@
-//! A snapshot stands for what came before it, or is not there.
+//! A snapshot either replaces what came before it, or does not exist.
 
 use super::*;
 
@@ -85,7 +85,7 @@ fn a_snapshot_that_rots_is_refused() {
         disk.alter(&name, |bytes| bytes[byte] ^= 4);
         match open(&disk, SMALL).err() {
             Some(error) => assert!(error.to_string().contains(&name), "{error}"),
-            // Zeros behind a payload mean nothing.
+            // The zeros after a payload are not verified.
             None => assert!(disk.contents(&name)[byte] == 4, "byte {byte}"),
         }
         disk.alter(&name, |bytes| bytes[byte] ^= 4);

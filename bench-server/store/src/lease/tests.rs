@@ -1,4 +1,4 @@
-//! Leases by a clock that the tests move.
+//! Tests of leases, with a clock that the tests advance.
 
 use etcd_api::proto::etcdserverpb::PutRequest;
 

@@ -1,13 +1,14 @@
-//! Allocates a record's bytes: in one piece, or in two where the allocator would round one up far.
+//! Allocates a record's bytes: in one piece, or in two if the allocator would round one piece up
+//! too far.
 //!
 //! The allocator has four size classes per doubling, so an allocation can be a quarter larger than
-//! requested: 10.3 KB take 12 KiB. A head of exactly a size class, and a tail for the small rest,
-//! waste almost nothing.
+//! requested: 10.3 KB take 12 KiB. A head whose size is exactly a size class, and a tail for the
+//! small rest, waste almost nothing.
 
 use std::sync::Arc;
 
-/// Records below this stay whole: a list copies them into its frames, and each piece would be
-/// another cache miss, bytes.
+/// Minimum size of a record that may be split, bytes. Smaller records stay whole: a list copies
+/// them into its frames, and a second piece would be another cache miss.
 const SPLIT_FROM_BYTES: usize = 4 * 1024;
 /// jemalloc's smallest distance between size classes, bytes.
 const QUANTUM_BYTES: usize = 16;
@@ -23,7 +24,7 @@ pub(super) enum Storage {
     Split(Arc<Pieces>),
 }
 
-// The index holds one for each key.
+// The index holds one `Storage` per key.
 const _: () = assert!(size_of::<Storage>() == size_of::<Arc<[u8]>>());
 
 #[derive(PartialEq, Eq)]
@@ -48,7 +49,7 @@ impl Storage {
         }
     }
 
-    /// Returns the bytes of head and tail; the tail is mostly empty.
+    /// Returns the bytes of head and tail. The tail is usually empty.
     pub(super) fn pieces(&self) -> [&[u8]; 2] {
         match self {
             Self::Whole(bytes) => [bytes, &[]],

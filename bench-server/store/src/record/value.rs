@@ -14,7 +14,7 @@ impl<'a> Value<'a> {
         Self(pieces)
     }
 
-    /// Returns the bytes in order; the second piece is mostly empty.
+    /// Returns the bytes in order. The second piece is usually empty.
     pub fn pieces(self) -> [&'a [u8]; 2] {
         self.0
     }

@@ -1,4 +1,4 @@
-//! Checks that need only the request, before anything is locked.
+//! Checks of the request alone, which run before any lock is taken.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -38,8 +38,8 @@ pub fn delete_range(request: &DeleteRangeRequest) -> Result<(), Refusal> {
     }
 }
 
-/// Checks the size of a transaction, its operations, and that no key is written twice. Checks both
-/// branches, independent of the compares.
+/// Checks the number of operations of a transaction, each operation, and that no key is written
+/// twice. Checks both branches, independently of the compares.
 ///
 /// # Errors
 /// [`Refusal::TooManyOps`], [`Refusal::EmptyKey`], [`Refusal::DuplicateKey`],
@@ -52,8 +52,8 @@ pub fn txn(request: &TxnRequest, max_ops: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Returns whether it has only ranges and needs no writer's lock. A nested transaction counts as a
-/// write, as in etcd.
+/// Returns whether the transaction has only ranges and so does not need the writer's lock. A nested
+/// transaction counts as a write, as in etcd.
 pub fn is_read_only(request: &TxnRequest) -> bool {
     let mut ops = request.success.iter().chain(&request.failure);
     ops.all(|op| matches!(op.request, Some(Request::RequestRange(_))))
@@ -87,7 +87,7 @@ fn range(request: &RangeRequest) -> Result<(), Refusal> {
     RangePlan::of(request).map(|_| ())
 }
 
-/// The keys that one branch writes, with nested transactions.
+/// The keys that one branch writes, including those of nested transactions.
 #[derive(Default)]
 struct Writes<'a> {
     puts: HashSet<&'a [u8]>,

@@ -10,15 +10,16 @@ use etcd_api::proto::etcdserverpb::{Compare, RequestOp, TxnRequest};
 use crate::write_txn::WriteTxn;
 use crate::{Fields, Value};
 
-/// The branch of a transaction to run, and those of its nested transactions, in order.
+/// The result of the compares: the branch of a transaction to run, and those of its nested
+/// transactions, in order.
 pub(super) struct Path {
     pub(super) succeeded: bool,
     pub(super) nested: Vec<Path>,
 }
 
 impl Path {
-    /// Evaluates the compares of the transaction and of nested ones that run, on the state before
-    /// it.
+    /// Evaluates the compares of the transaction, and of the nested transactions that will run, on
+    /// the state before the transaction.
     pub(super) fn choose(request: &TxnRequest, write_txn: &mut WriteTxn<'_>) -> Self {
         let succeeded = request
             .compare
@@ -46,7 +47,7 @@ pub(super) fn branch(request: &TxnRequest, succeeded: bool) -> &[RequestOp] {
 }
 
 /// Returns whether every key of the compare's interval satisfies it. An empty interval is compared
-/// as one key with numbers of 0; comparing its value is always false.
+/// as one key with numbers of 0; a comparison with its value is always false.
 fn holds(compare: &Compare, write_txn: &mut WriteTxn<'_>) -> bool {
     let missing =
         || compare.target != CompareTarget::Value as i32 && one(compare, &Fields::default());
@@ -70,8 +71,8 @@ fn holds(compare: &Compare, write_txn: &mut WriteTxn<'_>) -> bool {
     }
 }
 
-/// Evaluates the compare for one key. The operand is the one of the target; if another or none was
-/// sent, it is 0 or empty.
+/// Evaluates the compare for one key. The operand is the one of the target; if the request has
+/// another one or none, it is 0 or empty.
 fn one(compare: &Compare, fields: &Fields<'_>) -> bool {
     let operand = compare.target_union.as_ref();
     macro_rules! number {

@@ -1,4 +1,4 @@
-//! Cases of transactions that the model does not reach: nesting, limits, etcd's peculiarities.
+//! Tests of transactions that the model does not cover: nesting, limits, peculiarities of etcd.
 
 use etcd_api::proto::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
 use etcd_api::proto::etcdserverpb::{AlarmType, Compare, DeleteRangeRequest, PutRequest};

@@ -1,4 +1,5 @@
-//! Who waits for the log: its thread for writes, writes for its thread.
+//! How far the log has got, and the condition variable and wakers through which its thread and the
+//! writers wait for each other.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,37 +9,37 @@ use std::time::Instant;
 use etcd_api::error::Refusal;
 use parking_lot::{Condvar, Mutex};
 
-/// How far the log is.
+/// The progress of the log: accepted entries, published entries, and the waiters.
 #[derive(Default)]
 pub(super) struct CommitProgress {
-    /// Entries that were ever accepted. Counted under the writer's lock, read without it.
+    /// Number of entries ever accepted. Incremented under the writer's lock, read without it.
     accepted: AtomicU64,
     state: Mutex<State>,
-    /// Wakes the thread.
+    /// Wakes the log's thread.
     more: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// Entries that were ever accepted, as the thread is told.
+    /// Copy of the number of accepted entries, which the log's thread waits on.
     accepted: u64,
-    /// Entries that were ever published.
+    /// Number of entries ever published.
     published: u64,
     closed: bool,
-    /// Why there will be no more.
+    /// The error that ended the log, if any.
     failure: Option<String>,
-    /// Who waits, by how many must be published.
+    /// The waiting tasks, by the number of published entries that they wait for.
     wakers: BTreeMap<u64, Vec<Waker>>,
 }
 
-/// Why the thread goes on.
+/// The reason for which the log's thread was woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Woken {
     /// Entries were accepted.
     More,
-    /// Its time has come.
+    /// The time of the next sync has come.
     Due,
-    /// Nothing will be accepted any more.
+    /// The store was closed: no more entries will be accepted.
     Closed,
 }
 
@@ -59,7 +60,8 @@ impl CommitProgress {
         self.more.notify_one();
     }
 
-    /// Waits until more than `taken` entries were accepted, until `due`, or for the end.
+    /// Waits until more than `taken` entries are accepted, the time `due` has come, or the log is
+    /// closed.
     pub(super) fn wait(&self, taken: u64, due: Option<Instant>) -> Woken {
         let mut state = self.state.lock();
         loop {
@@ -80,7 +82,7 @@ impl CommitProgress {
         }
     }
 
-    /// Wakes those who wait for one of the first `published` entries.
+    /// Sets the number of published entries, and wakes the tasks that wait for one of them.
     pub(super) fn publish(&self, published: u64) {
         let mut state = self.state.lock();
         state.published = published;
@@ -90,7 +92,7 @@ impl CommitProgress {
         ready.into_values().flatten().for_each(Waker::wake);
     }
 
-    /// Ends publishing, for the first reason that is given.
+    /// Ends the log with an error and wakes all waiting tasks. Only the first reason is kept.
     pub(super) fn fail(&self, reason: String) {
         let mut state = self.state.lock();
         state.failure.get_or_insert(reason);
@@ -99,17 +101,17 @@ impl CommitProgress {
         all.into_values().flatten().for_each(Waker::wake);
     }
 
-    /// Waits until so many entries are published.
+    /// Waits until this number of entries is published.
     ///
     /// # Errors
-    /// [`Refusal::Stopped`] when they will never be.
+    /// [`Refusal::Stopped`] if the log fails before that.
     pub(super) async fn published(&self, entries: u64) -> Result<(), Refusal> {
         std::future::poll_fn(|context| self.poll(entries, context))
             .await
             .map_err(|_| Refusal::Stopped)
     }
 
-    /// Waits until nothing will be published any more; returns why.
+    /// Waits until the log has failed; returns the reason.
     pub(super) async fn failed(&self) -> String {
         let never = std::future::poll_fn(|context| self.poll(u64::MAX, context)).await;
         never.err().unwrap_or_default()

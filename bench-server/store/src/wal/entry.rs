@@ -1,7 +1,7 @@
-//! What one record of the log says: all that one write has changed.
+//! The encoding of a log record, which has all changes of one write.
 //!
-//! A byte for the kind, then a protobuf message. Events are the stored bytes of their records,
-//! which are a field of that message already. `docs/durability.md` lists the fields.
+//! A record is one byte for its kind, then a protobuf message. Events are the stored bytes of their
+//! records, which already are a field of that message. `docs/durability.md` lists the fields.
 
 use bytes::Bytes;
 use etcd_api::proto::etcdserverpb::AlarmType;
@@ -13,35 +13,36 @@ use crate::record::{Fields, Record};
 
 /// First byte of a write; the only kind in a log.
 pub(super) const WRITE: u8 = 1;
-/// First byte of a snapshot's first record: what is no key.
+/// First byte of a snapshot's first record, which has everything except keys.
 pub(super) const HEAD: u8 = 2;
 /// First byte of a snapshot's records with keys.
 pub(super) const KEYS: u8 = 3;
-/// First byte of the write at the compacted revision: watched, and applied already.
+/// First byte of the write at the compacted revision. Its changes are already part of the keys; it
+/// is stored for watchers that start there.
 pub(super) const COMPACTED_WRITE: u8 = 4;
 
-/// One write as the log has it.
+/// One write in the log.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     /// Its events, if it made a revision.
     pub(super) commit: Option<Commit>,
-    /// What else it changed.
+    /// Its change other than keys, if any.
     pub(super) change: Option<Change>,
 }
 
-/// What a write changes other than keys.
+/// A change other than keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     /// A lease was granted.
     LeaseGranted {
-        /// Its id.
+        /// The lease's id.
         id: i64,
-        /// Seconds.
+        /// The TTL in seconds.
         ttl_s: i64,
     },
     /// A lease was revoked, or expired.
     LeaseRevoked(i64),
-    /// History below a revision was forgotten.
+    /// History below a revision was compacted.
     Compacted(i64),
     /// An alarm was raised.
     AlarmRaised(AlarmType),
@@ -49,7 +50,7 @@ pub(crate) enum Change {
     AlarmCleared(AlarmType),
 }
 
-/// A write as a message.
+/// The message of a write.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct WriteMessage {
     #[prost(message, repeated, tag = "2")]
@@ -66,7 +67,7 @@ pub(super) struct WriteMessage {
     pub(super) alarm_cleared: Option<i32>,
 }
 
-/// A lease as a message.
+/// The message of a lease.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct LeaseMessage {
     #[prost(int64, tag = "1")]
@@ -75,7 +76,7 @@ pub(super) struct LeaseMessage {
     pub(super) ttl_s: i64,
 }
 
-/// What a snapshot begins with.
+/// The first message of a snapshot.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct HeadMessage {
     /// Revision of the keys that follow.
@@ -111,7 +112,7 @@ impl Entry {
     }
 }
 
-/// Appends the events of a commit as a message has them.
+/// Appends the events of a commit, encoded as a field of the message.
 pub(super) fn put_events(commit: &Commit, out: &mut Vec<u8>) {
     for event in commit.iter() {
         event
@@ -138,12 +139,12 @@ impl From<Change> for WriteMessage {
     }
 }
 
-/// Reads a message behind the byte for its kind. Keys and values point into `payload`.
+/// Decodes the message after the kind byte. Keys and values reference `payload`.
 pub(super) fn decode<M: Message + Default>(payload: &Bytes) -> Result<M, String> {
     M::decode(payload.slice(1..)).map_err(|e| format!("the record is no message of its kind: {e}"))
 }
 
-/// Returns a record of its fields.
+/// Returns the record with the fields of `kv`.
 pub(super) fn record(kv: &KeyValue) -> Result<Record, String> {
     if kv.key.is_empty() {
         return Err("the record holds a key without a name".to_owned());
@@ -158,7 +159,7 @@ pub(super) fn record(kv: &KeyValue) -> Result<Record, String> {
     }))
 }
 
-/// Returns an alarm of its number.
+/// Returns the alarm with this number.
 pub(super) fn alarm(number: i32) -> Result<AlarmType, String> {
     AlarmType::try_from(number).map_err(|e| format!("the record holds an alarm that is none: {e}"))
 }

@@ -1,4 +1,5 @@
-//! The thread of the log: whatever was accepted while it was busy is its next group.
+//! The thread of the log: it logs, syncs and publishes in groups. Writes that are accepted while it
+//! is busy are its next group.
 
 use std::sync::{Arc, Weak};
 use std::task::Waker;
@@ -14,22 +15,22 @@ use super::{Fsync, LogOptions};
 use crate::history::Garbage;
 use crate::{Inner, Store, Writer};
 
-/// What the thread has.
+/// The state of the log's thread.
 pub(super) struct GroupCommit {
     inner: Weak<Inner>,
     waiting: Arc<CommitProgress>,
     log: Log,
     options: LogOptions,
-    /// Entries that were ever taken.
+    /// Number of entries ever taken from the queue.
     taken: u64,
-    /// When what was written is to be durable.
+    /// The time by which the written entries must be synced.
     sync_due: Option<Instant>,
     snapshots: Snapshots,
-    /// One record, while it is appended.
+    /// Buffer for one encoded record.
     payload: Vec<u8>,
 }
 
-/// What is done with what was published once all locks are released.
+/// Work after publishing, for which no lock may be held: waking streams and freeing memory.
 #[derive(Default)]
 struct Aftermath {
     wakers: Vec<Waker>,
@@ -56,7 +57,7 @@ impl GroupCommit {
         }
     }
 
-    /// Serves until the store is closed or the log fails.
+    /// Runs until the store is closed or the log fails.
     pub(super) fn run(mut self) {
         let outcome = loop {
             let step = match self.waiting.wait(self.taken, self.sync_due) {
@@ -76,7 +77,7 @@ impl GroupCommit {
         }
     }
 
-    /// Logs and publishes what waits.
+    /// Logs and publishes the pending entries.
     fn group(&mut self, store: &Store) -> Result<(), LogError> {
         let entries = take(&mut store.inner.writer.lock());
         self.append(&entries)?;
@@ -92,14 +93,14 @@ impl GroupCommit {
         Ok(())
     }
 
-    /// Appends entries, and waits for what they wait for.
+    /// Appends entries to the log, and syncs it as configured.
     fn append(&mut self, entries: &[Entry]) -> Result<(), LogError> {
         for entry in entries {
             self.payload.clear();
             entry.encode(&mut self.payload);
             self.log.append(&self.payload)?;
         }
-        // One large write must not keep its room for ever.
+        // A single large write must not keep its buffer forever.
         self.payload.shrink_to(1024 * 1024);
         self.log.write()?;
         match self.options.fsync {
@@ -120,7 +121,7 @@ impl GroupCommit {
         self.log.sync()
     }
 
-    /// What is left to do at the end.
+    /// Stops a running snapshot, and makes the last sync if one is due.
     fn sync_last(&mut self) -> Result<(), LogError> {
         self.snapshots.stop();
         match self.sync_due {
@@ -129,22 +130,22 @@ impl GroupCommit {
         }
     }
 
-    /// Wakes the waiting writers, and frees what is no longer visible.
+    /// Wakes the waiting writers and the streams, and frees the garbage.
     fn published(&mut self, entries: &[Entry], aftermath: Aftermath) {
         self.taken += entries.len() as u64;
         self.waiting.publish(self.taken);
         aftermath.wakers.into_iter().for_each(Waker::wake);
         if !aftermath.garbage.is_empty() {
-            // Freeing much history takes a while, and the next group waits. Without a thread it is
-            // freed here.
+            // Freeing a long history takes time, and the next group is waiting. If no thread can be
+            // started, it is freed here.
             let garbage = aftermath.garbage;
             let freeing = thread::Builder::new().name("garbage".to_owned());
             drop(freeing.spawn(move || drop(garbage)));
         }
     }
 
-    /// Begins a snapshot at a moment when everything that was accepted is in the log and published.
-    /// Writers wait for that moment; the snapshot itself is written beside them.
+    /// Starts a snapshot at a point where everything accepted is logged and published. Writers wait
+    /// until that point; the snapshot itself is written concurrently.
     fn begin_snapshot(&mut self, store: &Store) -> Result<(), LogError> {
         let mut writer = store.inner.writer.lock();
         let entries = take(&mut writer);
@@ -161,19 +162,19 @@ impl GroupCommit {
 
 impl Drop for GroupCommit {
     fn drop(&mut self) {
-        // Also when it panics, so that no writer waits for ever.
+        // Runs on a panic, too, so that no writer waits forever.
         self.waiting
             .fail("the thread of the log has ended".to_owned());
     }
 }
 
-/// Returns what was accepted and is not in the log yet.
+/// Returns the entries that are accepted but not logged yet.
 fn take(writer: &mut Writer) -> Vec<Entry> {
     let pending = writer.pending.as_mut();
     pending.map(|pending| pending.take()).unwrap_or_default()
 }
 
-/// Shows entries to readers and watchers, in order.
+/// Publishes entries to readers and watchers, in order.
 fn publish(store: &Store, writer: &mut Writer, entries: &[Entry]) -> Aftermath {
     let mut aftermath = Aftermath::default();
     for entry in entries {

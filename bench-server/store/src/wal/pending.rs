@@ -1,4 +1,4 @@
-//! Writes that are accepted and not published.
+//! Writes that are accepted but not published.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,7 +8,7 @@ use super::entry::{Change, Entry};
 use crate::Record;
 use crate::history::Event;
 
-/// What later writes see and readers do not. Guarded by the writer's lock.
+/// The pending writes, which later writes see and readers do not. Guarded by the writer's lock.
 pub(crate) struct Pending {
     /// Revision of the last accepted write.
     revision: i64,
@@ -16,9 +16,9 @@ pub(crate) struct Pending {
     compacted: i64,
     /// In the order that they were accepted.
     entries: VecDeque<Entry>,
-    /// How many of them the log's thread has.
+    /// The number of entries that the log's thread has taken.
     taken: usize,
-    /// The last record of each key among them.
+    /// The latest record of each key in `entries`.
     latest: HashMap<Box<[u8]>, Record>,
 }
 
@@ -55,12 +55,12 @@ impl Pending {
         self.entries.push_back(entry);
     }
 
-    /// Returns a key as a write left it that waits; a tombstone where that was a delete.
+    /// Returns the latest pending record of a key; a tombstone for a delete.
     pub(crate) fn get(&self, key: &[u8]) -> Option<&Record> {
         self.latest.get(key)
     }
 
-    /// Makes the published index what it will be when nothing waits any more.
+    /// Applies the pending writes to a copy of the published index.
     pub(crate) fn apply(&self, tree: &mut Tree<Record>) {
         let events = self
             .entries
@@ -71,14 +71,14 @@ impl Pending {
             .for_each(|event| event.redo(tree));
     }
 
-    /// Returns what the log's thread does not have yet; it has it now.
+    /// Returns the entries that the log's thread has not taken yet, and marks them as taken.
     pub(super) fn take(&mut self) -> Vec<Entry> {
         let taken = self.entries.iter().skip(self.taken).cloned().collect();
         self.taken = self.entries.len();
         taken
     }
 
-    /// Forgets the oldest entry: readers see it now.
+    /// Removes the oldest entry, which is now published.
     pub(super) fn published(&mut self) {
         let Some(entry) = self.entries.pop_front() else {
             return;

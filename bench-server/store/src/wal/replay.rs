@@ -1,4 +1,4 @@
-//! The store as snapshot and log have it.
+//! Rebuilds the store from snapshot and log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -16,13 +16,13 @@ use crate::history::{Event, State};
 use crate::lease::Leases;
 use crate::quota::Alarms;
 
-/// A store in the making.
+/// A store being rebuilt.
 #[derive(Default)]
 pub(super) struct Replay {
     state: State,
-    /// Of a snapshot whose keys are not complete yet.
+    /// A snapshot that is not read completely yet.
     snapshot: Option<Snapshot>,
-    /// Seconds that each lease was granted for.
+    /// The granted TTL of each lease, in seconds, by id.
     leases: BTreeMap<i64, i64>,
     alarms: BTreeSet<AlarmType>,
 }
@@ -34,7 +34,7 @@ struct Snapshot {
 }
 
 impl Replay {
-    /// Takes the next record; the reason why it cannot follow.
+    /// Applies the next record. Returns the reason if it cannot be applied.
     pub(super) fn take(&mut self, part: Replayed) -> Result<(), String> {
         match part {
             Replayed::Snapshot(payload) => self.take_snapshot(&payload),
@@ -48,7 +48,7 @@ impl Replay {
         }
     }
 
-    /// Returns the store, whose leases begin now.
+    /// Returns the rebuilt store. The time of its leases starts at `now`.
     pub(super) fn finish(mut self, now: Instant) -> (State, Leases, Alarms) {
         self.end_snapshot();
         let leases = Leases::restored(self.leases, self.state.tree(), now);
@@ -95,7 +95,7 @@ impl Replay {
         }
     }
 
-    /// Builds the index of a snapshot's keys once there are no more.
+    /// Sets the state from the snapshot, if one was being read, once all of its keys are read.
     fn end_snapshot(&mut self) {
         if let Some(snapshot) = self.snapshot.take() {
             let Snapshot {

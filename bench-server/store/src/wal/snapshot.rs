@@ -1,8 +1,8 @@
-//! What stands for the log before a compaction: the keys at the compacted revision, and every write
-//! since.
+//! The snapshot that replaces the log before a compaction: the keys at the compacted revision, and
+//! every later write.
 //!
-//! All that can be read is in it, so that a restart forgets nothing: not the versions of a key, nor
-//! what a watch from an old revision is told. Without a compaction it would be as large as the log.
+//! It has everything readable, so a restart loses neither the versions of a key nor the events of a
+//! watch from an old revision. Without a compaction it would be as large as the log.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use super::entry::{COMPACTED_WRITE, Entry, HEAD, HeadMessage, KEYS, LeaseMessage
 use crate::history::Commit;
 use crate::{Record, Store, Writer};
 
-/// A record with keys ends with the key that brings it to this size.
+/// Size from which on a record with keys is complete: it ends with the key that reaches it.
 const KEYS_BYTES: usize = 256 * 1024;
 
-/// Snapshots, one at a time.
+/// Writes snapshots, one at a time, each on a thread of its own.
 pub(super) struct Snapshots {
     disk: Arc<dyn Disk>,
     from_bytes: u64,
@@ -31,7 +31,7 @@ pub(super) struct Snapshots {
 struct Running {
     thread: JoinHandle<Result<Option<u64>, LogError>>,
     stop: Arc<AtomicBool>,
-    /// Bytes of the log that it stands for.
+    /// Bytes of the log that it replaces.
     before: u64,
 }
 
@@ -44,12 +44,13 @@ impl Snapshots {
         }
     }
 
-    /// Returns whether a snapshot would make the log much shorter.
+    /// Returns whether a snapshot would shorten the log considerably, and none is running.
     pub(super) fn is_due(&self, log: &Log, store: &Store) -> bool {
         self.running.is_none() && log.bytes() >= self.from_bytes.max(2 * store.size_bytes())
     }
 
-    /// Takes what is published now, for segments below `number`, which have `before` bytes.
+    /// Starts a snapshot of the published state, which replaces the segments below `number`, of
+    /// `before` bytes.
     pub(super) fn begin(&mut self, store: &Store, writer: &Writer, number: u64, before: u64) {
         let content = Content::of(store, writer);
         let (disk, stop) = (self.disk.clone(), Arc::new(AtomicBool::new(false)));
@@ -67,7 +68,7 @@ impl Snapshots {
         }
     }
 
-    /// Looks whether a snapshot is finished.
+    /// Records the result of the running snapshot, if it has finished.
     pub(super) fn collect(&mut self, log: &mut Log) {
         let Some(running) = self.running.take_if(|running| running.thread.is_finished()) else {
             return;
@@ -86,11 +87,11 @@ impl Snapshots {
         }
     }
 
-    /// Gives up a snapshot that is not finished.
+    /// Aborts the running snapshot, if any.
     pub(super) fn stop(&mut self) {
         if let Some(running) = self.running.take() {
             running.stop.store(true, Ordering::Relaxed);
-            // Nothing comes of it, whatever it says.
+            // The result does not matter.
             drop(running.thread.join());
         }
     }
@@ -100,14 +101,14 @@ fn warn_of_none(reason: impl fmt::Display) {
     tracing::warn!("a snapshot failed, so the log keeps what it would have replaced: {reason}");
 }
 
-/// What a snapshot holds.
+/// The content of a snapshot.
 struct Content {
     head: HeadMessage,
-    /// The keys as they are now.
+    /// The current keys.
     tree: Tree<Record>,
-    /// The write at the compacted revision, for those who watch from there.
+    /// The write at the compacted revision, for watchers that start there.
     compacted: Option<Commit>,
-    /// The writes since.
+    /// The later writes.
     commits: Vec<Commit>,
 }
 
@@ -131,7 +132,7 @@ impl Content {
         }
     }
 
-    /// Writes it; returns its bytes, `None` where it was told to stop.
+    /// Writes the snapshot. Returns its size in bytes; `None` if `stop` was set.
     fn write(
         mut self,
         disk: Arc<dyn Disk>,

@@ -1,4 +1,5 @@
-//! The store over a log: what is shown when, what a restart has, what a power cut leaves.
+//! Tests of the store with a log: when writes become visible, and what is left after a restart and
+//! a power cut.
 
 mod format;
 mod power_cut;
@@ -20,7 +21,7 @@ use etcd_api::proto::etcdserverpb::{
 
 use super::*;
 
-/// Segments and snapshots so small that a few writes make one.
+/// Returns options with segments and snapshots so small that a few writes make one.
 fn options(fsync: Fsync) -> LogOptions {
     LogOptions {
         fsync,
@@ -37,7 +38,7 @@ fn open_with(disk: &SimulatedDisk, options: LogOptions) -> Result<Store, LogErro
     Store::open(Config::default(), Arc::new(disk.clone()), options)
 }
 
-/// Waits for the log as a tier does, and for a result.
+/// Waits for the log as the etcd tier does, and returns the outcome.
 fn logged<T>(store: &Store, outcome: Result<T, Refusal>) -> Result<T, Refusal> {
     block_on(store.logged(outcome))
 }
@@ -61,7 +62,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Waits until something is so, half a minute at most.
+/// Waits until a condition holds, at most half a minute.
 fn until(what: &str, is_so: impl Fn() -> bool) {
     let so = (0..3000).any(|_| {
         let so = is_so();
@@ -96,7 +97,7 @@ fn delete(key: &str, range_end: &str) -> DeleteRangeRequest {
     }
 }
 
-/// Returns a transaction that does all of this.
+/// Returns a transaction of these operations.
 fn txn(requests: Vec<Request>) -> TxnRequest {
     let op = |request| RequestOp {
         request: Some(request),
@@ -107,17 +108,17 @@ fn txn(requests: Vec<Request>) -> TxnRequest {
     }
 }
 
-/// Id, seconds granted, keys.
+/// A lease: id, granted TTL in seconds, keys.
 type Lease = (i64, i64, Vec<Box<[u8]>>);
 
-/// Everything that can be read of a store.
+/// Everything readable in a store.
 #[derive(Debug, PartialEq, Eq)]
 struct Dump {
     revision: i64,
     compacted: i64,
-    /// The bytes of all keys at each revision that can be read.
+    /// The bytes of all keys at each readable revision.
     keys: Vec<(i64, Vec<Vec<u8>>)>,
-    /// What a watch from the oldest revision is told: record and record before, of each event.
+    /// The events of a watch from the oldest revision: record and previous record of each.
     events: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     history_bytes: u64,
     leases: Vec<Lease>,
@@ -158,7 +159,7 @@ fn dump(store: &Store) -> Dump {
     }
 }
 
-/// Names of the files with this ending.
+/// Returns the names of the files with this suffix.
 fn names(disk: &SimulatedDisk, ending: &str) -> Vec<String> {
     let names = disk.names().expect("a directory");
     names

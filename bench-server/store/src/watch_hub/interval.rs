@@ -1,8 +1,8 @@
 //! Finds the watchers of a key in time independent of their number.
 //!
-//! Watchers of the same keys share a group. Single keys are found by hash; intervals in a treap
-//! ordered by start, where each node has the furthest end below it, so that a lookup visits only
-//! paths to intervals that contain the key.
+//! Watchers of the same keys share a group. Single keys are found by hash, and intervals in a treap
+//! ordered by start. Each node of the treap has the furthest end in its subtree, so a lookup visits
+//! only paths to intervals that contain the key.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -44,8 +44,8 @@ type Tree<V> = Option<Box<Node<V>>>;
 pub(super) struct Intervals<V> {
     keys: HashMap<Box<[u8]>, V>,
     root: Tree<V>,
-    /// Computes priorities of intervals, with a random key: a client that knew the priorities could
-    /// choose intervals that make one long path, and recursion is as deep as the tree.
+    /// Computes the priorities of intervals, with a random key. A client that knew the priorities
+    /// could choose intervals that make one long path, and the recursion is as deep as the tree.
     shuffle: RandomState,
 }
 

@@ -1,4 +1,4 @@
-//! A client's stream of watchers: one ordered queue, and reads of the log for watchers that are
+//! A client's stream of watchers: one ordered queue, and reads of the history for watchers that are
 //! behind.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -13,21 +13,23 @@ use super::{Delivery, DeliverySource, Notice, SelectedEvents, WatchSpec, Watcher
 use crate::Store;
 use crate::history::{Commit, Event};
 
-/// Most notices in a stream's queue; above, its watchers fall behind.
+/// Maximum number of notices in a stream's queue. When it is reached, the stream's watchers fall
+/// behind.
 const MAX_QUEUED_NOTICES: usize = 4096;
-/// Most bytes of events in a queue, likewise: after a compaction only the queue may keep them.
+/// Maximum bytes of events in a queue, with the same effect. They are limited because after a
+/// compaction only the queue may keep them in memory.
 const MAX_QUEUED_BYTES: usize = 64 * 1024 * 1024;
 /// An empty queue with more capacity than this is shrunk.
 const MAX_KEPT_CAPACITY: usize = 1024;
-/// Most revisions of one batch from the log, as in etcd.
+/// Maximum number of revisions in one batch from the history, as in etcd.
 const MAX_BATCH_REVISIONS: usize = 1000;
 /// A batch ends with the revision that reaches this size, bytes. etcd has no such limit; 1,000
 /// revisions of its largest values would be 1.5 GB in one message.
 const MAX_BATCH_BYTES: usize = 64 * 1024 * 1024;
-/// Most revisions that one poll reads from the log for all watchers of the stream (a few more for
-/// the last of them), because the polling thread has other streams.
+/// Maximum number of revisions that one poll reads from the history for all watchers of the stream
+/// (the last watcher may exceed it), because the polling thread has other streams.
 const MAX_POLL_REVISIONS: usize = 4 * MAX_BATCH_REVISIONS;
-/// This close to the latest revision, the rest is read under the hub's lock.
+/// Number of revisions below the latest from which on the rest is read under the hub's lock.
 const LOCKED_READ_REVISIONS: i64 = 64;
 
 const EMPTY_RANGE: &str = "mvcc: watcher range is empty";
@@ -42,7 +44,7 @@ struct QueueState {
     notices: VecDeque<Notice>,
     /// Size of their events.
     bytes: usize,
-    /// Whether a watcher of the stream must read the log.
+    /// Whether a watcher of the stream must read the history.
     behind: bool,
     waker: Option<Waker>,
 }
@@ -70,7 +72,8 @@ impl Queue {
         self.0.lock().is_full()
     }
 
-    /// Appends events unless the queue is full. The caller must wake the stream.
+    /// Appends events unless the queue is full; returns whether they were appended. The caller must
+    /// wake the stream.
     pub(super) fn offer(&self, delivery: Delivery, wakers: &mut Vec<Waker>) -> bool {
         let mut state = self.0.lock();
         let fits = !state.is_full();
@@ -82,7 +85,7 @@ impl Queue {
         fits
     }
 
-    /// Appends a response to a request of the client.
+    /// Appends a notice, even if the queue is full.
     fn push(&self, notice: Notice) {
         let mut state = self.0.lock();
         state.push(notice);
@@ -116,7 +119,7 @@ pub struct WatchStream {
 struct Watchers {
     by_id: BTreeMap<i64, Arc<Watcher>>,
     next_id: i64,
-    /// The watcher that read the log last; the next one that is behind follows.
+    /// The watcher that read the history last. The next one that is behind follows.
     turn: Option<i64>,
 }
 
@@ -194,8 +197,9 @@ impl WatchStream {
         }
     }
 
-    /// Queues the progress of the stream, if it has watchers and none of them is behind, waits for
-    /// a future revision, or is compacted; otherwise ignores the request, as etcd does.
+    /// Queues the progress of the stream, if it has watchers and every one is synced: none is
+    /// behind, waits for a future revision, or is compacted. Otherwise the request is ignored, as
+    /// in etcd.
     pub fn request_progress(&self) {
         let watchers = self.watchers.lock();
         let hub = self.store.inner.hub.lock();
@@ -206,8 +210,8 @@ impl WatchStream {
         }
     }
 
-    /// Queues periodic progress for each watcher that wants it and had no event since the last
-    /// time.
+    /// Queues periodic progress for each watcher that requested it and had no event since the last
+    /// tick.
     pub fn tick_progress(&self) {
         let watchers = self.watchers.lock();
         let hub = self.store.inner.hub.lock();
@@ -221,7 +225,7 @@ impl WatchStream {
         }
     }
 
-    /// Returns whether so many notices wait that no further request should be handled.
+    /// Returns whether the queue is full, so that no further request should be handled.
     pub fn is_full(&self) -> bool {
         self.queue.is_full()
     }
@@ -232,8 +236,8 @@ impl WatchStream {
         watchers.by_id.values().any(|w| w.spec.progress_notify)
     }
 
-    /// Returns the next notice. Reads the log for watchers that are behind, up to a limit per call.
-    /// Never ends by itself.
+    /// Returns the next notice. Reads the history for watchers that are behind, up to a limit per
+    /// call. The stream never ends by itself.
     pub fn poll_next(&self, context: &mut Context<'_>) -> Poll<Notice> {
         {
             let mut queue = self.queue.0.lock();
@@ -254,7 +258,8 @@ impl WatchStream {
         match queue.pop() {
             Some(notice) => Poll::Ready(notice),
             None if queue.behind => {
-                // A long stretch of the log without anything to tell: let others run.
+                // A long part of the history had no events for these watchers: yield to other
+                // tasks.
                 drop(queue);
                 context.waker().wake_by_ref();
                 Poll::Pending
@@ -298,7 +303,7 @@ impl WatchStream {
             let step = self.advance(watcher);
             *turn = Some(*id);
             behind |= !step.done;
-            // A watcher with little to read is work, too.
+            // A watcher with little to read costs time, too.
             read += step.read.max(1);
         }
         if behind {
@@ -306,7 +311,7 @@ impl WatchStream {
         }
     }
 
-    /// Reads one batch of the log.
+    /// Reads one batch of the history.
     fn advance(&self, watcher: &Watcher) -> Step {
         let (from, commits, head) = {
             let state = self.store.inner.state.read();
@@ -346,7 +351,7 @@ impl WatchStream {
         Step { read, done }
     }
 
-    /// Queues a batch. Called under the hub's lock, so that no newer commit comes between.
+    /// Queues a batch. Called under the hub's lock, so that no newer commit is delivered first.
     fn give(&self, watcher: &Watcher, revision: i64, selected: Vec<SelectedEvents>, next: i64) {
         if !selected.is_empty() {
             let delivery = watcher.delivery(revision, DeliverySource::Past(selected));
@@ -356,7 +361,8 @@ impl WatchStream {
         watcher.next.store(next, Ordering::Relaxed);
     }
 
-    /// Notifies a watcher that its revisions are compacted; it reads the log no more.
+    /// Notifies a watcher that its revisions are compacted. The watcher does not read the history
+    /// again.
     fn lose(&self, watcher: &Watcher, compact_revision: i64) -> Step {
         let hub = self.store.inner.hub.lock();
         *watcher.state.lock() = WatcherState::Compacted;
@@ -373,7 +379,7 @@ impl WatchStream {
     }
 }
 
-/// The result of reading one batch of the log.
+/// The result of reading one batch of the history.
 #[derive(Debug, Default)]
 struct Step {
     /// Number of revisions read.

@@ -232,7 +232,7 @@ fn poll(stream: &WatchStream) -> Notice {
     panic!("a watcher that never catches up");
 }
 
-/// A poll must not read a batch for each of any number of watchers.
+/// A poll must not read a batch for each watcher, whatever their number.
 #[test]
 fn a_poll_reads_a_limited_part_of_the_log_and_serves_watchers_in_turn() {
     const WATCHERS: i64 = 300;

@@ -1,4 +1,4 @@
-//! Answers without what is each server's own.
+//! Blanks the fields of responses that are specific to each server.
 
 use etcd_api::proto::etcdserverpb::response_op::Response;
 use etcd_api::proto::etcdserverpb::{
@@ -6,13 +6,13 @@ use etcd_api::proto::etcdserverpb::{
     LeaseTimeToLiveResponse, PutResponse, RangeResponse, ResponseHeader, TxnResponse,
 };
 
-/// An answer that two servers can be compared by.
+/// A response that can be compared between two servers.
 pub(super) trait Masked {
-    /// Blanks what is the server's own: ids of cluster and member, the term, an order that says
-    /// nothing.
+    /// Blanks the fields that are specific to the server (IDs of cluster and member, the term), and
+    /// sorts fields whose order has no meaning.
     fn mask(&mut self);
 
-    /// Returns the store's revision that it tells, 0 where it tells none.
+    /// Returns the store's revision in the response's header, or 0 without a header.
     fn revision(&self) -> i64;
 }
 
@@ -47,7 +47,7 @@ masked! {
     LeaseTimeToLiveResponse, mask_lease;
 }
 
-/// A revision alone.
+/// A response that is only a revision.
 impl Masked for i64 {
     fn mask(&mut self) {}
 
@@ -68,7 +68,7 @@ fn mask_operations(answer: &mut TxnResponse) {
     }
 }
 
-/// Time goes on between the two answers, and the keys are in the order of a map.
+/// Time passes between the two responses, and the keys are in the order of a map.
 fn mask_lease(answer: &mut LeaseTimeToLiveResponse) {
     answer.ttl = answer.ttl.min(1);
     answer.keys.sort();

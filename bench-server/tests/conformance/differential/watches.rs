@@ -1,4 +1,4 @@
-//! What the watches of one stream are told, each by itself.
+//! The events that each watch of one stream receives.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,14 +9,14 @@ use etcd_api::proto::mvccpb::Event;
 use crate::harness::Target;
 use crate::watch_stream::WatchStream;
 
-/// After this time progress is asked for again: etcd does not answer while a watch is behind.
+/// Time after which progress is requested again: etcd does not respond while a watch is behind.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
-/// So often.
+/// Maximum number of progress requests.
 const ASKS: usize = 300;
-/// The id of an answer about all watches.
+/// The watch ID of a response about all watches.
 const ALL: i64 = -1;
 
-/// Something that one watch was told, however it was cut into responses.
+/// An item that one watch received, independent of how items are divided into responses.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Told {
     Created,
@@ -24,7 +24,7 @@ pub(super) enum Told {
     Event(Event),
 }
 
-/// One stream with watches on it.
+/// A stream and its watches.
 pub(super) struct Watches {
     server: &'static str,
     stream: WatchStream,
@@ -42,7 +42,7 @@ impl Watches {
         }
     }
 
-    /// One more; it has begun when this returns.
+    /// Creates a watch, and waits until the server has confirmed it.
     pub(super) async fn create(&mut self, create: WatchCreateRequest) {
         self.stream.create(create).await;
         loop {
@@ -55,8 +55,8 @@ impl Watches {
         }
     }
 
-    /// Returns what each watch was told since the last call, once all of them have come to
-    /// `revision`.
+    /// Returns the items that each watch received since the last call, once all watches have
+    /// reached `revision`.
     pub(super) async fn told(&mut self, revision: i64) -> BTreeMap<i64, Vec<Told>> {
         for _ in 0..ASKS {
             self.stream.ask_progress().await;
@@ -77,7 +77,7 @@ impl Watches {
 
     async fn take(&mut self, response: WatchResponse) {
         if self.over.contains(&response.watch_id) {
-            return; // the answer to the cancelling below, where there is one
+            return; // the response to the cancellation below, if there is one
         }
         let told = self.told.entry(response.watch_id).or_default();
         if response.created {
@@ -89,8 +89,8 @@ impl Watches {
                 compacted: response.compact_revision,
                 reason: response.cancel_reason,
             });
-            // No progress is told on a stream with a watch that compaction ended until the client
-            // cancels it, too.
+            // After compaction has ended a watch, no progress is reported on its stream until the
+            // client cancels the watch, too.
             self.over.insert(response.watch_id);
             self.stream.cancel(response.watch_id).await;
         }

@@ -1,4 +1,4 @@
-//! Frames as buffers, and HTTP/2's writes of them to a socket.
+//! Tests of frames as buffers, and of HTTP/2's writes of them to a socket.
 
 use std::io;
 use std::pin::Pin;
@@ -194,8 +194,8 @@ impl AsyncRead for Socket {
     }
 }
 
-/// Reads `bodies` of [`ManySlices`] concurrently over one connection with this window and largest
-/// DATA frame, over a socket that accepts at most `most` bytes per write, and checks every byte.
+/// Reads `bodies` of [`ManySlices`] concurrently over one connection, with this window and maximum
+/// DATA frame, over a socket that accepts at most `most` bytes per write. Checks every byte.
 /// Returns the sizes of the writes.
 async fn read_over_http2(bodies: usize, window: u32, frame: usize, most: usize) -> Vec<usize> {
     let (near, inner) = tokio::io::duplex(4 << 20);
@@ -235,7 +235,7 @@ async fn read_over_http2(bodies: usize, window: u32, frame: usize, most: usize) 
     writes.lock().clone()
 }
 
-/// HTTP/2 alone passes 16 slices to a write.
+/// HTTP/2 by itself passes only 16 slices to a write.
 #[tokio::test]
 async fn http2_writes_a_frame_of_many_slices_in_one_call() {
     const HEADER_BYTES: usize = 9;

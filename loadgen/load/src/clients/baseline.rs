@@ -1,5 +1,5 @@
-//! A client of the baseline: a thread like that of a client which lists, with the same HTTP and
-//! settings, and a plain socket.
+//! The client of the baseline: a thread like that of a listing client, with the same HTTP settings,
+//! and a plain socket.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -18,50 +18,50 @@ use crate::operation::list::ListError;
 
 /// The name of its thread.
 const THREAD: &str = "baseline";
-/// Transfers that take longer have failed.
+/// The time limit of a transfer.
 const WITHIN: Duration = Duration::from_secs(600);
-/// What one read of the plain socket may bring.
+/// The size of a read from the plain socket.
 const READ_BYTES: usize = 256 << 10;
 
-/// How the bytes come.
+/// The transport of the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BaselineTransport {
-    /// As the body of a response, over the HTTP of the case's lists.
+    /// The body of a response, over the same HTTP as the case's lists.
     Http,
-    /// Over a plain socket.
+    /// A plain socket.
     Socket,
 }
 
-/// How the case's lists connect.
+/// The HTTP settings of the case's lists.
 #[derive(Debug, Clone)]
 pub enum HttpSettings {
-    /// As clients of an etcd tier: HTTP/2 with these settings.
+    /// The settings of clients of an etcd tier: HTTP/2.
     Etcd(Box<ClientConfig>),
-    /// As clients of a Kubernetes tier.
+    /// The settings of clients of a Kubernetes tier.
     Kube(Options),
 }
 
-/// What a transfer took.
+/// The cost of a transfer.
 #[derive(Debug)]
 pub struct Taken {
-    /// From the request to the last byte.
+    /// The time from the request to the last byte.
     pub latency: Duration,
-    /// CPU time of the client's thread meanwhile.
+    /// The CPU time of the client's thread meanwhile.
     pub cpu: Duration,
 }
 
 type Asked = (BaselineTransport, oneshot::Sender<Result<Taken, ListError>>);
 
-/// A connected client, in a thread of its own until it is dropped.
+/// A connected client, in a thread of its own. It stops when this is dropped.
 #[derive(Debug)]
 pub struct BaselineClient(mpsc::UnboundedSender<Asked>);
 
 impl BaselineClient {
-    /// Connects to a baseline of `bytes` bytes, which any path of `url` has and `socket` sends for
-    /// any byte.
+    /// Connects to a baseline of `bytes` bytes. `url` serves them at any path, and `socket` sends
+    /// them in response to any byte.
     ///
     /// # Errors
-    /// [`ListError`] when it cannot be reached.
+    /// [`ListError`] when the baseline cannot be reached.
     pub async fn connect(
         url: &str,
         socket: SocketAddr,
@@ -94,7 +94,7 @@ impl BaselineClient {
     /// Receives all bytes once.
     ///
     /// # Errors
-    /// [`ListError`] when the connection breaks, or brings another number of bytes.
+    /// [`ListError`] when the connection breaks, or the number of bytes is another.
     pub async fn take(&self, transport: BaselineTransport) -> Result<Taken, ListError> {
         let (taken, answer) = oneshot::channel();
         self.0.send((transport, taken)).ok();

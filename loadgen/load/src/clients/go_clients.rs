@@ -1,27 +1,27 @@
-//! Where the programs of Go clients are.
+//! The location of the Go clients' programs.
 
 use std::path::PathBuf;
 
 use workloads::GoClient;
 
-/// Where `scripts/oracle` puts programs.
+/// The folder in which `scripts/oracle` installs programs.
 const INSTALLED: &str = ".tools/bin";
 
-/// Where the programs are.
+/// The location of the Go clients' programs.
 #[derive(Debug, Clone, Default)]
 pub struct GoClients {
-    /// The folder that `--go-clients` names.
+    /// The folder given by `--go-clients`.
     pub folder: Option<PathBuf>,
-    /// What starts them so that they die with us: our own program.
+    /// Loadgen's own program, which starts them so that they end with it.
     pub own_program: PathBuf,
 }
 
 impl GoClients {
-    /// Returns the program of a client: in the folder that was named, as its variable says, or
-    /// where `scripts/oracle` puts it.
+    /// Returns the path of a client's program: in the folder given by `--go-clients`, or else the
+    /// one in its environment variable, or else where `scripts/oracle` installs it.
     ///
     /// # Errors
-    /// Why there is none, and how to get it.
+    /// A text that says which program is missing and how to get it.
     pub fn program(&self, client: GoClient) -> Result<PathBuf, String> {
         let name = client.program();
         let variable = format!("{}_BIN", name.replace('-', "_").to_uppercase());

@@ -1,6 +1,6 @@
-//! A client that is a program of its own. It says on its standard output that it is ready, and then
-//! answers each command that it reads from its standard input with one line of JSON;
-//! `scripts/oracle.d/client` has the other side.
+//! A client that is an external program. It reports on its standard output that it is ready, and
+//! then responds to each command on its standard input with one line of JSON.
+//! `scripts/oracle.d/client` is the other side.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,52 +15,53 @@ use tokio::time::timeout;
 
 use crate::child::{ChildError, ChildServer, Death, next_line};
 
-/// How long the program may take to connect and say so.
+/// How long the program may take to connect and report it.
 const READY_WITHIN: Duration = Duration::from_secs(30);
-/// What of a line that is not understood is shown.
+/// How many characters of an unexpected line are shown.
 const SHOWN_CHARS: usize = 80;
-/// The largest key or value that is believed; etcd's own limit of a request is far below.
+/// The largest length of a key or value that is accepted. etcd's own limit of a request is far
+/// below.
 const LARGEST_BYTES: u32 = 256 << 20;
 const READ_BYTES: usize = 256 << 10;
-/// Go's settings for its collector and its threads. Clients are measured with the defaults.
+/// Go's settings of its garbage collector and threads. Clients are measured with the defaults.
 const GO_VARIABLES: [&str; 4] = ["GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GODEBUG"];
 
-/// Why a program gave no answer.
+/// The failure of a program.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    /// It cannot be run.
+    /// The program cannot be run.
     #[error(transparent)]
     Spawn(#[from] ChildError),
-    /// It ended.
+    /// The program ended.
     #[error(transparent)]
     Died(#[from] Death),
-    /// It said nothing.
+    /// The program did not respond in time.
     #[error("{name} did not answer within {} s; its last lines: {log}", within.as_secs())]
     Silent {
         /// The program.
         name: String,
-        /// How long it had.
+        /// The time limit.
         within: Duration,
         /// The last lines of its log.
         log: String,
     },
-    /// It said something else than was asked.
+    /// The program wrote an unexpected line.
     #[error("{name} prints an unexpected line: {line}")]
     Garbage {
         /// The program.
         name: String,
-        /// What it said.
+        /// The line.
         line: String,
     },
-    /// It could not do what was asked.
+    /// The program reported an error.
     #[error("{name}: {error}")]
     Failed {
         /// The program.
         name: String,
-        /// What it said.
+        /// Its error.
         error: String,
     },
-    /// An earlier command has not been answered to its end, so its next line may be about that.
+    /// An earlier command has not been completed, so the next line may belong to it.
     #[error("{0} is still busy with an earlier command")]
     Busy(String),
 }
@@ -75,7 +76,7 @@ struct Failed {
     error: String,
 }
 
-/// A running program. Dropped, it is killed.
+/// A running program. It is killed when this is dropped.
 #[derive(Debug)]
 pub struct ClientProgram {
     about: String,
@@ -89,7 +90,7 @@ impl ClientProgram {
     /// Starts a program and waits until it is ready.
     ///
     /// # Errors
-    /// [`ProgramError`].
+    /// [`ProgramError`] when the program cannot be run, ends, or is not ready in time.
     pub async fn start(
         name: &str,
         program: &Path,
@@ -114,22 +115,22 @@ impl ClientProgram {
         Ok(started)
     }
 
-    /// Returns what it says that it is, as `clientv3 3.7.1`.
+    /// Returns the program's description of itself, as in `clientv3 3.7.1`.
     #[must_use]
     pub fn about(&self) -> &str {
         &self.about
     }
 
-    /// Returns its process number.
+    /// Returns the process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.pid()
     }
 
-    /// Sends a command and returns the line that answers it.
+    /// Sends a command and returns the line in response.
     ///
     /// # Errors
-    /// [`ProgramError`]. After [`ProgramError::Failed`] the program can be asked again.
+    /// [`ProgramError`]. After [`ProgramError::Failed`], the program accepts another command.
     pub async fn ask<T: DeserializeOwned>(
         &mut self,
         command: &str,
@@ -141,9 +142,9 @@ impl ClientProgram {
         answer
     }
 
-    /// Sends a command whose answer is a line, as many objects as it announces, and another line.
-    /// `objects` reads their number from the first line; `visit` is shown key, value and revision
-    /// of each.
+    /// Sends a command whose response is a line, as many objects as it announces, and another line.
+    /// `objects` returns their number from the first line. Each object's key, value and revision
+    /// are passed to `visit`.
     ///
     /// # Errors
     /// [`ProgramError`], or the first error of `visit`.
@@ -207,7 +208,7 @@ impl ClientProgram {
         serde_json::from_slice(&line).map_err(|_| self.garbage(&String::from_utf8_lossy(&line)))
     }
 
-    /// One object: lengths of key and value, revision, key, value.
+    /// Reads one object: lengths of key and value, revision, key, value.
     async fn object(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> io::Result<i64> {
         let from = &mut self.stdout;
         let lengths = [from.read_u32_le().await?, from.read_u32_le().await?];

@@ -6,18 +6,18 @@ use std::thread;
 use tokio::runtime;
 use tokio::sync::oneshot;
 
-/// How a thread came to nothing.
+/// The failure of a thread.
 #[derive(Debug, thiserror::Error)]
 pub enum ThreadError {
-    /// There is no thread, or no runtime for it.
+    /// The thread or its runtime could not be started.
     #[error("cannot start thread {name}: {source}")]
     Start {
         /// The thread's name.
         name: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// It ended before it had done what was asked of it.
+    /// The thread ended without a result.
     #[error("thread {name} ended")]
     Ended {
         /// The thread's name.
@@ -34,10 +34,10 @@ impl ThreadError {
     }
 }
 
-/// Starts a thread that connects, says so, and then works. Returns when it has connected.
+/// Starts a thread that connects, reports it, and then works. Returns when it has connected.
 ///
 /// # Errors
-/// That of `connect`, or what `broken` makes of a thread that could not begin.
+/// The error of `connect`, or that of `broken` for a thread that could not start or ended early.
 pub(crate) async fn connected<C: 'static, E: Send + 'static>(
     name: &str,
     broken: fn(ThreadError) -> E,
@@ -66,11 +66,11 @@ pub(crate) async fn connected<C: 'static, E: Send + 'static>(
     said.unwrap_or_else(|_| Err(broken(ThreadError::ended(name))))
 }
 
-/// Starts a thread that does `body` and is told where to answer. No answer comes from one that ends
-/// before.
+/// Starts a thread that runs `body`, and returns the receiver of its result. If the thread ends
+/// without a result, the receiver fails.
 ///
 /// # Errors
-/// What `failed` makes of it when there is no thread; when it has no runtime, that is the answer.
+/// The error of `failed` when there is no thread. If there is no runtime, that error is the result.
 pub(crate) fn start<T: Send + 'static, E: Send + 'static>(
     name: &str,
     failed: impl Fn(io::Error) -> E + Clone + Send + 'static,

@@ -1,5 +1,5 @@
-//! A timer that is exact to microseconds, where the runtime's own rounds up to milliseconds
-//! (a tokio timer is late by 1.1 ms at the median).
+//! A timer with a resolution of microseconds. The runtime's own timer rounds up to milliseconds: a
+//! tokio timer is late by 1.1 ms at the median.
 
 use std::future::poll_fn;
 use std::io;
@@ -11,34 +11,35 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
-/// The longest that a timer is set for. A schedule may have its next request in a year.
+/// The longest time that a timer is set for. The next request of a schedule may be due in a year.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
-/// What wakes a schedule: set to expire once, and then again. Tests have one on a clock that jumps.
+/// A one-shot timer that can be set again, which wakes a schedule. Tests use one on tokio's paused
+/// clock.
 pub(super) trait Timer: Sized {
-    /// One that is not set. Must be called within a runtime.
+    /// Returns a timer that is not set. Must be called within a runtime.
     ///
     /// # Errors
-    /// The system's, when no timer can be had.
+    /// The system's error when it cannot create a timer.
     fn new() -> io::Result<Self>;
 
-    /// Sets it to expire once, in `wait`. An expiry that was not taken is taken back.
+    /// Sets the timer to expire once, in `wait`. Discards an expiry that was not consumed.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     fn set(&mut self, wait: Duration) -> io::Result<()>;
 
-    /// Polls until it has expired.
+    /// Polls until the timer has expired.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 }
 
-/// Waits until that time.
+/// Waits until `at`.
 ///
 /// # Errors
-/// The system's.
+/// The system's error.
 pub(super) async fn until(timer: &mut impl Timer, at: Instant) -> io::Result<()> {
     loop {
         let wait = at.saturating_duration_since(Instant::now());
@@ -50,11 +51,11 @@ pub(super) async fn until(timer: &mut impl Timer, at: Instant) -> io::Result<()>
     }
 }
 
-/// A timer file descriptor in the runtime that waits for it.
+/// A timer file descriptor that is registered with the runtime.
 #[derive(Debug)]
 pub(super) struct Alarm(AsyncFd<Descriptor>);
 
-/// A timer whose expiry a runtime can wait for.
+/// A timer file descriptor in the form that [`AsyncFd`] takes.
 #[derive(Debug)]
 struct Descriptor(TimerFd);
 
@@ -77,7 +78,8 @@ impl Timer for Alarm {
         Ok(Self(timer))
     }
 
-    /// In a nanosecond at least: zero would disarm it. In an hour at most.
+    /// Waits for a nanosecond at least, because zero would disarm the timer, and for an hour at
+    /// most.
     fn set(&mut self, wait: Duration) -> io::Result<()> {
         let wait = wait.clamp(Duration::from_nanos(1), LONGEST);
         let timer = &self.0.get_ref().0;
@@ -85,7 +87,7 @@ impl Timer for Alarm {
         Ok(())
     }
 
-    /// Nothing is read from it: setting it again takes back its expiry.
+    /// Does not read the descriptor: setting the timer again discards its expiry.
     fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.0
             .poll_read_ready(cx)
@@ -104,7 +106,7 @@ mod tests {
         until(&mut alarm, due).await.expect("it can be set");
         assert!(Instant::now() >= due);
         until(&mut alarm, due).await.expect("nothing to wait for");
-        // Given up and set anew, as in a select.
+        // Abandoned and set anew, as in a select.
         let far = Instant::now() + Duration::from_secs(3_000);
         let given_up = tokio::time::timeout(Duration::from_millis(1), until(&mut alarm, far)).await;
         assert!(given_up.is_err());

@@ -1,9 +1,9 @@
-//! Clients of small requests: many requests outstanding on few connections.
+//! Clients of small requests, with many requests outstanding on few connections.
 //!
-//! In the closed loop each client sends its next request when it has its answer. In the open loop
-//! requests are due at times that were fixed before: each latency is taken from there, whatever the
-//! generator and the connection did until it left. Uncorrected times, and by how much requests left
-//! late, are recorded, too.
+//! In a closed loop, each client sends its next request when it has received the response. In an
+//! open loop, requests are due at times that are fixed beforehand. Each latency is measured from
+//! the time at which the request was due, however late the generator or the connection sent it. The
+//! uncorrected latency, and how late requests were sent, are recorded as well.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -36,7 +36,7 @@ use crate::operation::request_api::RequestApi;
 use crate::operation::requests::Calls;
 use crate::record::Live;
 
-/// Connected clients: a thread with all their connections. Dropped, they stop.
+/// Connected clients: a thread with all their connections. They stop when this is dropped.
 #[derive(Debug)]
 pub struct Callers {
     waiting: Waiting,
@@ -44,11 +44,11 @@ pub struct Callers {
 }
 
 impl Callers {
-    /// Opens those of a load's `connections` that are the `shard`'s. `waiting` is what open loops
-    /// do until the next request is due.
+    /// Opens those of a load's `connections` that belong to the `shard`. `waiting` says how an open
+    /// loop waits until the next request is due.
     ///
     /// # Errors
-    /// The first connection's error.
+    /// The error of the first connection that fails.
     pub async fn connect(
         config: &ClientConfig,
         connections: u32,
@@ -78,7 +78,7 @@ impl Callers {
     /// Connects for keep-alives that share the stream of their connection.
     ///
     /// # Errors
-    /// The first connection's error.
+    /// The error of the first connection that fails.
     pub async fn connect_keep_alives(
         config: &ClientConfig,
         connections: u32,
@@ -109,7 +109,7 @@ impl Callers {
     /// Connects to a Kubernetes API.
     ///
     /// # Errors
-    /// The first connection's error.
+    /// The error of the first connection that fails.
     pub async fn connect_kube(
         endpoint: &TargetEndpoint,
         connections: u32,
@@ -137,14 +137,14 @@ impl Callers {
         Ok(Self { waiting, runs })
     }
 
-    /// Sends requests for `duration`, or until `stop` is cancelled, and waits for their answers: no
-    /// longer than 10 s after that, whatever the target does. A request without an answer by then
-    /// is an error of the tally.
+    /// Sends requests for `duration`, or until `stop` is cancelled, and waits for their responses
+    /// for at most another 10 s. A request without a response by then is counted as an error in the
+    /// tally.
     pub async fn run(&self, pace: Pace, duration: Duration, stop: &CancellationToken) -> Tally {
         self.run_counted(pace, duration, stop, Arc::default()).await
     }
 
-    /// Runs as [`Self::run`] does, and counts in `live` while it goes on.
+    /// Runs as [`Self::run`] does, and updates the counters in `live` meanwhile.
     pub async fn run_counted(
         &self,
         pace: Pace,
@@ -160,7 +160,7 @@ impl Callers {
             stop: stop.clone(),
             live,
         };
-        // A thread that has ended drops `done`, which is an answer too.
+        // If the thread has ended, `done` is dropped, which ends the wait as well.
         self.runs.send((run, done)).ok();
         answer
             .await
@@ -172,16 +172,16 @@ fn in_etcd_words(error: ThreadError) -> EtcdError {
     EtcdError::Protocol(error.to_string())
 }
 
-/// Which of a load's connections these are.
+/// The connection numbers of a load that belong to these clients.
 #[derive(Debug, Clone, Copy)]
 struct ConnectionNumbers {
     shard: GeneratorShard,
-    /// How many the load has, with those of other generators.
+    /// The number of connections of the load, including those of other generators.
     of_load: u32,
 }
 
 impl ConnectionNumbers {
-    /// Returns the place of each, in order, in the run of this number.
+    /// Returns the place of each connection, in order, in run number `part`.
     fn places(self, part: u64) -> impl Iterator<Item = Place> {
         let connections = u64::from(self.of_load);
         self.shard.numbers(self.of_load).map(move |number| Place {
@@ -192,7 +192,7 @@ impl ConnectionNumbers {
     }
 }
 
-/// What the thread does once it is connected.
+/// Runs the client thread once it is connected.
 async fn caller<R: RequestApi>(
     mut all: Vec<R::Connection>,
     numbers: ConnectionNumbers,
@@ -206,13 +206,13 @@ async fn caller<R: RequestApi>(
                 part += 1;
                 done.send(tally).ok();
             }
-            // Whoever asked has gone: the connections go with what is outstanding on them.
+            // The caller has gone: the connections are closed with their outstanding requests.
             () = done.closed() => return,
         }
     }
 }
 
-/// One run over all connections, each at its place; `T` wakes its schedule.
+/// Performs one run over all connections, each at its place. `T` is the timer of the schedule.
 async fn all_connections<T: Timer, R: RequestApi>(
     connections: &mut [R::Connection],
     places: impl Iterator<Item = Place>,
@@ -252,7 +252,7 @@ async fn all_connections<T: Timer, R: RequestApi>(
             None => pending().await,
         }
     };
-    // In this order: the clock is set to what the connections wait for.
+    // The order matters: the connections set their due times before the clock reads them.
     let mut tally = tokio::select! {
         biased;
         tally = driven => tally,
@@ -268,14 +268,14 @@ fn no_clock(error: &io::Error) -> String {
     format!("the schedule has no clock: {error}")
 }
 
-/// Waits until sending ends, by time or by `stop`, and then no longer than [`DRAIN_WITHIN`] for
-/// answers.
+/// Waits until sending ends, by time or by `stop`, and then for responses for at most
+/// [`DRAIN_WITHIN`].
 async fn give_up_late(run: &Run, due_times: &[Rc<NextDue>], given_up: &Cell<bool>) -> Infallible {
     tokio::select! {
         () = sleep(run.duration) => {}
         () = run.stop.cancelled() => {}
     }
-    // Who waits for nothing is done at once.
+    // A connection with nothing outstanding ends at once.
     due_times.iter().for_each(|due| due.wake());
     sleep(DRAIN_WITHIN).await;
     given_up.set(true);

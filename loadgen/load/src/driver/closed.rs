@@ -1,8 +1,9 @@
-//! Clients that list in rounds: all at once, and the next round when the last one has its answer.
+//! Clients that list in rounds: all clients start at once, and the next round starts when the last
+//! of them has its response.
 //!
 //! Each client is a thread with a runtime of its own: its connection, its parser and its clock
-//! share one core's cache, and no other client's work delays it. Rounds give every list the same
-//! company, so memory peaks can be told apart by repeat.
+//! share one core's cache, and no other client's work delays it. In every round, all lists run at
+//! the same time, so that each memory peak can be attributed to a repeat.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,49 +21,50 @@ use crate::operation::list::attempts::{self, Restarts, Tries};
 use crate::operation::list::{ClientCost, ListCase, ListClient, ListError};
 use crate::verify::{Check, Expected, Found, InvalidResponse, Listed};
 
-/// A list that takes longer has failed.
+/// The time limit of a list. A list that takes longer has failed.
 const LIST_WITHIN: Duration = Duration::from_secs(600);
 
-/// What a client does in a round.
+/// The work of a client in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Job {
-    /// A whole list, every object checked.
+    /// Lists everything and checks every object.
     List,
-    /// A whole list, unchecked.
+    /// Lists everything, unchecked.
     ListUnchecked,
-    /// A list that is cancelled after its first object.
+    /// Lists, and cancels after the first object.
     FirstObject,
-    /// Asks which revision the server is at.
+    /// Requests the server's current revision.
     Revision,
-    /// Lists from now on are of exactly this revision.
+    /// Makes the following lists read exactly this revision.
     Pin(i64),
-    /// The latest list is checked, where that is no part of [`Job::List`].
+    /// Checks the latest list, for clients where [`Job::List`] does not do that.
     Check,
 }
 
-/// How one client's list ended.
+/// The outcome of one client's job.
 #[derive(Debug)]
 pub struct Done {
-    /// From the call to its end (to the first object, for [`Job::FirstObject`]); of a list that was
-    /// begun again, from then.
+    /// The time from the call to its end (to the first object, for [`Job::FirstObject`]). If the
+    /// list was restarted, the time since the last restart.
     pub latency: Duration,
-    /// From the call to the first object; `None` if not recorded, or without an object.
+    /// The time from the call to the first object; `None` if that is not recorded, or if there was
+    /// no object.
     pub first_object: Option<Duration>,
-    /// CPU time of the client's thread in that time.
+    /// The CPU time of the client's thread in that time.
     pub cpu: Duration,
-    /// Most bytes that its thread held at a time, of those that it did not hold before; `None`
-    /// where that is not counted. In the tries before, too.
+    /// The peak of the bytes that the client's thread held beyond those that it held before the
+    /// job, earlier attempts included; `None` if allocations are not counted.
     pub memory: Option<u64>,
-    /// Tries before it that compaction cut off.
+    /// The earlier attempts that compaction interrupted.
     pub restarts: Restarts,
-    /// What it cost the program that did it, where that is not this one.
+    /// The cost measured by the external program that listed, if one did.
     pub program: Option<ClientCost>,
-    /// What the list held, if there was one and it was checked.
+    /// The contents of the list, if there was one and it was checked.
     pub result: Result<Option<(Listed, Option<Found>)>, ListError>,
 }
 
 impl Done {
-    /// Nothing was done.
+    /// Returns the outcome of a job that could not be started.
     fn failed(error: ListError) -> Self {
         Self {
             latency: Duration::ZERO,
@@ -80,22 +82,22 @@ impl Done {
     }
 }
 
-/// Against what lists are checked.
+/// What lists are checked against.
 #[derive(Debug, Clone)]
 pub struct Verifier {
-    /// What keys are relative to.
+    /// The prefix that keys are relative to.
     pub root: String,
-    /// What was written, where that is known.
+    /// What was written, if that is known.
     pub expected: Option<Expected>,
-    /// What a node's list must hold, where lists ask for one node after the other.
+    /// The expected contents by node, for lists that request one node after the other.
     pub by_node: HashMap<String, Fingerprint>,
-    /// What the latest list held, where its right contents are not known: at one revision there is
-    /// one answer.
+    /// The contents of the latest list, used if the expected contents are not known: two lists of
+    /// the same revision must be equal.
     pub latest: Arc<Mutex<Option<(i64, Found)>>>,
 }
 
 impl Verifier {
-    /// Against what a list is checked that asked for this node, or for everything.
+    /// Returns the expected contents of a list of this node, or of everything.
     fn of(&self, node: Option<&str>) -> Option<Expected> {
         let mut expected = self.expected.clone()?;
         if let Some(node) = node {
@@ -104,15 +106,15 @@ impl Verifier {
         Some(expected)
     }
 
-    /// Returns the revision of the latest list, where nothing else is known of what one should
-    /// hold.
+    /// Returns the revision of the latest list, if lists are compared with each other because the
+    /// expected contents are not known.
     fn latest_revision(&self) -> Option<i64> {
         let latest = self.latest.lock();
         latest.as_ref().map(|(revision, _)| *revision)
     }
 
-    /// Whether a list agrees with the one before of the same revision, and is not older than one
-    /// that was there before it began, where nothing else is known about it.
+    /// Compares a list with the latest one of the same revision, and checks that its revision is at
+    /// least `at_least`. Does nothing if the expected contents are known.
     fn agree(
         &self,
         listed: &Listed,
@@ -133,7 +135,7 @@ impl Verifier {
                 let what = found.difference(before);
                 return Err(InvalidResponse::Contradiction { revision, what });
             }
-            // Lists that overlap may end in another order than they were read in.
+            // Overlapping lists may end in another order than that of their revisions.
             Some((newer, _)) if *newer > revision => return Ok(()),
             _ => {}
         }
@@ -142,7 +144,7 @@ impl Verifier {
     }
 }
 
-/// Connected clients of one case. Dropped, they cancel what they are doing.
+/// Connected clients of one case. They cancel what they are doing when this is dropped.
 #[derive(Debug)]
 pub struct Clients {
     jobs: Vec<mpsc::UnboundedSender<(Job, oneshot::Sender<Done>)>>,
@@ -163,10 +165,10 @@ impl Clients {
         Self::connect_each(clients, endpoint).await
     }
 
-    /// Connects clients that each list something of their own.
+    /// Connects clients that each have a case of their own.
     ///
     /// # Errors
-    /// As [`Self::connect`].
+    /// See [`Self::connect`].
     pub async fn connect_each(
         clients: impl IntoIterator<Item = (ListCase, Verifier)>,
         endpoint: &TargetEndpoint,
@@ -186,13 +188,13 @@ impl Clients {
         Ok(Self { jobs })
     }
 
-    /// Returns how many they are.
+    /// Returns the number of clients.
     #[must_use]
     pub fn count(&self) -> usize {
         self.jobs.len()
     }
 
-    /// One client does `job`, and the others nothing.
+    /// Makes one client do `job`, while the others are idle.
     pub async fn ask(&self, client: usize, job: Job) -> Done {
         let (done, answer) = oneshot::channel();
         if let Some(jobs) = self.jobs.get(client) {
@@ -201,12 +203,12 @@ impl Clients {
         answer.await.unwrap_or_else(|_| Done::lost(client))
     }
 
-    /// One round: every client does `job`, all beginning at once. Answers when all have ended.
+    /// Performs one round: every client starts `job` at once. Returns when all have ended.
     pub async fn round(&self, job: Job) -> Vec<Done> {
         let mut pending = Vec::with_capacity(self.jobs.len());
         for client in &self.jobs {
             let (done, answer) = oneshot::channel();
-            // A thread that has ended drops `done`, which is an answer too.
+            // If the thread has ended, `done` is dropped, which ends the wait as well.
             client.send((job, done)).ok();
             pending.push(answer);
         }
@@ -225,14 +227,14 @@ fn thread_of(client: usize) -> String {
 
 type Jobs = mpsc::UnboundedReceiver<(Job, oneshot::Sender<Done>)>;
 
-/// What a client's thread does once it is connected.
+/// Runs a client's thread once it is connected.
 async fn client(mut list_client: Box<dyn ListClient>, verifier: &Verifier, mut jobs: Jobs) {
     while let Some((job, mut done)) = jobs.recv().await {
         tokio::select! {
             outcome = run(list_client.as_mut(), job, verifier) => {
                 done.send(outcome).ok();
             }
-            // Whoever asked has gone: dropping the list resets its stream.
+            // The caller has gone: dropping the list resets its stream.
             () = done.closed() => {}
         }
     }

@@ -1,4 +1,5 @@
-//! One connection's share of a run of small requests: what it sends when, and what became of it.
+//! One connection's share of a run of small requests: sends them when they are due and records
+//! their outcomes.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -17,33 +18,34 @@ use crate::operation::request_api::{Answer as _, RequestApi};
 use crate::operation::requests::{CallError, PlannedRequest};
 use crate::record::{Class, Live};
 
-/// Requests without an answer on one connection, at most: beyond this the target does not keep the
-/// rate, and only memory fills.
+/// The largest number of outstanding requests on one connection. A target that exceeds it does not
+/// keep up with the rate, and more requests would only fill memory.
 const OUTSTANDING: usize = 20_000;
 
-/// How often a transaction is sent again whose key had changed: many clients that want the same key
-/// are each let through once in a while only.
+/// How often a transaction is retried whose key had changed. If many clients write the same key,
+/// each of them succeeds only rarely.
 const MOST_RETRIES: u32 = 10_000;
 
-/// Numbers of operations that a run has to itself: the plan of a run does not depend on how many
-/// operations earlier ones ended.
+/// The range of operation numbers reserved for one run: the plan of a run does not depend on how
+/// many operations earlier runs completed.
 const OPERATIONS_OF_A_RUN: u64 = 1 << 40;
 
-/// How long to wait before the first and between the later attempts to connect again.
+/// The first delay before reconnecting. It doubles up to [`RECONNECT_AT_MOST_EVERY`].
 const RECONNECT_AFTER: Duration = Duration::from_millis(10);
 const RECONNECT_AT_MOST_EVERY: Duration = Duration::from_secs(1);
-/// A server that is away for so long is gone.
+/// How long reconnecting is tried before the server is considered gone.
 const RECONNECTED_WITHIN: Duration = Duration::from_secs(30);
-/// How long one attempt may take.
+/// The time limit of one attempt to connect.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(5);
-/// How the error of a request begins that was due while there was no connection, until the end.
+/// The prefix of the error of a request that was due while there was no connection, and was never
+/// sent.
 const NOT_SENT: &str = "not sent: no connection";
 
-/// What allows a request to be sent.
+/// What permits the next request to be sent.
 enum Source {
-    /// Clients without an outstanding request.
+    /// A closed loop, with the number of clients that have no outstanding request.
     Closed { idle: u32 },
-    /// The schedule, and its next time.
+    /// An open loop: the schedule and its next due time.
     Open { arrivals: Arrivals, due: Duration },
 }
 
@@ -69,25 +71,25 @@ impl Source {
     }
 }
 
-/// A request that waits for its answer; its token is its place.
+/// A request that waits for its response. Its index in `outstanding` is its token.
 #[derive(Debug, Clone, Copy)]
 struct Outstanding {
     planned: PlannedRequest,
-    /// How often it was sent again, since its key had changed.
+    /// How often the request was sent again because its key had changed.
     retries: u32,
     intended: Duration,
     sent: Duration,
 }
 
-/// Which of a load's connections this is. Its arrivals, and the numbers of its operations, follow
-/// from that alone.
+/// The position of a connection among those of a load. Its arrivals and the numbers of its
+/// operations are derived from that alone.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
-    /// Its number among them.
+    /// The connection's number among those of the load.
     pub(super) number: u64,
-    /// How many they are, with those that other generators have.
+    /// The number of connections of the load, including those of other generators.
     pub(super) connections: u64,
-    /// The run's number among those of the same connections.
+    /// The run's number among the runs over the same connections.
     pub(super) part: u64,
 }
 
@@ -97,24 +99,24 @@ pub(super) struct Driver<'a, R> {
     begun: Instant,
     until: Duration,
     stop: &'a CancellationToken,
-    /// Set when nobody waits for answers any longer; the connection is woken then.
+    /// Set when responses are not awaited any more. The connection is woken then.
     given_up: &'a Cell<bool>,
     next: u64,
     step: u64,
-    /// Its number among all connections of all runs of these clients: what its own keys are told
-    /// apart by.
+    /// The connection's number among all connections of all runs of these clients, which makes the
+    /// names of its own keys unique.
     number: u64,
     own_keys: OwnKeys,
     outstanding: Vec<Outstanding>,
-    /// Places of `outstanding` that can be used again.
+    /// Indexes of `outstanding` that can be reused.
     free: Vec<u64>,
-    /// Places of requests that are to be sent again: transactions whose key had changed, and what
+    /// Indexes of requests to be sent again: transactions whose key had changed, and requests that
     /// could not be sent.
     again: Vec<u64>,
-    /// What was due before this was due while there was no connection: that it was late is not the
-    /// generator's.
+    /// When the connection was last re-established. Requests that were due before then are late
+    /// because there was no connection, not because of the generator.
     connected_at: Duration,
-    /// How long to wait before the next attempt to connect again; short once there was a response.
+    /// The delay before the next attempt to reconnect. A successful response resets it.
     reconnect_after: Duration,
     tally: Tally,
     live: &'a Live,
@@ -123,8 +125,8 @@ pub(super) struct Driver<'a, R> {
 }
 
 impl<'a, R: RequestApi> Driver<'a, R> {
-    /// Returns a share that has sent nothing. When its first request is due stands in `next_due`
-    /// from now on: a clock that starts after this sleeps no longer than until then.
+    /// Returns a share that has sent nothing. Sets the first due time in `next_due`, so that a
+    /// clock that starts afterwards does not sleep past it.
     pub(super) fn new(
         calls: &'a R,
         run: &'a Run,
@@ -143,7 +145,8 @@ impl<'a, R: RequestApi> Driver<'a, R> {
             until: run.duration,
             stop: &run.stop,
             given_up,
-            // Connections take turns in numbering, so that no two send the same operation.
+            // Connections number their operations round-robin, so that no two send the same
+            // operation.
             next: place.part * OPERATIONS_OF_A_RUN + place.number,
             step: place.connections,
             number: place.part * place.connections + place.number,
@@ -160,9 +163,9 @@ impl<'a, R: RequestApi> Driver<'a, R> {
         }
     }
 
-    /// Sends and takes answers until nothing more will be sent and nothing is outstanding, or until
-    /// nobody waits any longer. A connection that is lost is opened again; what comes due meanwhile
-    /// is sent then, and its time runs.
+    /// Sends requests and receives responses until nothing more is due and nothing is outstanding,
+    /// or until the run gives up on responses. Re-establishes a lost connection. Requests that are
+    /// due meanwhile are sent afterwards, and their latency includes the wait.
     pub(super) async fn drive(mut self, connection: &mut R::Connection) -> Tally {
         while let Err(error) = poll_fn(|cx| self.poll(connection, cx)).await {
             // The clock need not wake a sender that has no connection.
@@ -176,8 +179,8 @@ impl<'a, R: RequestApi> Driver<'a, R> {
         self.tally
     }
 
-    /// Polls until all is over, or the connection has ended: what was outstanding on it has been
-    /// counted as failed then.
+    /// Polls until everything is done or the connection has ended. In the latter case, the
+    /// outstanding requests have been counted as failed.
     fn poll(
         &mut self,
         connection: &mut R::Connection,
@@ -189,8 +192,8 @@ impl<'a, R: RequestApi> Driver<'a, R> {
                 self.give_up();
                 return Poll::Ready(Ok(()));
             }
-            // A connection that takes no more requests still answers those that it has, and says
-            // when that is done.
+            // A connection that accepts no more requests still delivers the responses to those that
+            // it has, and then returns an error.
             let sent = self.send_due(connection);
             if sent.is_ok() && self.is_over() && self.in_flight() == 0 {
                 return Poll::Ready(Ok(()));
@@ -199,7 +202,8 @@ impl<'a, R: RequestApi> Driver<'a, R> {
         }
     }
 
-    /// Connects again, each time later; false when there is nothing more to send, or nobody waits.
+    /// Reconnects with growing delays. Returns false if there is nothing more to send, if the run
+    /// has ended, or after [`RECONNECTED_WITHIN`].
     async fn reconnected(&mut self, connection: &mut R::Connection) -> bool {
         let lost_at = Instant::now();
         while !self.stop.is_cancelled()
@@ -220,12 +224,12 @@ impl<'a, R: RequestApi> Driver<'a, R> {
         false
     }
 
-    /// Returns whether the schedule, or a client, has another request in this run.
+    /// Returns whether the schedule or a client has another request in this run.
     fn has_more_to_send(&self) -> bool {
         !self.again.is_empty() || !self.is_over()
     }
 
-    /// Counts what was due, or begun, and has no connection to be sent on.
+    /// Counts as failed what was due or begun and has no connection to be sent on.
     fn never_sent(&mut self, error: &R::Error) {
         let mut unsent = self.in_flight() as u64;
         let now = self.begun.elapsed();
@@ -277,7 +281,7 @@ impl<'a, R: RequestApi> Driver<'a, R> {
                 planned: self.calls.operation(self.next, &mut self.own_keys),
                 retries: 0,
                 intended,
-                // Without a connection, it would have been sent in time.
+                // With a connection, the request would have been sent in time.
                 sent: if intended < self.connected_at {
                     intended
                 } else {
@@ -385,11 +389,12 @@ impl<'a, R: RequestApi> Driver<'a, R> {
         })
     }
 
-    /// Returns whether nothing more is to be sent.
+    /// Returns whether no more requests are to be sent.
     fn is_over(&self) -> bool {
         let out_of_time = match &self.source {
             Source::Closed { .. } => self.begun.elapsed() >= self.until,
-            // By the schedule, not by the clock: what was due is sent, however late.
+            // Decided by the schedule, not by the clock: every request that was due is sent,
+            // however late.
             Source::Open { due, .. } => *due >= self.until,
         };
         out_of_time || self.tally.overrun || self.stop.is_cancelled()
@@ -399,7 +404,7 @@ impl<'a, R: RequestApi> Driver<'a, R> {
         self.outstanding.len() - self.free.len()
     }
 
-    /// Counts what was never answered.
+    /// Counts the requests without a response as failed.
     fn give_up(&mut self) {
         let unanswered = self.in_flight() as u64;
         if unanswered > 0 {

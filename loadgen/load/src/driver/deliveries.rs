@@ -1,16 +1,17 @@
-//! Watchers that run with loads that write: how long after its write each event came, and whether
-//! every event came once and in order.
+//! Runs watchers together with loads that write, measures the delay of each event after its write,
+//! and checks that every event arrived once and in order.
 //!
-//! What a watcher received is compared with what was written by revision, when all is over: an
-//! event may come before the response to its write. A watcher keeps a sum of its revisions; of each
-//! event the revision and the time are kept.
+//! Received events are compared with the writes by revision at the end, because an event may arrive
+//! before the response to its write. A watcher keeps a sum of its revisions, and the revision and
+//! time of each event.
 //!
-//! - `read`, `through_api`: what watchers of an etcd and of a Kubernetes API do: some stop reading
-//!   now and then, some lose their connection
-//! - `resume`: pauses and limits of going on behind the revision that a watcher has, at another
-//!   member where there is one; where that revision is compacted the watcher lists again, and what
-//!   it missed is counted
-//! - `watcher`: what one watcher received
+//! - `read`, `through_api`: the watchers of an etcd and of a Kubernetes API; some pause reading at
+//!   intervals, some lose their connection
+//! - `resume`: backoff and time limits of resuming after the revision that a watcher has reached,
+//!   at another member if there is one. If that revision is compacted, the watcher lists again, and
+//!   the events that it missed are counted.
+//! - `watcher`: the events that one watcher received
+//! - `error`: how received events can disagree with the writes
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,81 +38,84 @@ mod resume;
 mod through_api;
 mod watcher;
 
-/// Events that are kept in all: 480 MB.
+/// The largest number of events that all watchers keep: 480 MB.
 const MOST_EVENTS: usize = 20_000_000;
 /// How long the last event may take after the last write.
 const LAST_EVENT_WITHIN: Duration = Duration::from_secs(30);
-/// How long all watchers together may take to be created.
+/// How long the creation of all watchers together may take.
 const CREATED_WITHIN: Duration = Duration::from_secs(120);
 
-/// Watchers to be created, and what they do.
+/// Settings of the watchers of a load.
 #[derive(Debug, Clone)]
 pub struct Watching {
-    /// Where.
+    /// The endpoints of the etcd.
     pub config: ClientConfig,
-    /// What all of them watch.
+    /// The prefix that all of them watch.
     pub prefix: String,
-    /// How many.
+    /// The number of watchers.
     pub count: u32,
-    /// Over how many connections, with a stream each.
+    /// The number of connections, each with one stream.
     pub connections: u32,
-    /// They do not read all the time.
+    /// When the watchers pause reading, if they do.
     pub stall: Option<Stall>,
-    /// They lose their connections as often, and go on from the revision that they have.
+    /// How often the watchers drop their connections, if they do. They resume from the revision
+    /// that they have reached.
     pub cut_every: Option<Duration>,
-    /// Where events are counted when they come.
+    /// The counters of received events.
     pub live: Arc<Live>,
 }
 
-/// What the watchers of a load came to.
+/// The results of a load's watchers.
 #[derive(Debug, Default)]
 pub struct Delivered {
-    /// From the intended start of a write to its event at each watcher.
+    /// The time from the intended start of a write to its event, at each watcher.
     pub latency: LatencyHistogram,
-    /// Events, at all watchers together.
+    /// The number of timed events at all watchers together.
     pub events: u64,
-    /// Writes whose events were timed. Those of one write are no independent samples.
+    /// The number of writes whose events were timed. The events of one write are not independent
+    /// samples.
     pub writes: u64,
-    /// Each watcher by itself, in the order of their numbers.
+    /// Each watcher's times, in the order of their numbers.
     pub watchers: Vec<WatcherTimes>,
-    /// How often a stream was cut, and for how long each time: until all its watchers were
-    /// confirmed again.
+    /// How long each interruption of a stream took, until all its watchers were confirmed again.
     pub cuts: LatencyHistogram,
-    /// How many of these cuts were not made by the watchers: the server ended a stream, or its
-    /// connection broke.
+    /// The number of interruptions that the watchers did not cause: the server ended a stream, or
+    /// its connection broke.
     pub lost: u64,
-    /// How often a watcher listed again, since the events that it was to go on with were compacted.
+    /// How often a watcher listed again because the events from which it would have resumed were
+    /// compacted.
     pub relists: u64,
-    /// Writes whose events it did not get since, at all watchers together.
+    /// The number of writes whose events watchers missed by listing again, at all watchers
+    /// together.
     pub missed: u64,
-    /// Events of objects that no load of this run made, at all watchers together.
+    /// The number of events of objects that no load of this run made, at all watchers together.
     pub foreign: u64,
 }
 
-/// Events that may come beside those of the writes that are known.
+/// The events that are allowed in addition to those of the known writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beside {
-    /// None.
+    /// No other events.
     Nothing,
-    /// So many at most: writes that failed, and may have been done all the same.
+    /// At most this many: writes that failed may have been applied nevertheless.
     UpTo(u64),
-    /// Any number: others write there, too.
+    /// Any number: other clients write there, too.
     Anything,
 }
 
 /// The times of one watcher's events.
 #[derive(Debug, Clone)]
 pub struct WatcherTimes {
-    /// Its number.
+    /// The watcher's number.
     pub number: u32,
-    /// As [`Delivered::latency`].
+    /// See [`Delivered::latency`].
     pub latency: LatencyHistogram,
 }
 
-/// Returns what was received, where every watcher has the last event.
+/// Returns `received` if every watcher has the last event.
 ///
 /// # Errors
-/// [`DeliveryError::Late`].
+/// [`DeliveryError::Late`] if a watcher lacks the last event.
 fn all_in_time(
     received: Vec<Received>,
     last: Option<Last>,
@@ -130,7 +134,7 @@ fn all_in_time(
     }
 }
 
-/// Waits until then, or for ever.
+/// Waits until that time, or forever.
 async fn at(instant: Option<tokio::time::Instant>) {
     match instant {
         Some(instant) => tokio::time::sleep_until(instant).await,
@@ -138,7 +142,7 @@ async fn at(instant: Option<tokio::time::Instant>) {
     }
 }
 
-/// Waits until the last event is due, or the caller gives up.
+/// Waits until the deadline of the last event, or until the caller gives up.
 async fn last_is_due(until: &mut watch::Receiver<Option<Last>>) {
     loop {
         let last = *until.borrow_and_update();
@@ -151,21 +155,21 @@ async fn last_is_due(until: &mut watch::Receiver<Option<Last>>) {
     }
 }
 
-/// What a stream's watchers received.
+/// What the watchers of one stream received.
 #[derive(Debug, Default)]
 struct Received {
     watchers: Vec<Watcher>,
     cuts: LatencyHistogram,
-    /// Cuts that the watchers did not make.
+    /// Interruptions that the watchers did not cause.
     lost: u64,
-    /// Events of objects that are not the loads'.
+    /// Events of objects that the loads did not make.
     foreign: u64,
 }
 
-/// Created watchers: a thread with all their streams. Dropped, they close.
+/// Created watchers: a thread with all their streams. The streams are closed when this is dropped.
 #[derive(Debug)]
 pub struct DeliveryWatchers {
-    /// What the watchers read up to; set when all is written.
+    /// The last revision that the watchers wait for. Set when all writes are done.
     last: watch::Sender<Option<Last>>,
     ended: oneshot::Receiver<Result<Vec<Received>, DeliveryError>>,
 }
@@ -209,7 +213,7 @@ impl DeliveryWatchers {
         Self::confirmed(last, ended, is_created, count).await
     }
 
-    /// The watchers of a thread, once it says that they are there.
+    /// Returns the watchers of a thread once the thread has reported their creation.
     async fn confirmed(
         last: watch::Sender<Option<Last>>,
         mut ended: oneshot::Receiver<Result<Vec<Received>, DeliveryError>>,
@@ -218,7 +222,7 @@ impl DeliveryWatchers {
     ) -> Result<Self, DeliveryError> {
         match timeout(CREATED_WITHIN, is_created).await {
             Ok(Ok(())) => Ok(Self { last, ended }),
-            // The thread has ended instead of confirming; it knows why.
+            // The thread has ended instead of confirming. It reports the reason.
             Ok(Err(_)) => Err(match (&mut ended).await {
                 Ok(Err(error)) => error,
                 _ => DeliveryError::Ended,
@@ -230,13 +234,13 @@ impl DeliveryWatchers {
         }
     }
 
-    /// Waits until every watcher has the last of `writes`, and holds what they received against
-    /// them; events of writes that were intended before `counted` are checked and not timed. What a
-    /// watcher missed since it listed again is counted, and nothing else may be missing. Costs
-    /// O(events × log writes).
+    /// Waits until every watcher has the last of `writes`, and compares what they received with
+    /// `writes`. Events of writes whose intended start is before `counted` are checked, but not
+    /// timed. Events that a watcher missed by listing again are counted. No others may be missing.
+    /// Costs O(events × log writes).
     ///
     /// # Errors
-    /// [`DeliveryError`], the first that any watcher shows.
+    /// The first [`DeliveryError`] of any watcher.
     pub async fn finish(
         self,
         mut writes: Vec<Written>,

@@ -1,8 +1,8 @@
-//! Lists of one load, which runs with other loads: in a closed loop, or on a schedule.
+//! Lists of one load that runs with other loads, in a closed loop or on a schedule.
 //!
-//! On a schedule a list that is due while every client has one waits for a client, and its time
-//! runs meanwhile: lists that take longer than the schedule allows show as latency, not as fewer
-//! lists.
+//! On a schedule, a list that is due while every client is busy waits for a client, and its latency
+//! includes the wait. Lists that take longer than the schedule allows thus show as latency, not as
+//! fewer lists.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -20,43 +20,46 @@ use crate::arrivals::Pace;
 use crate::operation::list::attempts::Restarts;
 use crate::record::{Class, Errors, LatencyHistogram, Live};
 
-/// Lists that wait for a client, at most: beyond this the target does not keep the rate.
+/// The largest number of lists that wait for a client. A target that exceeds it does not keep up
+/// with the rate.
 const WAITING: usize = 1_000;
-/// How long lists may go on after the last one was begun.
+/// How long outstanding lists may take after the last one was started.
 const DRAIN_WITHIN: Duration = Duration::from_secs(120);
 
-/// What the lists of a load came to.
+/// The results of the lists of a load.
 #[derive(Debug, Default)]
 pub struct ListTally {
-    /// From the intended start (open loop) or the call (closed loop) to the checked end.
+    /// The time from the intended start (open loop) or the call (closed loop) to the end, checks
+    /// included.
     pub latency: LatencyHistogram,
-    /// From the call to the end; only in an open loop.
+    /// The time from the call to the end; only in an open loop.
     pub service: LatencyHistogram,
-    /// From the intended start to when this program noticed that it had come; only in an open loop.
+    /// The time from the intended start to when the generator noticed it; only in an open loop.
     pub lag: LatencyHistogram,
-    /// From the call to the first object, where lists are checked.
+    /// The time from the call to the first object, if lists are checked.
     pub first_object: LatencyHistogram,
-    /// Lists that have ended, failed ones included.
+    /// The number of lists that have ended, failed ones included.
     pub lists: u64,
-    /// Lists that failed, or whose answer was wrong.
+    /// The number of lists that failed, or whose response was wrong.
     pub errors: u64,
-    /// Their reasons.
+    /// The reasons of the errors.
     pub reasons: Errors,
-    /// Tries that compaction cut off, and lists that were begun again for it.
+    /// The attempts that compaction interrupted, after which lists were restarted.
     pub restarts: Restarts,
-    /// Bytes of one checked list, as the last one had them: keys, values and envelopes.
+    /// Bytes of the latest checked list: keys, values and envelopes.
     pub wire_bytes: u64,
-    /// Set when so many lists waited that no more were begun.
+    /// Set when so many lists waited that no more were started.
     pub overrun: bool,
-    /// From the first list to the end of the last.
+    /// The time from the first list to the end of the last.
     pub elapsed: Duration,
 }
 
-/// The intended starts of a load's lists, from the beginning; `None` in a closed loop.
+/// The intended starts of a load's lists, relative to the start of the run; `None` in a closed
+/// loop.
 pub type Starts = Option<Box<dyn Iterator<Item = Duration> + Send>>;
 
-/// Returns those starts of the schedule that are the `shard`'s: the lists of a load are numbered,
-/// and it has every n-th.
+/// Returns the starts of the schedule that belong to the `shard`: the lists of a load are numbered,
+/// and a shard has every n-th.
 #[must_use]
 pub fn starts(pace: &Pace, seed: u64, shard: GeneratorShard) -> Starts {
     match pace {
@@ -65,12 +68,12 @@ pub fn starts(pace: &Pace, seed: u64, shard: GeneratorShard) -> Starts {
     }
 }
 
-/// Lists for `duration` and waits for those under way, no longer than 120 s; when `stop` is
-/// cancelled, or a list has failed, no more are begun, and stopping waits for none. `job` is what
-/// is done: a checked list, or an unchecked one. What ends is counted in `live`.
+/// Lists for `duration`, and waits for outstanding lists for at most 120 s. Starts no more when
+/// `stop` is cancelled or a list has failed. A cancelled `stop` ends the run without waiting. `job`
+/// is a checked or an unchecked list. Ended lists are counted in `live`.
 ///
 /// # Errors
-/// The system's, when a schedule can have no timer.
+/// The system's error when it cannot create a timer for a schedule.
 pub async fn run(
     clients: &Clients,
     job: Job,
@@ -83,7 +86,8 @@ pub async fn run(
     run_with::<Alarm, _>(clients.count(), ask, starts, duration, stop, live).await
 }
 
-/// Runs with so many clients, each of which lists when it is asked; `T` wakes the schedule.
+/// Runs with `clients` clients, each of which lists when `ask` is called. `T` is the timer of the
+/// schedule.
 async fn run_with<T: Timer, F: Future<Output = Done>>(
     clients: usize,
     ask: impl Fn(usize) -> F,
@@ -100,7 +104,7 @@ async fn run_with<T: Timer, F: Future<Output = Done>>(
     let mut tally = ListTally::default();
     loop {
         if stop.is_cancelled() {
-            // Clients give up lists that are no longer awaited.
+            // Clients cancel lists that are not awaited any more.
             break;
         }
         let ends = tally.overrun || tally.errors > 0;
@@ -157,12 +161,12 @@ async fn run_with<T: Timer, F: Future<Output = Done>>(
     Ok(tally)
 }
 
-/// When lists are due.
+/// The schedule of the lists.
 struct Schedule<T> {
     begun: Instant,
     until: Duration,
     open: Option<(T, Box<dyn Iterator<Item = Duration> + Send>)>,
-    /// The next, from the beginning; `None` when there is none.
+    /// The next start, relative to `begun`; `None` if there is none.
     due: Option<Duration>,
 }
 
@@ -200,7 +204,7 @@ impl<T: Timer> Schedule<T> {
         self.due = next.filter(|due| *due < self.until);
     }
 
-    /// Waits for the next intended start. Cancelling it loses nothing.
+    /// Waits for the next intended start. Cancel-safe.
     async fn next(&mut self) -> io::Result<Instant> {
         let (Some((timer, _)), Some(due)) = (&mut self.open, self.due) else {
             return pending().await;
@@ -213,7 +217,7 @@ impl<T: Timer> Schedule<T> {
 }
 
 impl ListTally {
-    /// Notes a list that has ended; returns its latency, `None` where it failed.
+    /// Records a list that has ended. Returns its latency, or `None` if it failed.
     fn ended(
         &mut self,
         intended: Instant,
@@ -226,7 +230,7 @@ impl ListTally {
         self.restarts.time += done.restarts.time;
         match &done.result {
             Ok(listed) => {
-                // Whoever waits for a list waits for the tries before it, too.
+                // A caller waits for the interrupted attempts, too.
                 let service = done.restarts.time + done.latency;
                 let waited = sent.saturating_duration_since(intended);
                 let latency = waited + service;

@@ -1,12 +1,12 @@
-//! The clock of an open loop: requests are due at times that were fixed before the first was sent.
+//! The clock of an open loop: requests are due at times that are fixed before the first is sent.
 //!
-//! A timer file descriptor in the runtime that sends: it is exact to microseconds where the
-//! runtime's own timer rounds to milliseconds, and its expiry wakes the sender itself, not a thread
-//! that then wakes the sender. A wake-up costs several times as much CPU as a request, so a rate
-//! costs the generator one for each time at which something is due.
+//! Its timer is a file descriptor in the runtime that sends. It is exact to microseconds, while the
+//! runtime's own timer rounds to milliseconds. Its expiry wakes the sender directly, not through
+//! another thread. A wake-up costs several times as much CPU as a request, and the generator pays
+//! one for each time at which something is due.
 //!
-//! A clock that is polled late although its thread had nothing to do shows a stall: the machine did
-//! not let the generator run.
+//! A clock that is polled late although its thread had nothing to do reveals a stall: the machine
+//! did not let the generator run.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -21,18 +21,18 @@ use tokio::time::Instant;
 
 use super::alarm::Timer;
 
-/// What a clock does until the next request is due.
+/// How a clock waits until the next request is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waiting {
-    /// Sleeps: another process can have the CPU meanwhile, and a wake-up is late by tens of
+    /// Sleeps. Another process can use the CPU meanwhile, and a wake-up is late by tens of
     /// microseconds.
     Sleep,
-    /// Polls, late by a few microseconds. Only for a generator with a CPU that no server may use:
-    /// it takes all of it.
+    /// Polls, and is late by a few microseconds. It uses all of a CPU, so it is only for a
+    /// generator with a CPU that no server may use.
     Spin,
 }
 
-/// One sender's share of the schedule, as the clock sees it.
+/// The next due time of one sender, shared with the clock.
 #[derive(Debug, Default)]
 pub(super) struct NextDue {
     due: Cell<Option<Duration>>,
@@ -40,7 +40,7 @@ pub(super) struct NextDue {
 }
 
 impl NextDue {
-    /// Sets who is woken when something is due.
+    /// Sets the waker that is woken when something is due.
     pub(super) fn register(&self, waker: &Waker) {
         let mut registered = self.waker.borrow_mut();
         match &mut *registered {
@@ -68,26 +68,26 @@ impl NextDue {
     }
 }
 
-/// Wakes connections when their requests are due. Lives in the task that drives them.
+/// Wakes connections when their requests are due. Runs in the task that drives the connections.
 #[derive(Debug)]
 pub(super) struct Clock<T> {
     timer: T,
     waiting: Waiting,
     begun: Instant,
     due_times: Vec<Rc<NextDue>>,
-    /// What the timer is set to, from the start of the run.
+    /// The time that the timer is set to, relative to the start of the run.
     set_to: Option<Duration>,
-    /// When the task was last left with nothing to do.
+    /// When the task last had nothing to do.
     left: Duration,
     stall: Rc<Cell<Duration>>,
 }
 
 impl<T: Timer> Clock<T> {
-    /// Returns a clock for connections, whose due times are counted from `begun`. The longest stall
-    /// is kept in `stall`.
+    /// Returns a clock for connections whose due times are relative to `begun`. Keeps the longest
+    /// stall in `stall`.
     ///
     /// # Errors
-    /// The system's, when no timer can be had. Must be called within a runtime.
+    /// The system's error when it cannot create a timer. Must be called within a runtime.
     pub(super) fn new(
         waiting: Waiting,
         begun: Instant,
@@ -105,17 +105,17 @@ impl<T: Timer> Clock<T> {
         })
     }
 
-    /// Wakes connections for as long as it is polled. Poll it behind the connections: it sees
-    /// what they have set.
+    /// Wakes connections for as long as it is polled. It must be polled after the connections, to
+    /// see the due times that they have set.
     ///
     /// # Errors
-    /// The system's, when the timer cannot be set.
+    /// The system's error when the timer cannot be set.
     pub(super) async fn run(mut self) -> io::Result<Infallible> {
         match self.waiting {
             Waiting::Sleep => poll_fn(|cx| self.poll_sleeping(cx)).await,
             Waiting::Spin => loop {
                 self.wake_due();
-                // The runtime looks for responses in between.
+                // The runtime polls for responses in between.
                 yield_now().await;
             },
         }
@@ -134,7 +134,7 @@ impl<T: Timer> Clock<T> {
         }
     }
 
-    /// Wakes the connections that are due; returns the time, and when the next is.
+    /// Wakes the connections that are due. Returns the current time and the next due time.
     fn wake_due(&mut self) -> (Duration, Option<Duration>) {
         let now = self.begun.elapsed();
         if let Some(expected) = self.expected(now) {
@@ -153,7 +153,7 @@ impl<T: Timer> Clock<T> {
         (now, next)
     }
 
-    /// Returns when this thread was to run again, where that has passed.
+    /// Returns when this thread was to run again, if that time has passed.
     fn expected(&mut self, now: Duration) -> Option<Duration> {
         match self.waiting {
             Waiting::Sleep => self.set_to.take_if(|due| *due <= now),
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use crate::driver::alarm::Alarm;
 
-    /// Runs a clock until the connection is due; returns how often the connection's sender was
+    /// Runs a clock until the connection is due. Returns how often the connection's sender was
     /// polled, and when it ended.
     async fn until_due(waiting: Waiting, due: Duration) -> (u32, Duration) {
         let next_due = Rc::new(NextDue::default());
@@ -200,7 +200,7 @@ mod tests {
         let due = Duration::from_millis(30);
         let (polls, ended) = until_due(Waiting::Sleep, due).await;
         assert!(ended >= due, "woken after {ended:?}");
-        // The expiry polls the task, and once more for the connection that it woke.
+        // The expiry polls the task, and so does the connection that it wakes.
         assert!(polls <= 4, "polled {polls} times");
         let (_, ended) = until_due(Waiting::Spin, due).await;
         assert!(ended >= due, "woken after {ended:?}");

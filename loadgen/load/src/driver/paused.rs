@@ -1,5 +1,5 @@
-//! A timer and a server on a clock that jumps (`tokio::time::pause`): what a stall does to the
-//! figures, without waiting for one.
+//! A timer and a server on tokio's paused clock (`tokio::time::pause`), which show the effect of a
+//! stall on latencies without waiting for one.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,19 +19,19 @@ use crate::operation::request_api::{Answer, RequestApi};
 use crate::operation::requests::{CallError, Checked, PlannedRequest};
 use crate::record::LatencyHistogram;
 
-/// How long the server takes for a request.
+/// The server's service time of a request.
 const SERVICE: Duration = Duration::from_millis(1);
 
-/// Returns how many took longer than that.
+/// Returns how many values are longer than `ms`.
 pub(super) fn longer_than(times: &LatencyHistogram, ms: u64) -> u64 {
     let limit_ns = ms * 1_000_000;
     let histogram = times.histogram_ns();
-    // Values that the histogram does not tell apart count as one.
+    // Values that the histogram cannot distinguish count as one.
     let above = histogram.highest_equivalent(limit_ns) + 1;
     histogram.count_between(above, u64::MAX)
 }
 
-/// The runtime's own timer, which goes by the clock that jumps.
+/// The runtime's own timer, which follows the paused clock.
 pub(super) struct JumpingTimer {
     sleep: Pin<Box<Sleep>>,
     is_set: bool,
@@ -61,17 +61,17 @@ impl Timer for JumpingTimer {
     }
 }
 
-/// A server that takes [`SERVICE`] for a request, any number at the same time. What comes while it
-/// stalls is begun when the stall is over.
+/// A server that takes [`SERVICE`] for a request, with any number of requests at the same time.
+/// Requests that arrive during a stall are begun when it is over.
 pub(super) struct StallingServer {
     begun: Instant,
     stall: Range<Duration>,
-    /// Requests of a connection, after which it goes away.
+    /// The number of requests after which a connection goes away.
     most_of_a_connection: u64,
 }
 
 impl StallingServer {
-    /// Returns one that stalls once, `after` so long from now.
+    /// Returns a server that stalls once, `after` so long from now.
     pub(super) fn new(after: Duration, stall: Duration) -> Self {
         Self {
             begun: Instant::now(),
@@ -80,8 +80,8 @@ impl StallingServer {
         }
     }
 
-    /// Returns one that never stalls, and whose connections go away after so many requests: they
-    /// take no more, and answer those that they have.
+    /// Returns a server that never stalls, and whose connections go away after `after` requests:
+    /// they accept no more, and respond to those that they have.
     pub(super) fn going_away(after: u64) -> Self {
         Self {
             most_of_a_connection: after,
@@ -89,7 +89,7 @@ impl StallingServer {
         }
     }
 
-    /// Returns when a request that comes now is answered.
+    /// Returns when a request that arrives now gets its response.
     fn answers_at(&self) -> Instant {
         let now = Instant::now();
         let begins = match self.stall.contains(&(now - self.begun)) {
@@ -99,7 +99,7 @@ impl StallingServer {
         begins + SERVICE
     }
 
-    /// Lists, as a client does that is asked to.
+    /// Lists as a client does.
     pub(super) async fn list(&self) -> Done {
         let called = Instant::now();
         sleep_until(self.answers_at()).await;
@@ -115,12 +115,12 @@ impl StallingServer {
     }
 }
 
-/// Requests that the server has, the one that is answered first at the front.
+/// The outstanding requests of a connection, the one with the next response at the front.
 #[derive(Default)]
 pub(super) struct Connection {
     outstanding: VecDeque<(Instant, u64)>,
     taken: u64,
-    /// Whether it has refused a request.
+    /// Whether the connection has refused a request.
     going_away: bool,
     sleep: Option<Pin<Box<Sleep>>>,
 }

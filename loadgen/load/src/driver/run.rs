@@ -1,4 +1,4 @@
-//! One run of small requests: what was ordered, and what it came to.
+//! One run of small requests: its settings and its tally.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,55 +11,55 @@ use super::open_clock::Waiting;
 use crate::arrivals::Pace;
 use crate::record::{Class, Errors, LatencyHistogram, Live};
 
-/// How long answers may take after the last request was sent.
+/// How long responses may take after the last request was sent.
 pub(super) const DRAIN_WITHIN: Duration = Duration::from_secs(10);
 
-/// What was ordered.
+/// The settings of a run.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) pace: Pace,
     pub(super) waiting: Waiting,
     pub(super) duration: Duration,
     pub(super) stop: CancellationToken,
-    /// Counts of it that others read meanwhile.
+    /// The run's counters, which others read meanwhile.
     pub(super) live: Arc<Live>,
 }
 
-/// What a run of small requests came to.
+/// The results of a run of small requests.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
-    /// From the intended start (open loop) or from sending (closed loop) to the answer.
+    /// The time from the intended start (open loop) or from sending (closed loop) to the response.
     pub latency: LatencyHistogram,
-    /// From sending to the answer; only in an open loop.
+    /// The time from sending to the response; only in an open loop.
     pub service: LatencyHistogram,
-    /// From the intended start to sending; only in an open loop.
+    /// The time from the intended start to sending; only in an open loop.
     pub lag: LatencyHistogram,
-    /// Requests that have ended.
+    /// The number of requests that have ended, failed ones included.
     pub requests: u64,
-    /// Requests that failed, were answered wrongly, or not at all.
+    /// The number of requests that failed, or had a wrong response or none.
     pub errors: u64,
-    /// Transactions that wrote nothing, since the key had changed, and were sent again: the time of
-    /// the request goes on.
+    /// The number of transactions that wrote nothing because the key had changed, and were sent
+    /// again. The latency of the request includes the retries.
     pub conflicts: u64,
-    /// Responses that put a request off (429): it was sent again after the pause that they ask for,
-    /// and its time went on.
+    /// The number of responses that deferred a request (429). The request was sent again after the
+    /// pause that the response asked for, and its latency includes the pause.
     pub throttled: u64,
-    /// Each kind by itself, where the load is a mix.
+    /// The results by kind of request, if the load is a mix.
     pub kinds: BTreeMap<SmallRequest, KindTally>,
-    /// What was written to the data set, where that is kept.
+    /// The writes to the data set, if they are kept.
     pub writes: Vec<Written>,
-    /// Their reasons.
+    /// The reasons of the errors.
     pub reasons: Errors,
-    /// Set when the target fell so far behind that sending was given up.
+    /// Set when the target fell so far behind that sending was stopped.
     pub overrun: bool,
-    /// From the first request to the last answer.
+    /// The time from the first request to the last response.
     pub elapsed: Duration,
-    /// The longest time that the clock of an open loop was kept from running.
+    /// The longest time that the clock of an open loop was prevented from running.
     pub stall: Duration,
 }
 
 impl Tally {
-    /// Adds what others came to; not their time nor their longest stall.
+    /// Adds another tally, except for its elapsed time and its longest stall.
     pub fn add(&mut self, other: &Self) {
         self.latency.add(&other.latency);
         self.service.add(&other.service);
@@ -76,19 +76,19 @@ impl Tally {
         self.reasons.merge(&other.reasons);
     }
 
-    /// Returns what is counted of requests of one kind.
+    /// Returns the tally of requests of one kind.
     pub(super) fn kind(&mut self, kind: SmallRequest) -> &mut KindTally {
         self.kinds.entry(kind).or_default()
     }
 
-    /// Returns the tally of a run that could not begin, or whose thread is gone.
+    /// Returns the tally of a run that could not begin, or whose thread has ended.
     pub(super) fn broken(text: String) -> Self {
         let mut tally = Self::default();
         tally.failed(1, Class::Wrong, text);
         tally
     }
 
-    /// Counts requests that failed, for one reason.
+    /// Counts requests that failed for the same reason.
     pub fn failed(&mut self, count: u64, class: Class, text: String) {
         self.requests += count;
         self.errors += count;
@@ -96,16 +96,16 @@ impl Tally {
     }
 }
 
-/// What the requests of one kind came to, in a mix.
+/// The results of the requests of one kind, in a mix.
 #[derive(Debug, Clone, Default)]
 pub struct KindTally {
-    /// As [`Tally::latency`].
+    /// See [`Tally::latency`].
     pub latency: LatencyHistogram,
-    /// As [`Tally::requests`].
+    /// See [`Tally::requests`].
     pub requests: u64,
-    /// As [`Tally::errors`].
+    /// See [`Tally::errors`].
     pub errors: u64,
-    /// As [`Tally::conflicts`].
+    /// See [`Tally::conflicts`].
     pub conflicts: u64,
 }
 
@@ -128,11 +128,11 @@ impl KindTally {
     }
 }
 
-/// A write that was acknowledged.
+/// An acknowledged write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
-    /// Its revision.
+    /// The write's revision.
     pub revision: i64,
-    /// When it was to be sent.
+    /// The intended start of the write.
     pub intended: Instant,
 }

@@ -1,5 +1,5 @@
-//! Workers that watch, each in a thread with a runtime and a connection of its own, until they are
-//! told to stop.
+//! Workers that watch until they are told to stop, each in a thread with a runtime and a connection
+//! of its own.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -14,37 +14,37 @@ use crate::operation::list::{ListCase, ListError};
 use crate::operation::watch_worker::reshard_handover::{Change, Taken};
 use crate::operation::watch_worker::{Follower, Held, Log};
 
-/// A state that takes longer has failed.
+/// The time limit for receiving the initial state.
 const STATE_WITHIN: Duration = Duration::from_secs(600);
-/// How long it may take to take another shard over.
+/// The time limit for taking over another shard.
 const TAKEN_WITHIN: Duration = Duration::from_secs(120);
 /// How long the event of the last write may take.
 const LAST_EVENT_WITHIN: Duration = Duration::from_secs(30);
 
-/// A worker that has the whole state.
+/// A worker that has received the whole initial state.
 #[derive(Debug)]
 pub struct Synced {
-    /// From the order to the bookmark that ends the state.
+    /// The time from the order to the bookmark that ends the initial state.
     pub latency: Duration,
-    /// Bytes received for it.
+    /// The bytes received for it.
     pub wire_bytes: u64,
-    /// Revision of the bookmark.
+    /// The revision of the bookmark.
     pub revision: i64,
-    /// What it holds.
+    /// The objects that the worker holds.
     pub held: HashMap<u64, Held>,
 }
 
-/// A worker at the end.
+/// The results of a worker that has finished.
 #[derive(Debug)]
 pub struct Followed {
-    /// What came behind the state.
+    /// The events received after the initial state.
     pub log: Log,
-    /// What it holds.
+    /// The objects that the worker holds.
     pub held: HashMap<u64, Held>,
-    /// CPU time of its thread since it had the state.
+    /// The CPU time of its thread since it had the initial state.
     pub cpu: Duration,
-    /// Most bytes that its thread held at a time since it asked for the state; `None` where that is
-    /// not counted.
+    /// The peak of the bytes that its thread held since it requested the initial state; `None` if
+    /// allocations are not counted.
     pub memory: Option<u64>,
 }
 
@@ -55,13 +55,13 @@ enum Order {
     Pause(oneshot::Sender<Result<i64, ListError>>),
     TakeOver(Box<Change>, oneshot::Sender<Result<Taken, ListError>>),
     Finish {
-        /// The event that must have come.
+        /// The revision whose event must have arrived.
         revision: i64,
         answer: oneshot::Sender<Result<Followed, ListError>>,
     },
 }
 
-/// Connected workers. Dropped, they stop.
+/// Connected workers. They stop when this is dropped.
 #[derive(Debug)]
 pub struct Followers {
     orders: Vec<mpsc::UnboundedSender<Order>>,
@@ -80,10 +80,10 @@ impl Followers {
         Ok(all)
     }
 
-    /// Connects one worker more. It watches nothing before [`Self::sync`] or [`Self::take_over`].
+    /// Connects one more worker. It watches nothing before [`Self::sync`] or [`Self::take_over`].
     ///
     /// # Errors
-    /// Its [`ListError`] when it cannot connect.
+    /// The worker's [`ListError`] when it cannot connect.
     pub async fn join(
         &mut self,
         case: &ListCase,
@@ -99,33 +99,33 @@ impl Followers {
         Ok(())
     }
 
-    /// Makes every worker begin anew, all at once; returns when all have the state.
+    /// Makes every worker start over, all at once. Returns when all have the initial state.
     ///
     /// # Errors
-    /// The first worker's that failed.
+    /// The error of the first worker that failed.
     pub async fn sync(&self) -> Result<Vec<Synced>, ListError> {
         let mut pending = Vec::with_capacity(self.orders.len());
         for orders in &self.orders {
             let (answer, synced) = oneshot::channel();
-            // A thread that has ended drops `answer`, which is an answer too.
+            // If the thread has ended, `answer` is dropped, which ends the wait as well.
             orders.send(Order::Sync(answer)).ok();
             pending.push(synced);
         }
         all(pending).await
     }
 
-    /// Makes one worker lose its connection and resume over another one.
+    /// Makes one worker drop its connection and resume over another one.
     pub fn reconnect(&self, worker: usize) {
         if let Some(orders) = self.orders.get(worker) {
             orders.send(Order::Reconnect).ok();
         }
     }
 
-    /// Makes every worker stop reading; returns up to which revision each has seen everything: a
-    /// later one is ahead of all.
+    /// Makes every worker stop reading. Returns the revision up to which each has received
+    /// everything. A later revision is ahead of them all.
     ///
     /// # Errors
-    /// The first worker's that failed.
+    /// The error of the first worker that failed.
     pub async fn pause(&self) -> Result<Vec<i64>, ListError> {
         let mut pending = Vec::with_capacity(self.orders.len());
         for orders in &self.orders {
@@ -136,11 +136,11 @@ impl Followers {
         all(pending).await
     }
 
-    /// Makes every worker take its new shard over, all at once, and go on from there; returns when
-    /// all have theirs.
+    /// Makes every worker take over its new shard, all at once, and continue from there. Returns
+    /// when all have theirs.
     ///
     /// # Errors
-    /// The first worker's that failed, or that did not see the revision in time.
+    /// The error of the first worker that failed, or that did not reach the revision in time.
     pub async fn take_over(&self, changes: Vec<Change>) -> Result<Vec<Taken>, ListError> {
         let mut pending = Vec::with_capacity(self.orders.len());
         for (orders, change) in self.orders.iter().zip(changes) {
@@ -151,11 +151,11 @@ impl Followers {
         all(pending).await
     }
 
-    /// Makes each worker stop once it has seen everything up to its revision; returns what each saw
-    /// since it had the state.
+    /// Makes each worker stop once it has received everything up to its revision. Returns what each
+    /// received since it had the initial state.
     ///
     /// # Errors
-    /// The first worker's that failed, or that did not see that revision in time.
+    /// The error of the first worker that failed, or that did not reach its revision in time.
     pub async fn finish(&self, revisions: &[i64]) -> Result<Vec<Followed>, ListError> {
         let mut pending = Vec::with_capacity(self.orders.len());
         for (orders, &revision) in self.orders.iter().zip(revisions) {
@@ -183,9 +183,9 @@ fn thread_of(worker: usize) -> String {
     format!("worker-{worker}")
 }
 
-/// What a worker's thread does once it is connected.
+/// Runs a worker's thread once it is connected.
 async fn worker(follower: Follower, orders: mpsc::UnboundedReceiver<Order>) {
-    // For one that joins later; the state begins anew.
+    // For a worker that joins later. `Follower::sync` starts the measurement anew.
     heap::begin();
     let worker = Worker {
         follower,
@@ -198,7 +198,7 @@ async fn worker(follower: Follower, orders: mpsc::UnboundedReceiver<Order>) {
 
 struct Worker {
     follower: Follower,
-    /// How watching went since the state; told at the end.
+    /// The outcome of watching since the initial state, returned at the end.
     outcome: Result<(), ListError>,
     is_live: bool,
     cpu_before: Duration,

@@ -1,5 +1,5 @@
-//! Writers that change objects, delete them and create them again at a steady rate, and keep a
-//! ledger of what they did: what everybody who watches must have seen.
+//! Writers that change objects, delete them and create them again at a steady rate. They keep a
+//! ledger of their writes, which every watcher must have received.
 //!
 //! They write to etcd, as other apiservers do, or patch through the API. Several writers write at
 //! the same time, each its own objects, one write after the other.
@@ -34,62 +34,62 @@ use crate::record::LatencyHistogram;
 use crate::shards::inventory::{Entry, NoObject};
 use crate::shards::{Inventory, Plan};
 
-/// Writers that write at the same time.
+/// The number of concurrent writers.
 const WRITERS: u64 = 8;
 
-/// What is written, and where.
+/// The settings of the writers.
 #[derive(Debug, Clone)]
 pub struct Writing {
     /// The etcd behind the Kubernetes tier.
     pub etcd: ClientConfig,
-    /// What is there.
+    /// The data set that the etcd holds.
     pub data: Arc<DataSet>,
-    /// What its keys begin with, as `/registry/`.
+    /// The prefix of its keys, as in `/registry/`.
     pub root: String,
     /// The field that decides which worker an object belongs to.
     pub key: ShardKey,
-    /// What writes do.
+    /// The kinds of writes.
     pub writes: Writes,
-    /// How many a second, by chance.
+    /// The mean number of writes per second, which arrive as a Poisson process.
     pub per_second: f64,
-    /// Where patches go: the objects' case, and how its API is reached.
+    /// The objects' case and the API's endpoint, if writes are patches through the API.
     pub api: Option<(ListCase, TargetEndpoint)>,
 }
 
-/// How writing failed.
+/// The failure of a write.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// A put or a deletion.
+    /// A put or a deletion failed.
     #[error(transparent)]
     Etcd(#[from] EtcdError),
-    /// A patch through the API.
+    /// A patch through the API failed.
     #[error(transparent)]
     Patch(#[from] ListError),
-    /// A value of the data set that no API would take.
+    /// A value of the data set is no object that an API would accept.
     #[error("a value of the data set is no object of the API: {0}")]
     NoObject(#[from] NoObject),
-    /// Answered as if it had been done.
+    /// The response reports success, but nothing was written.
     #[error("a write of object {0} that did nothing")]
     Nothing(u64),
-    /// No thread, or no runtime, to write in.
+    /// No thread or runtime could be started for the writers.
     #[error("cannot start a writer thread: {0}")]
     Start(#[from] io::Error),
-    /// The thread ended without an answer.
+    /// The thread ended without a result.
     #[error("writer thread ended")]
     Ended,
 }
 
-/// What a writer writes with.
+/// The client of a writer.
 enum WriterClient {
     Etcd(Box<Client>),
     Api(Box<Patcher>),
 }
 
 impl Writing {
-    /// Writes for `duration`, in a thread of its own, or until `stop` is cancelled.
+    /// Writes for `duration`, or until `stop` is cancelled, in a thread of its own.
     ///
     /// # Errors
-    /// The first write's that failed.
+    /// The error of the first write that failed.
     pub async fn run(
         &self,
         duration: Duration,
@@ -103,11 +103,12 @@ impl Writing {
         ledger.await.unwrap_or(Err(WriteError::Ended))
     }
 
-    /// Writes once more for each worker, to one of its objects: who has seen it has seen everything
-    /// before it. Returns its revision; 0 for workers without objects.
+    /// Writes once more to one object of each worker. A worker that has received this write has
+    /// received everything before it. Returns the revisions of these writes; 0 for workers without
+    /// objects.
     ///
     /// # Errors
-    /// The first write's that failed.
+    /// The error of the first write that failed.
     pub async fn last_words(
         &self,
         ledger: &mut Ledger,
@@ -191,7 +192,7 @@ impl Writing {
         })
     }
 
-    /// Writes; the time of it begins at `begun`.
+    /// Performs a write, timed from `begun`.
     async fn write(
         &self,
         client: &mut WriterClient,
@@ -213,7 +214,7 @@ impl Writing {
         let key = self.data.key(write.object);
         let place = String::from_utf8_lossy(&key);
         let place = place.split_once('/').map_or("", |(_, place)| place);
-        // Another value each time: a patch that changes nothing is not written.
+        // A different value each time: a patch that changes nothing is not written.
         let value = format!("object-{}-change-{}", write.object, write.version.change);
         let (key, held) = patcher.patch(place, &value).await?;
         Ok(Acknowledged {

@@ -1,9 +1,9 @@
-//! Keep-alives of leases on one stream for each connection, as etcd's client sends those of all its
+//! Keep-alives of leases on one stream per connection, as etcd's client sends those of all its
 //! leases.
 //!
-//! Each connection is granted one lease when it is opened. The responses of a stream come in the
-//! order of its requests. A response has come when this client's stream has passed it on, not when
-//! its bytes were read: some microseconds later.
+//! Each connection is granted one lease when it is opened. The responses of a stream arrive in the
+//! order of its requests. The latency ends when this client's stream has delivered the response,
+//! which is some microseconds after its bytes were read.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -32,11 +32,11 @@ use super::requests::{CallError, Checked, PlannedRequest};
 /// The keep-alives of one load.
 #[derive(Debug, Clone)]
 pub struct KeepAlives {
-    /// From which arrivals follow.
+    /// The seed from which arrivals are derived.
     pub seed: u64,
-    /// What the names of its leases begin with.
+    /// The prefix from which the ids of its leases are derived.
     pub own_root: String,
-    /// Where granted leases are noted, on an endpoint that outlives the run.
+    /// Where granted leases are recorded, if the endpoint outlives the run.
     pub leases: Option<Arc<GrantedLeases>>,
 }
 
@@ -47,11 +47,11 @@ pub(crate) struct KeepAliveStream {
     id: i64,
     requests: mpsc::UnboundedSender<LeaseKeepAliveRequest>,
     responses: Streaming<LeaseKeepAliveResponse>,
-    /// What was sent and has no response, in order.
+    /// The tokens of the requests without a response, in order.
     outstanding: VecDeque<u64>,
 }
 
-/// A request that has ended.
+/// A request that has ended, with its response or error.
 #[derive(Debug)]
 pub(crate) struct KeptAlive {
     token: u64,
@@ -73,13 +73,13 @@ impl KeepAlives {
     /// Opens connection `number`, with a lease of its own.
     ///
     /// # Errors
-    /// When the target cannot be reached, or refuses.
+    /// The error when the target cannot be reached or refuses.
     pub(crate) async fn connect(
         &self,
         mut config: ClientConfig,
         number: u32,
     ) -> Result<KeepAliveStream, EtcdError> {
-        // One connection, and not one to each member.
+        // Only one connection, instead of one to each member.
         config.endpoints.truncate(1);
         let id = lease(&format!("{}{number}/", self.own_root), 0);
         let client = Client::connect(config).await?;
@@ -93,7 +93,8 @@ impl KeepAlives {
 }
 
 impl KeepAliveStream {
-    /// Opens a stream and keeps the lease alive once: a server sends nothing before it is asked.
+    /// Opens a stream and sends one keep-alive, because a server sends nothing before the first
+    /// request.
     async fn open(client: Client, id: i64) -> Result<Self, EtcdError> {
         let (requests, sent) = mpsc::unbounded_channel();
         requests.send(LeaseKeepAliveRequest { id }).ok();
@@ -212,7 +213,7 @@ impl RequestApi for KeepAlives {
     }
 }
 
-/// Returns a stream that takes no more requests.
+/// Returns the error of a stream that accepts no more requests.
 fn ended() -> EtcdError {
     Status::new(Code::Unavailable, "the stream has ended").into()
 }

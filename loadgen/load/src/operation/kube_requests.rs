@@ -1,13 +1,15 @@
-//! Small requests to a Kubernetes API: what operation n sends, and whether its response is right.
+//! Small requests to a Kubernetes API: the request of each operation and the check of its response.
 //!
-//! They are about objects that are made for the load outside of the data set, in its namespaces and
-//! like its objects: what a list of the data set must hold does not change, and an apiserver may
-//! default, add and manage fields as it likes. `update` is what a controller does: the object as
-//! the server sent it last, with one annotation changed, under its resourceVersion.
+//! The requests use objects that are created for the load outside of the data set, in its
+//! namespaces and modelled on its objects. The expected contents of a list of the data set thus do
+//! not change, and an apiserver may default, add and manage fields as it likes. `update` does what
+//! a controller does: it sends the object as the server sent it last, with one annotation changed,
+//! under its resourceVersion.
 //!
-//! - [`text`]: objects as JSON text: what is sent, and what is read of a response
-//! - [`channel`]: a connection with the requests that are outstanding on it
-//! - [`setup`]: objects made before, read back and deleted afterwards
+//! - [`text`]: the JSON text of objects: what is sent, and what is read from a response
+//! - [`channel`]: a connection with its outstanding requests
+//! - [`setup`]: creates the objects before the load, and reads them back and deletes them
+//!   afterwards
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::{Context, Poll};
@@ -38,35 +40,36 @@ mod setup;
 mod tests;
 mod text;
 
-/// What the names of objects begin with that loads make, and none of a data set does.
+/// The prefix of the names of objects that loads make. No object of a data set has it.
 pub(crate) const MADE: &str = "loadgen-";
 
-/// Returns what the names of objects begin with that the loads of a run make, and no other run's.
+/// Returns the prefix of the names of objects that the loads of one run make, which no other run
+/// shares.
 #[must_use]
 pub fn made_by(run: &str) -> String {
     format!("{MADE}{:012x}-", XxHash3_64::oneshot(run.as_bytes()) >> 16)
 }
 
-/// What the requests of a load are about.
+/// The settings of the requests of a load.
 #[derive(Debug)]
 pub struct KubeAbout<'a> {
-    /// Collection, as `pods`.
+    /// The collection, as in `pods`.
     pub resource: &'a str,
-    /// Kind of its objects, as `Pod`.
+    /// The kind of its objects, as in `Pod`.
     pub kind: &'static str,
-    /// What objects are made like, in turn; each with its namespace. Never empty.
+    /// The objects that new ones are modelled on, in turn, each with its namespace. Never empty.
     pub like: Vec<Map<String, Value>>,
-    /// How many objects `get`, `update` and `patch` are about.
+    /// The number of objects that `get`, `update` and `patch` use.
     pub objects: u64,
-    /// What the names of the run's objects begin with, from [`made_by`].
+    /// The prefix of the names of the run's objects, from [`made_by`].
     pub made: String,
-    /// Tells the objects of this load from those of the run's others.
+    /// Distinguishes the objects of this load from those of the run's other loads.
     pub load: String,
-    /// How objects are picked.
+    /// The distribution with which objects are picked.
     pub keys: Distribution,
-    /// From which operations and arrivals follow.
+    /// The seed from which operations and arrivals are derived.
     pub seed: u64,
-    /// What is created; what it is like has its own where nothing is said.
+    /// The values of created objects. Without them, objects keep the values of their model.
     pub values: Option<&'a Values>,
 }
 
@@ -77,7 +80,7 @@ pub struct KubeCalls {
     seed: u64,
     picker: Picker,
     kind: &'static str,
-    /// What the names of its objects begin with; also their label.
+    /// The prefix of the names of its objects, and the value of their label.
     tag: String,
     like: Vec<Prototype>,
     objects: Vec<Object>,
@@ -85,31 +88,31 @@ pub struct KubeCalls {
     keeps_writes: bool,
 }
 
-/// An object that `get`, `update` and `patch` are about.
+/// An object that `get`, `update` and `patch` use.
 #[derive(Debug)]
 struct Object {
     name: String,
     path: String,
-    /// As the server sent it last.
+    /// The object as the server sent it last.
     held: Mutex<Held>,
-    /// The latest resourceVersion that a write of it was acknowledged with; 0 where none was.
+    /// The latest resourceVersion with which a write of it was acknowledged; 0 if there was none.
     written: AtomicI64,
 }
 
 /// An object as a server sent it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Held {
-    /// Its resourceVersion; 0 where it is to be read first.
+    /// Its resourceVersion; 0 if the object must be read first.
     revision: i64,
     text: Bytes,
 }
 
 impl KubeCalls {
-    /// Makes the requests of a mix. Nothing is sent.
+    /// Returns the requests of a mix. Sends nothing.
     #[must_use]
     pub fn new(mix: impl Into<Mix>, about: KubeAbout<'_>) -> Self {
         let mix = mix.into();
-        // Names of objects have no upper case, which names of loads may have.
+        // Names of objects have no upper case, but names of loads may have.
         let load = XxHash3_64::oneshot(about.load.as_bytes()) as u32;
         let tag = format!("{}{load:08x}", about.made);
         let is_valued = about.values.is_some();
@@ -145,7 +148,7 @@ impl KubeCalls {
         }
     }
 
-    /// Returns these requests, which keep what they write.
+    /// Returns these requests, set to keep what they write.
     #[must_use]
     pub fn keeping_writes(self) -> Self {
         Self {
@@ -154,24 +157,24 @@ impl KubeCalls {
         }
     }
 
-    /// Returns what object `number` is like.
+    /// Returns the model of object `number`.
     fn like(&self, number: u64) -> &Prototype {
         &self.like[number as usize % self.like.len()]
     }
 
-    /// Returns the name of key `number` of this connection.
+    /// Returns the name of this connection's object `number`.
     fn own_name(&self, connection_number: u64, number: u64) -> String {
         format!("{}-{connection_number}-{number}", self.tag)
     }
 
-    /// Returns what key `number` of this connection holds, in letters; empty where nothing
-    /// is said.
+    /// Returns the value of this connection's object `number`, in letters; empty if the load sets
+    /// no values.
     fn own_value(&self, connection_number: u64, number: u64) -> String {
         let Some(values) = &self.values else {
             return String::new();
         };
         let bytes = values.value((connection_number << 40) + number);
-        // Of so many bytes the letters are at least as many, and no more are taken.
+        // The encoding has at least as many letters as bytes, and is cut to that number.
         let mut letters = STANDARD.encode(&bytes);
         letters.truncate(bytes.len());
         letters
@@ -209,14 +212,14 @@ impl KubeCalls {
                     _ => Call::simple(Method::GET, path, Bytes::new(), before),
                 }
             }
-            // The Kubernetes tier has none, and a load with one is refused.
+            // The Kubernetes tier has no compaction. Loads with one are refused.
             PlannedRequest::Compact(_) => {
                 Call::simple(Method::GET, "/version".to_owned(), Bytes::new(), 0)
             }
         }
     }
 
-    /// Checks the response about an object of the load.
+    /// Checks the response to a request for one of the load's shared objects.
     fn check_object(
         &self,
         (request, object, n): (SmallRequest, &Object, u64),
@@ -224,7 +227,8 @@ impl KubeCalls {
         reply: &Reply,
     ) -> Result<Checked, CallError> {
         if request == SmallRequest::Update && reply.is(StatusCode::CONFLICT, "Conflict") {
-            // Whoever changed it meanwhile has another resourceVersion: it is read again.
+            // The object was changed meanwhile and has another resourceVersion: it must be read
+            // again.
             let mut held = object.held.lock();
             if held.revision <= answer.before {
                 *held = Held::default();
@@ -273,7 +277,7 @@ impl KubeCalls {
                 ..Checked::default()
             });
         }
-        // It was to be deleted before the server had created it.
+        // The deletion arrived before the server had created the object.
         if key.revision == 0 && reply.is(StatusCode::NOT_FOUND, "NotFound") {
             return Ok(Checked::conflict());
         }
@@ -286,7 +290,7 @@ impl KubeCalls {
             .map(|()| Checked::default())
     }
 
-    /// Reads the object of this name from a response of this status.
+    /// Reads the object with this name from a response, which must have this status.
     fn read(
         &self,
         request: SmallRequest,
@@ -301,7 +305,7 @@ impl KubeCalls {
 }
 
 impl Object {
-    /// Notes what the server has sent, unless something later is held.
+    /// Stores the object as the server sent it, unless a later version is stored already.
     fn hold(&self, revision: i64, text: &Bytes) {
         let mut held = self.held.lock();
         if revision > held.revision {

@@ -4,23 +4,23 @@ use std::collections::HashSet;
 
 use parking_lot::Mutex;
 
-/// Leases that were asked for and not revoked: what a clean-up has to revoke. A lease has no prefix
-/// by which it could be found again.
+/// The leases that were requested and not revoked, which a clean-up must revoke. Leases have no
+/// prefix by which they could be found again.
 #[derive(Debug, Default)]
 pub struct GrantedLeases(Mutex<HashSet<i64>>);
 
 impl GrantedLeases {
-    /// Notes a lease that is asked for.
+    /// Records a lease that is requested.
     pub(super) fn granted(&self, id: i64) {
         self.0.lock().insert(id);
     }
 
-    /// Forgets a lease that the server has revoked.
+    /// Removes a lease that the server has revoked.
     pub(super) fn revoked(&self, id: i64) {
         self.0.lock().remove(&id);
     }
 
-    /// Takes those that may be there.
+    /// Takes the leases that may still exist.
     #[must_use]
     pub fn take(&self) -> Vec<i64> {
         std::mem::take(&mut *self.0.lock()).into_iter().collect()

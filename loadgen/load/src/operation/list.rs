@@ -1,9 +1,9 @@
-//! The strategies: each one way to list everything, behind one small trait that one driver runs.
+//! The strategies for listing everything, behind one small trait that one driver runs.
 //!
-//! `CONTRIBUTING.md` says what a new one needs, under "A strategy": of those that are more than
-//! their requests, a file here with a [`ListClient`] and a line in [`ListCase::connect_etcd`] or
-//! [`ListCase::connect_kube`]. Options, thresholds and loads beside a case then work for it as for
-//! every other.
+//! `CONTRIBUTING.md` describes under "A strategy" what a new strategy needs. One that needs more
+//! than other requests has a file here with a [`ListClient`], and a line in
+//! [`ListCase::connect_etcd`] or [`ListCase::connect_kube`]. Options, thresholds and concurrent
+//! loads then work for it as for every other strategy.
 
 pub mod attempts;
 mod chunk;

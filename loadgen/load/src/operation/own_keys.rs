@@ -1,43 +1,43 @@
-//! Keys and leases that one connection makes and takes away, so that no two connections are about
-//! the same.
+//! Keys and leases that one connection creates and deletes, so that no two connections use the
+//! same.
 //!
-//! Which key operation n creates or deletes follows from the operations before it on the same
-//! connection, not from what was acknowledged: the plan of a run does not depend on its timing.
+//! The key that operation n creates or deletes depends on the operations before it on the same
+//! connection, not on what was acknowledged: the plan of a run does not depend on its timing.
 
 use std::collections::VecDeque;
 
 use workloads::SmallRequest;
 
-/// What stays at least: what would be deleted before there are as many is a key more instead, so
-/// that a key is deleted long after it was created.
+/// The least number of keys or leases that are kept. With fewer, a deletion creates another key
+/// instead, so that a key is deleted long after it was created.
 const LEAST_ALIVE: usize = 16;
-/// Keys that one DeleteRange deletes.
+/// The number of keys that one DeleteRange deletes.
 const RANGE: usize = 10;
 
-/// The keys and leases of one connection, each numbered in the order in which they are made.
+/// The keys and leases of one connection, each numbered in the order of creation.
 #[derive(Debug, Default)]
 pub(crate) struct OwnKeys {
     keys: Made,
     leases: Made,
 }
 
-/// What is done with one of the keys or leases, or with a range of keys.
+/// An operation on a key, a lease or a range of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OwnKey {
-    /// What is done.
+    /// The operation.
     pub(crate) request: SmallRequest,
-    /// The key or lease; the first of a range.
+    /// The number of the key or lease; that of the first key of a range.
     pub(crate) number: u64,
-    /// How many there are; 1 but for a range.
+    /// The number of keys; 1 except for a range.
     pub(crate) count: u64,
-    /// The revision of the key that is deleted; for leases and ranges, whether all are known to be
-    /// there. 0 where the making of any is not acknowledged yet.
+    /// The revision of the key that is deleted. For leases and ranges, above 0 if all are known to
+    /// exist. 0 if the creation of any is not acknowledged yet.
     pub(crate) revision: i64,
 }
 
 impl OwnKeys {
-    /// Returns the next to be taken away where `request` is to do that and there are enough, else a
-    /// new one.
+    /// Returns the next key or lease to delete if `request` deletes and there are enough, the lease
+    /// to keep alive if there is one, or else a new one.
     pub(crate) fn next(&mut self, request: SmallRequest) -> OwnKey {
         let of_lease = matches!(
             request,
@@ -66,7 +66,7 @@ impl OwnKeys {
         }
     }
 
-    /// Notes that a key was created at this revision, or a lease granted.
+    /// Records that a key was created at this revision, or that a lease was granted.
     pub(crate) fn made(&mut self, key: OwnKey, revision: i64) {
         match key.request {
             SmallRequest::LeaseGrant => self.leases.acknowledged(key.number, revision),
@@ -75,23 +75,24 @@ impl OwnKeys {
     }
 }
 
-/// What was made and not taken away.
+/// The keys or leases that were created and not deleted.
 #[derive(Debug, Default)]
 struct Made {
-    /// Number of the oldest.
+    /// The number of the oldest.
     oldest: u64,
-    /// Revision of each from the oldest on; 0 where that is not known yet.
+    /// The revision of each from the oldest on; 0 if that is not known yet.
     revisions: VecDeque<i64>,
 }
 
 impl Made {
-    /// Adds one; returns its number.
+    /// Adds one and returns its number.
     fn add(&mut self) -> u64 {
         self.revisions.push_back(0);
         self.oldest + self.revisions.len() as u64 - 1
     }
 
-    /// Takes away the oldest `count`: the number of the first, how many, and the least revision.
+    /// Removes the oldest `count`. Returns the number of the first, the count, and the least
+    /// revision.
     fn take(&mut self, count: usize) -> Option<(u64, u64, i64)> {
         let number = self.oldest;
         let taken = self.revisions.drain(..count);
@@ -100,7 +101,7 @@ impl Made {
         Some((number, count as u64, revision))
     }
 
-    /// Returns the newest that is known to be there, else the oldest.
+    /// Returns the newest that is known to exist, or else the oldest.
     fn latest(&self) -> Option<(u64, u64, i64)> {
         let known = self.revisions.iter().rposition(|&revision| revision != 0);
         let place = known.unwrap_or(0);
@@ -163,7 +164,7 @@ mod tests {
             deleted,
             [(delete, 0, 100), (delete, 1, 0), (delete, 2, 102)]
         );
-        // Its acknowledgement comes late.
+        // The acknowledgement arrives late.
         acknowledged(&mut keys, SmallRequest::Create, 1, 101);
         assert_eq!(keys.keys.revisions.len(), LEAST_ALIVE + 1);
     }
@@ -178,7 +179,7 @@ mod tests {
         let known = keys.next(SmallRequest::DeleteRange);
         assert_eq!((known.number, known.count), (0, RANGE as u64));
         assert_eq!(known.revision, 5);
-        // One of the next ten is known, and the others are not.
+        // One of the next ten is known to exist, the others are not.
         acknowledged(&mut keys, SmallRequest::Create, RANGE as u64, 6);
         let unknown = keys.next(SmallRequest::DeleteRange);
         assert_eq!((unknown.number, unknown.revision), (RANGE as u64, 0));

@@ -1,5 +1,4 @@
-//! Requests about keys and leases of a connection's own: what is sent, and whether its response is
-//! right.
+//! Requests for a connection's own keys and leases, and the checks of their responses.
 
 use bytes::Bytes;
 use etcd_api::client::pipelined::{PipelinedConnection, Rpc};
@@ -16,14 +15,14 @@ use super::own_keys::OwnKey;
 use super::requests::{CallError, Checked};
 use super::transactions;
 
-/// How long leases live that are not kept alive: longer than any case. On an endpoint that goes on
-/// they are revoked afterwards, and end by themselves where a run was killed.
+/// The time to live of leases, which is longer than any case. On an endpoint that outlives the run,
+/// leases are revoked afterwards, or expire if the run was killed.
 pub(super) const TTL_S: i64 = 3_600;
 
-/// Sends a request about key or lease `key` of those below `root`; what is created holds `value`.
+/// Sends the request for key or lease `key` of those below `root`. A created key holds `value`.
 ///
 /// # Errors
-/// When the connection has ended.
+/// The error of a connection that has ended.
 pub(super) fn send(
     connection: &mut PipelinedConnection,
     key: OwnKey,
@@ -71,15 +70,15 @@ pub(super) fn send(
     }
 }
 
-/// Checks a response: what was made had not been there, what was taken away had been.
+/// Checks a response: what was created did not exist before, and what was deleted did.
 ///
 /// # Errors
-/// [`CallError`].
+/// A [`CallError`] when the response is wrong.
 pub(super) fn check(key: OwnKey, root: &str, message: &[u8]) -> Result<Checked, CallError> {
     let conflict = Ok(Checked::conflict());
     let made = |revision: i64| {
         Ok(Checked {
-            // A lease has no revision; any but 0 says that it is there.
+            // A lease has no revision. Any number except 0 means that it exists.
             created_at: Some(revision.max(1)),
             ..Checked::default()
         })
@@ -104,7 +103,7 @@ pub(super) fn check(key: OwnKey, root: &str, message: &[u8]) -> Result<Checked, 
             let response = LeaseKeepAliveResponse::decode(message).map_err(malformed)?;
             match (response.ttl > 0, key.revision) {
                 (true, _) => Ok(Checked::default()),
-                // Its grant had not been received yet.
+                // The response to the grant had not been received yet.
                 (false, 0) => conflict,
                 (false, _) => refused(0),
             }
@@ -114,7 +113,7 @@ pub(super) fn check(key: OwnKey, root: &str, message: &[u8]) -> Result<Checked, 
             let response = DeleteRangeResponse::decode(message).map_err(malformed)?;
             let deleted = response.deleted.cast_unsigned();
             let is_right = match key.revision {
-                // Some may not have been there yet.
+                // Some keys may not have existed yet.
                 0 => deleted <= key.count,
                 _ => deleted == key.count,
             };
@@ -132,7 +131,7 @@ pub(super) fn check(key: OwnKey, root: &str, message: &[u8]) -> Result<Checked, 
             match (outcome.succeeded, key.request) {
                 (true, SmallRequest::Create) => made(outcome.revision),
                 (true, _) => Ok(Checked::default()),
-                // It was to be deleted before the server had created it.
+                // The deletion arrived before the server had created the key.
                 (false, SmallRequest::Delete) if key.revision == 0 => conflict,
                 (false, _) => refused(outcome.found),
             }
@@ -144,7 +143,7 @@ fn name(root: &str, number: u64) -> String {
     format!("{root}{number:010}")
 }
 
-/// Returns the id of a lease: above 0, and another one for each root and number.
+/// Returns the id of a lease: above 0, and different for each root and number.
 pub(super) fn lease(root: &str, number: u64) -> i64 {
     let hash = XxHash3_64::oneshot(name(root, number).as_bytes());
     (hash >> 1).cast_signed().max(1)

@@ -1,5 +1,5 @@
-//! Changes of objects through the API: one merge patch each, of an annotation. What the server
-//! answers is what watchers must be told.
+//! Changes objects through the API with one merge patch each, of an annotation. Watchers must
+//! receive the object in the server's response.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
@@ -15,7 +15,7 @@ use super::watch_worker::Held;
 use crate::endpoint::TargetEndpoint;
 use crate::verify::not_a_list;
 
-/// What is patched.
+/// The annotation that is patched.
 const ANNOTATION: &str = "loadgen.test/change";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
@@ -37,11 +37,11 @@ impl Patcher {
         Ok(Self { kube, decoder })
     }
 
-    /// Sets the annotation of `namespace/name`. Returns the hash of the object's key and what it is
-    /// then.
+    /// Sets the annotation of `namespace/name`. Returns the hash of the object's key, and the
+    /// changed object.
     ///
     /// # Errors
-    /// [`ListError`] when the server refuses, or answers with something else than the object with
+    /// [`ListError`] when the server refuses, or responds with anything else than the object with
     /// that annotation.
     pub async fn patch(&mut self, place: &str, value: &str) -> Result<(u64, Held), ListError> {
         let (namespace, name) = place.split_once('/').unwrap_or_default();

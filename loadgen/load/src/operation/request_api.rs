@@ -1,5 +1,4 @@
-//! What a connection needs of an API that small requests go to, so that one driver measures all of
-//! them.
+//! The trait of an API that small requests go to, so that one driver measures all of them.
 
 use std::fmt;
 use std::task::{Context, Poll};
@@ -13,29 +12,29 @@ use super::requests::{CallError, Calls, Checked, PlannedRequest};
 
 /// The requests of one load to one API.
 pub(crate) trait RequestApi {
-    /// A connection with the requests that are outstanding on it.
+    /// A connection with its outstanding requests.
     type Connection;
-    /// Why a connection has ended.
+    /// The error that ends a connection.
     type Error: fmt::Display;
-    /// A request that has ended, before its response was checked.
+    /// A request that has ended, with its response not checked yet.
     type Answer<'a>: Answer;
 
-    /// Returns the seed that operations and arrivals follow from.
+    /// Returns the seed from which operations and arrivals are derived.
     fn seed(&self) -> u64;
 
     /// Returns whether there are requests of several kinds.
     fn is_mixed(&self) -> bool;
 
-    /// Returns whether what was written is kept, to be compared with events.
+    /// Returns whether writes are kept, to be compared with events.
     fn keeps_writes(&self) -> bool;
 
-    /// Returns operation `n`; a connection's own keys are `own`.
+    /// Returns operation `n`. `own` has the connection's own keys.
     fn operation(&self, n: u64, own: &mut OwnKeys) -> PlannedRequest;
 
-    /// Queues a request under `token`; keys of its own are those of this connection.
+    /// Queues a request under `token`. Its own keys are those of connection `connection_number`.
     ///
     /// # Errors
-    /// When the connection has ended.
+    /// The error of a connection that has ended.
     fn send(
         &self,
         connection: &mut Self::Connection,
@@ -44,8 +43,8 @@ pub(crate) trait RequestApi {
         token: u64,
     ) -> Result<(), Self::Error>;
 
-    /// Takes what has ended. Ready when something has, or the connection has ended and nothing is
-    /// outstanding on it any longer.
+    /// Passes ended requests to `on`. Returns ready when a request has ended, or with an error when
+    /// the connection has ended and nothing is outstanding on it.
     fn poll_answers(
         connection: &mut Self::Connection,
         cx: &mut Context<'_>,
@@ -55,7 +54,7 @@ pub(crate) trait RequestApi {
     /// Checks a response.
     ///
     /// # Errors
-    /// [`CallError`].
+    /// A [`CallError`] when the request failed or the response is wrong.
     fn check(
         &self,
         planned: PlannedRequest,
@@ -63,10 +62,10 @@ pub(crate) trait RequestApi {
         answer: Self::Answer<'_>,
     ) -> Result<Checked, CallError>;
 
-    /// Opens a connection that has ended again.
+    /// Reopens a connection that has ended.
     ///
     /// # Errors
-    /// When the target cannot be reached.
+    /// The error when the target cannot be reached.
     fn reconnect(
         connection: &mut Self::Connection,
     ) -> impl Future<Output = Result<(), Self::Error>>;
@@ -74,13 +73,13 @@ pub(crate) trait RequestApi {
 
 /// A request that has ended.
 pub(crate) trait Answer {
-    /// Returns what it was sent under.
+    /// Returns the token under which the request was sent.
     fn token(&self) -> u64;
 
-    /// Returns when the last bytes of its response had come.
+    /// Returns when the last bytes of its response were received.
     fn received(&self) -> Instant;
 
-    /// Returns how often the server put it off before (429).
+    /// Returns how often the server deferred the request (429).
     fn throttled(&self) -> u32 {
         0
     }

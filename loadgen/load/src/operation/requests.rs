@@ -1,9 +1,10 @@
-//! Small requests of one kind or of a mix of them: what operation n sends, and whether its response
-//! is right.
+//! Small requests of one kind or of a mix: the request of each operation and the check of its
+//! response.
 //!
-//! - `planned`: one request, and what came of it
-//! - `revisions`: what responses told of the objects, shared by the loads of a case
-//! - `read_back`: what requests are about, read before and after them
+//! - `planned_request`: one request and its outcome
+//! - `revisions`: the revisions of objects known from responses, shared by the loads of a case
+//! - `read_back`: reads the objects before and after the requests
+//! - `error`: the ways in which a small request can fail
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -36,34 +37,34 @@ mod revisions;
 #[cfg(test)]
 mod tests;
 
-/// Objects that requests are about, at most: more would only fill the generator's memory.
+/// The largest number of objects that requests use. More would only fill the generator's memory.
 const OBJECTS: u64 = 10_000;
 
-/// What the requests of a load are about.
+/// The settings of the requests of a load.
 #[derive(Debug, Clone, Copy)]
 pub struct About<'a> {
     /// The objects.
     pub data: &'a DataSet,
-    /// What their keys begin with.
+    /// The prefix of their keys.
     pub root: &'a str,
-    /// What keys begin with that requests create.
+    /// The prefix of keys that requests create.
     pub own_root: &'a str,
-    /// How objects are picked.
+    /// The distribution with which objects are picked.
     pub keys: Distribution,
-    /// The revision that the data has before.
+    /// The revision of the data before the requests.
     pub after: i64,
-    /// From which operations and arrivals follow.
+    /// The seed from which operations and arrivals are derived.
     pub seed: u64,
-    /// What is created; the values of objects where nothing is said.
+    /// The values of created keys. Without them, created keys have the values of objects.
     pub values: Option<&'a Values>,
-    /// What other loads of the same case know of the objects; nothing where there is none.
+    /// The revisions known to the other loads of the same case, if there are any.
     pub revisions: Option<&'a Arc<Revisions>>,
-    /// Where granted leases are noted, on an endpoint that outlives the run.
+    /// Where granted leases are recorded, if the endpoint outlives the run.
     pub leases: Option<&'a Arc<GrantedLeases>>,
 }
 
 impl<'a> About<'a> {
-    /// Returns requests for the objects of a data set below `root`, each with the same probability.
+    /// Returns settings for the objects of a data set below `root`, each with the same probability.
     #[must_use]
     pub fn new(data: &'a DataSet, root: &'a str) -> Self {
         Self {
@@ -86,35 +87,35 @@ pub struct Calls {
     mix: Mix,
     objects: Vec<Object>,
     revisions: Arc<Revisions>,
-    /// The interval of all objects, and how many keys it has.
+    /// The range of all objects, whose number of keys is `count`.
     all: RangeRequest,
     count: i64,
     own_root: String,
     values: Option<ValueSource>,
     seed: u64,
     picker: Picker,
-    /// Revision of the data before any of these requests.
+    /// The revision of the data before any of these requests.
     after: i64,
-    /// Up to where the next compaction goes: the revision that the store was at when it was
-    /// compacted last.
+    /// The revision that the next compaction compacts to: the store's revision at the last
+    /// compaction.
     compact_at: AtomicI64,
-    /// Whether what was written is kept, to be compared with events.
+    /// Whether writes are kept, to be compared with events.
     keeps_writes: bool,
-    /// Leases that somebody has to revoke afterwards.
+    /// Where leases that must be revoked afterwards are recorded.
     leases: Option<Arc<GrantedLeases>>,
 }
 
-/// An object that requests are about.
+/// An object that requests use.
 #[derive(Debug)]
 struct Object {
     get: RangeRequest,
     put: PutRequest,
-    /// The latest revision that was seen of it, with which updates compare; 0 where none was.
+    /// The latest known revision of the object, with which updates compare; 0 if none is known.
     seen: AtomicI64,
 }
 
 impl Calls {
-    /// Makes the requests of a mix.
+    /// Returns the requests of a mix.
     #[must_use]
     pub fn new(mix: impl Into<Mix>, about: About<'_>) -> Self {
         let About {
@@ -130,7 +131,7 @@ impl Calls {
         } = about;
         let count = objects_of(data);
         let objects = (0..count).map(|i| {
-            // Spread over the whole set, not its beginning.
+            // Spread over the whole set, instead of its first objects.
             let i = i * (data.len() / count);
             let mut key = root.as_bytes().to_vec();
             data.write_key(i, &mut key);
@@ -160,7 +161,7 @@ impl Calls {
         }
     }
 
-    /// Returns these requests, which keep what they write.
+    /// Returns these requests, set to keep what they write.
     #[must_use]
     pub fn keeping_writes(self) -> Self {
         Self {
@@ -169,12 +170,12 @@ impl Calls {
         }
     }
 
-    /// Returns whether what was written is kept.
+    /// Returns whether writes are kept.
     pub(crate) fn keeps_writes(&self) -> bool {
         self.keeps_writes
     }
 
-    /// Returns the seed from which operations and arrivals follow.
+    /// Returns the seed from which operations and arrivals are derived.
     #[must_use]
     pub fn seed(&self) -> u64 {
         self.seed
@@ -185,7 +186,7 @@ impl Calls {
         self.mix.requests().nth(1).is_some()
     }
 
-    /// Returns what operation `n` is; a connection's own keys are `own`.
+    /// Returns operation `n`. `own` has the connection's own keys.
     pub(crate) fn operation(&self, n: u64, own: &mut OwnKeys) -> PlannedRequest {
         let request = self.mix.request_of(self.seed, n);
         match request {
@@ -205,10 +206,10 @@ impl Calls {
         }
     }
 
-    /// Queues a request under `token`; keys of its own are those of this connection.
+    /// Queues a request under `token`. Its own keys are those of connection `connection_number`.
     ///
     /// # Errors
-    /// When the connection has ended.
+    /// The error of a connection that has ended.
     pub(crate) fn send(
         &self,
         connection: &mut PipelinedConnection,
@@ -226,7 +227,8 @@ impl Calls {
                 if let Some(leases) = &self.leases
                     && key.request == SmallRequest::LeaseGrant
                 {
-                    // Before there is a response: it may be granted without one.
+                    // Recorded before there is a response, because a lease may be granted without
+                    // one.
                     leases.granted(own_requests::lease(&root, key.number));
                 }
                 return own_requests::send(connection, key, &root, value, token);
@@ -250,7 +252,7 @@ impl Calls {
             }
             SmallRequest::Count => connection.send(Rpc::Range, &self.all, token),
             SmallRequest::Put => connection.send(Rpc::Put, &object.put, token),
-            // Those that are not about an object have been sent.
+            // Requests that do not use an object have been sent above.
             _ => {
                 let PutRequest { key, value, .. } = object.put.clone();
                 let seen = object.seen.load(Ordering::Relaxed);
@@ -259,12 +261,12 @@ impl Calls {
         }
     }
 
-    /// Returns what the keys and leases of this connection begin with.
+    /// Returns the prefix of this connection's keys and leases.
     fn own_root(&self, connection_number: u64) -> String {
         format!("{}{connection_number}/", self.own_root)
     }
 
-    /// Returns what key `number` of this connection is created with.
+    /// Returns the value with which this connection's key `number` is created.
     fn created_value(&self, connection_number: u64, number: u64) -> Bytes {
         if let Some(values) = &self.values {
             return values.value((connection_number << 40) + number);
@@ -273,11 +275,11 @@ impl Calls {
         like.put.value.clone()
     }
 
-    /// Checks a response: what was read is what was written, a write has a later revision, a
-    /// transaction did what it compared for.
+    /// Checks a response: a read returns what was written, a write has a later revision, and a
+    /// transaction did what its comparison demanded.
     ///
     /// # Errors
-    /// [`CallError`].
+    /// A [`CallError`] when the request failed or the response is wrong.
     pub(crate) fn check(
         &self,
         planned: PlannedRequest,
@@ -316,7 +318,7 @@ impl Calls {
                 self.revisions.answered(object, revision);
                 Ok(Checked::default())
             }
-            // What a member has by itself may be old.
+            // A member's own data may be old.
             SmallRequest::GetSerializable => {
                 self.read(object, message)?;
                 Ok(Checked::default())
@@ -355,7 +357,7 @@ impl Calls {
         }
     }
 
-    /// The store has been compacted, and says at which revision it is.
+    /// Records the store's revision from the response to a compaction.
     fn compacted(&self, message: &[u8]) -> Result<Checked, CallError> {
         let response = CompactionResponse::decode(message).map_err(|_| CallError::Malformed)?;
         let header = response.header.ok_or(CallError::Malformed)?;
@@ -364,7 +366,7 @@ impl Calls {
         Ok(Checked::default())
     }
 
-    /// An object was written at this revision.
+    /// Records that an object was written at this revision.
     fn note_written(&self, object: usize, revision: i64) -> Result<Checked, CallError> {
         if revision <= self.after {
             return Err(CallError::Stale {
@@ -381,8 +383,7 @@ impl Calls {
         })
     }
 
-    /// Returns the revision of the object that an answer holds, which must be the one that was
-    /// written.
+    /// Returns the revision of the object in a response, which must be the object that was written.
     fn read(&self, object: usize, message: &[u8]) -> Result<i64, CallError> {
         let PutRequest { key, value, .. } = &self.objects[object].put;
         let answer = parse_range_response(message).ok_or(CallError::Malformed)?;
@@ -422,19 +423,19 @@ impl Object {
     }
 }
 
-/// Returns how many objects of a data set requests are about.
+/// Returns how many objects of a data set requests use.
 fn objects_of(data: &DataSet) -> u64 {
     data.len().min(OBJECTS)
 }
 
-/// Returns what a refusal means: a failure, unless it says what may well be.
+/// Returns the meaning of a refusal: an error, unless it is an expected one.
 fn after_refusal(planned: PlannedRequest, error: EtcdError) -> Result<Checked, CallError> {
     match (planned, &error) {
-        // Nothing was written since it was compacted last.
+        // Nothing was written since the last compaction.
         (PlannedRequest::Compact(_), EtcdError::Refused(Refusal::Compacted)) => {
             Ok(Checked::default())
         }
-        // It was to be revoked before the server had granted it.
+        // The revocation arrived before the server had granted the lease.
         (PlannedRequest::Own(key), EtcdError::Refused(Refusal::LeaseNotFound))
             if key.revision == 0 =>
         {

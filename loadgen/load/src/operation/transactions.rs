@@ -11,18 +11,18 @@ use etcd_api::proto::etcdserverpb::{
 };
 use prost::Message as _;
 
-/// What a transaction came to.
+/// The outcome of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Outcome {
-    /// Whether its comparison held, and it wrote.
+    /// Whether the comparison held, so that the transaction wrote.
     pub(super) succeeded: bool,
     /// The store's revision.
     pub(super) revision: i64,
-    /// Where it did not write: the key's own revision, 0 where it is not there.
+    /// The key's own revision if the transaction did not write; 0 if the key does not exist.
     pub(super) found: i64,
 }
 
-/// Writes a key that is not there.
+/// Returns a transaction that writes a key that does not exist.
 pub(super) fn create(key: Bytes, value: Bytes) -> TxnRequest {
     TxnRequest {
         compare: vec![is_at(key.clone(), 0)],
@@ -31,7 +31,8 @@ pub(super) fn create(key: Bytes, value: Bytes) -> TxnRequest {
     }
 }
 
-/// Writes a key that is at a revision; reads it where it is at another.
+/// Returns a transaction that writes a key that is at this revision, and reads it if it is at
+/// another.
 pub(super) fn update(key: Bytes, value: Bytes, revision: i64) -> TxnRequest {
     TxnRequest {
         compare: vec![is_at(key.clone(), revision)],
@@ -40,8 +41,8 @@ pub(super) fn update(key: Bytes, value: Bytes, revision: i64) -> TxnRequest {
     }
 }
 
-/// Deletes a key that is at a revision, or that is there at all where the revision is 0; reads it
-/// otherwise.
+/// Returns a transaction that deletes a key that is at this revision, or that exists at all if
+/// `revision` is 0, and reads it otherwise.
 pub(super) fn delete(key: Bytes, revision: i64) -> TxnRequest {
     let compare = match revision {
         0 => Compare {
@@ -60,7 +61,7 @@ pub(super) fn delete(key: Bytes, revision: i64) -> TxnRequest {
     }
 }
 
-/// Reads a response; `None` when it is malformed.
+/// Decodes a response; `None` if it is malformed.
 pub(super) fn outcome(message: &[u8]) -> Option<Outcome> {
     let response = TxnResponse::decode(message).ok()?;
     let read = response

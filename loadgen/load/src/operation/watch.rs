@@ -1,7 +1,7 @@
-//! Many watchers on few streams ([`streams`]), and whether numbered writes reach them.
+//! Many watchers on few streams ([`streams`]), with checks that numbered writes reach them.
 //!
-//! Numbered writes are counted per watcher: each must see every write once, in order. So as many
-//! events as watchers mean that every watcher has its own.
+//! Numbered writes are counted per watcher: each must receive every write once, in order. When one
+//! write has caused as many events as there are watchers, every watcher has received it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -22,26 +22,26 @@ pub mod streams;
 
 pub use streams::Watched;
 
-/// How long all watchers together may take to be created.
+/// How long the creation of all watchers together may take.
 const CREATED_WITHIN: Duration = Duration::from_secs(120);
-/// Bytes of a number at the beginning of a value that watchers are to see.
+/// The length of the number at the beginning of a value that watchers are to receive, in bytes.
 const NUMBER_BYTES: usize = 8;
 
-/// When numbered writes were sent, and which events of them have come.
+/// The send times of numbered writes, and the count of their events.
 #[derive(Debug)]
 pub struct Deliveries {
     begun: Instant,
     sent_ns: Vec<AtomicU64>,
-    /// Writes before this one are warm-up.
+    /// The number of warm-up writes, which are not timed.
     first_counted: usize,
     received: AtomicU64,
-    /// Why no more will come.
+    /// The error that ended the watchers, if any.
     broken: OnceLock<String>,
     progress: Notify,
 }
 
 impl Deliveries {
-    /// Makes room for so many writes, of which the first few are warm-up: awaited, but not timed.
+    /// Returns a record for so many writes, of which the first are warm-up: awaited, but not timed.
     #[must_use]
     pub fn new(warm_up: u32, counted: u32) -> Arc<Self> {
         let writes = warm_up + counted;
@@ -55,7 +55,7 @@ impl Deliveries {
         })
     }
 
-    /// Notes that write `number` is sent now; returns the value that carries its number.
+    /// Records that write `number` is sent now. Returns the value that carries its number.
     #[must_use]
     pub fn send(&self, number: u32, value_bytes: usize) -> Bytes {
         let mut value = vec![0; value_bytes.max(NUMBER_BYTES)];
@@ -65,10 +65,11 @@ impl Deliveries {
         value.into()
     }
 
-    /// Waits until so many events have come in all. Bounding the wait is the caller's.
+    /// Waits until `events` events have arrived in all. The caller must bound the time.
     ///
     /// # Errors
-    /// When a stream has ended, or a watcher got another event than the one that was due.
+    /// An error when a stream has ended, or a watcher received another event than the one that was
+    /// due.
     pub async fn reached(&self, events: u64) -> Result<(), EtcdError> {
         loop {
             let progress = self.progress.notified();
@@ -82,21 +83,21 @@ impl Deliveries {
         }
     }
 
-    /// Ends the wait of [`Self::reached`].
+    /// Makes [`Self::reached`] return an error.
     fn break_off(&self, reason: String) {
         // The first reason is the cause of those that follow.
         self.broken.set(reason).ok();
         self.progress.notify_one();
     }
 
-    /// Returns how many events have come in all.
+    /// Returns how many events have arrived in all.
     #[must_use]
     pub fn received(&self) -> u64 {
         self.received.load(Ordering::Acquire)
     }
 
-    /// Returns which write's value an event holds, and how long ago that was sent; `None` when it
-    /// is not one of ours.
+    /// Returns the number of the write whose value an event holds, and the time since it was sent;
+    /// `None` if the value is not that of a numbered write.
     fn time_of(&self, value: &[u8], now: Instant) -> Option<(usize, Duration)> {
         let (number, _) = value.split_first_chunk::<NUMBER_BYTES>()?;
         let number = usize::try_from(u64::from_be_bytes(*number)).ok()?;
@@ -107,7 +108,7 @@ impl Deliveries {
     }
 }
 
-/// Created watchers: a thread with all their streams. Dropped, they close.
+/// Created watchers: a thread with all their streams. The streams are closed when this is dropped.
 #[derive(Debug)]
 pub struct Watchers {
     end: oneshot::Sender<()>,
@@ -116,10 +117,10 @@ pub struct Watchers {
 
 impl Watchers {
     /// Creates `count` watchers over `connections` streams and waits until the server has confirmed
-    /// each. Events are noted in `deliveries`.
+    /// each. Their events are recorded in `deliveries`.
     ///
     /// # Errors
-    /// When a connection fails, or the server does not confirm all in time.
+    /// An error when a connection fails, or the server does not confirm all in time.
     pub async fn create(
         config: &ClientConfig,
         watched: &Watched,
@@ -145,7 +146,7 @@ impl Watchers {
             .map_err(|e| EtcdError::Protocol(format!("cannot start a client thread: {e}")))?;
         match timeout(CREATED_WITHIN, answer).await {
             Ok(Ok(())) => Ok(Self { end, ended }),
-            // The thread has ended instead of confirming; it knows why.
+            // The thread has ended instead of confirming. It reports the reason.
             Ok(Err(_)) => Err(match ended.await {
                 Ok(Err(error)) => error,
                 _ => EtcdError::Protocol("client thread ended".to_owned()),
@@ -157,10 +158,10 @@ impl Watchers {
         }
     }
 
-    /// Closes the streams; returns how long after its write each event came.
+    /// Closes the streams. Returns the delay of each event after its write.
     ///
     /// # Errors
-    /// When a stream had ended before.
+    /// An error when a stream had ended before.
     pub async fn close(self) -> Result<LatencyHistogram, EtcdError> {
         self.end.send(()).ok();
         let lost = |_| EtcdError::Protocol("client thread ended".to_owned());
@@ -168,7 +169,7 @@ impl Watchers {
     }
 }
 
-/// What the thread needs.
+/// The data that the thread needs.
 struct Share {
     watchers: Opening,
     deliveries: Arc<Deliveries>,
@@ -187,10 +188,10 @@ impl Share {
         runtime.block_on(async {
             let streams = tokio::select! {
                 streams = self.watchers.open(|_, _| 0_usize) => streams?,
-                // Whoever waited for them has given up.
+                // The caller has given up.
                 _ = &mut stop => return Ok(LatencyHistogram::default()),
             };
-            // Nobody waits any more: the end comes through `stop`.
+            // Sending may fail if the caller has given up. In that case `stop` ends the streams.
             created.send(()).ok();
             let (end, ending) = tokio::sync::watch::channel(());
             let reading = streams
@@ -216,7 +217,7 @@ impl Share {
     }
 }
 
-/// Notes events until `ending` closes.
+/// Records events until `ending` closes.
 async fn read(
     mut stream: WatchStream<usize>,
     deliveries: &Deliveries,

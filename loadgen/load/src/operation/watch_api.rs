@@ -1,8 +1,8 @@
-//! A watch through a Kubernetes API of the objects that loads make, from a revision on.
+//! A watch through a Kubernetes API of the objects that loads create, from a revision on.
 //!
-//! A server ends a watch that falls behind, and every watch after a time, and connections break.
-//! The watcher then goes on behind the last revision that it has, as an informer does, and lists
-//! again where the events behind it are gone (410).
+//! A server ends a watch that falls behind, and every watch after some time, and connections break.
+//! The watcher then resumes after the last revision that it has received, as an informer does, and
+//! lists again if the events after it are compacted (410).
 
 use kube_api::client::Options;
 use kube_api::metadata::{Metadata, is_being_deleted};
@@ -15,16 +15,16 @@ use super::list::{ListCase, ListError};
 use crate::endpoint::TargetEndpoint;
 use crate::verify::not_a_list;
 
-/// How long an apiserver is asked to go on: longer than any case.
+/// The timeout that is requested for a watch, longer than any case.
 const TIMEOUT_S: u32 = 6 * 3_600;
 
-/// How often a server may end a watch that it sends nothing on.
+/// How often in a row a server may end a watch without having sent anything.
 const MOST_ENDS: u32 = 10;
 
-/// A watch that goes on.
+/// A resumed watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Resumed {
-    /// The revision of the list behind which it does; `None` where it needed none.
+    /// The revision of the list after which it resumed; `None` if it needed no list.
     pub(crate) listed_at: Option<i64>,
 }
 
@@ -33,21 +33,21 @@ pub(crate) struct ApiWatch {
     body: Response,
     frames: Frames,
     kube: Kube,
-    /// What the names of the loads' objects begin with.
+    /// The prefix of the names of the loads' objects.
     made: String,
-    /// Events of other objects so far.
+    /// The number of events of other objects so far.
     pub(crate) foreign: u64,
-    /// That of the last event.
+    /// The revision of the last event, or the one after which the watch began.
     revision: i64,
-    /// How often the server ended the watch since the last event.
+    /// How often the server ended the watch since it last sent something.
     ends: u32,
 }
 
 impl ApiWatch {
-    /// Returns the revision that the server is at.
+    /// Returns the server's current revision.
     ///
     /// # Errors
-    /// [`ListError`] when it cannot be reached, or refuses.
+    /// [`ListError`] when the server cannot be reached or refuses.
     pub(crate) async fn current_revision(
         case: &ListCase,
         endpoint: &TargetEndpoint,
@@ -58,11 +58,11 @@ impl ApiWatch {
             .await
     }
 
-    /// Watches what changes behind a revision, of objects whose names begin with `made`; the server
-    /// has accepted it.
+    /// Starts a watch of the changes after a revision, for objects whose names begin with `made`.
+    /// Returns when the server has accepted it.
     ///
     /// # Errors
-    /// [`ListError`] when it cannot be reached, or refuses.
+    /// [`ListError`] when the server cannot be reached or refuses.
     pub(crate) async fn begin(
         case: &ListCase,
         endpoint: &TargetEndpoint,
@@ -84,10 +84,10 @@ impl ApiWatch {
         })
     }
 
-    /// Notes that the server has ended the watch.
+    /// Records that the server has ended the watch.
     ///
     /// # Errors
-    /// [`ListError`] where it did so too often without sending anything.
+    /// [`ListError`] if the server did so too often without sending anything.
     pub(crate) fn ended_by_server(&mut self) -> Result<(), ListError> {
         self.ends += 1;
         match self.ends > MOST_ENDS {
@@ -96,10 +96,10 @@ impl ApiWatch {
         }
     }
 
-    /// Goes on behind the last revision, on a new connection.
+    /// Resumes after the last revision, on a new connection.
     ///
     /// # Errors
-    /// [`ListError`] when the server cannot be reached, or refuses.
+    /// [`ListError`] when the server cannot be reached or refuses.
     pub(crate) async fn go_on(&mut self) -> Result<Resumed, ListError> {
         self.kube.connection.cancel();
         self.frames = Frames::default();
@@ -107,12 +107,12 @@ impl ApiWatch {
         Ok(Resumed { listed_at: None })
     }
 
-    /// Goes on behind the revision that the server is at now, on a new connection. Of a list these
-    /// watchers need nothing else.
+    /// Resumes after the server's current revision, on a new connection. These watchers need
+    /// nothing else of a list.
     ///
     /// # Errors
-    /// [`ListError`] when the server cannot be reached, or refuses, or is behind what the watcher
-    /// has.
+    /// [`ListError`] when the server cannot be reached, refuses, or is behind what the watcher has
+    /// received.
     pub(crate) async fn list_again(&mut self) -> Result<Resumed, ListError> {
         self.kube.connection.cancel();
         let revision = self.kube.current_revision().await?;
@@ -130,14 +130,14 @@ impl ApiWatch {
         })
     }
 
-    /// Reads what comes next, false where the server has ended the watch; shows the resourceVersion
-    /// of each event that tells of an object made or changed by a load of this run; those of others
-    /// are counted. Deletions are read over, as is that an object is marked for one: a response to
-    /// one does not tell its revision, and apiservers mark pods and leave other objects alone.
-    /// Dropped while it waits, it has read nothing.
+    /// Reads the next events. Returns false if the server has ended the watch. Passes the
+    /// resourceVersion of each event to `on` that reports an object created or changed by a load of
+    /// this run, and counts the events of other objects. Skips deletions, and changes that mark an
+    /// object for deletion: the response to a deletion does not have its revision, and apiservers
+    /// mark only pods. Cancel-safe.
     ///
     /// # Errors
-    /// [`ListError`] when the connection breaks, or what comes is no event.
+    /// [`ListError`] when the connection breaks, or an event is invalid.
     pub(crate) async fn next(&mut self, mut on: impl FnMut(i64)) -> Result<bool, ListError> {
         let Some(bytes) = self.body.next().await? else {
             return Ok(false);
@@ -170,7 +170,7 @@ impl ApiWatch {
     }
 }
 
-/// Returns what is asked for behind a revision.
+/// Returns the query of a watch after a revision.
 fn query(revision: i64) -> String {
     format!("watch=true&resourceVersion={revision}&timeoutSeconds={TIMEOUT_S}")
 }

@@ -1,10 +1,10 @@
-//! One worker's watch: from the state to whatever comes after it, also over a lost connection.
+//! One worker's watch: the initial state and everything after it, also across lost connections.
 //!
-//! The worker holds what an informer would: per object its revision, and a hash of its bytes in
-//! place of them. Each event is compared with that: ADDED is new, MODIFIED and DELETED are of an
-//! object that is there, and revisions rise.
+//! The worker holds what an informer would: for each object its revision, and a hash in place of
+//! its bytes. Each event is compared with that: ADDED must be of a new object, MODIFIED and DELETED
+//! of an existing one, and revisions must rise.
 //!
-//! - [`reshard_handover`]: from the shard that it has to another one
+//! - [`reshard_handover`]: takes over another shard
 
 pub mod reshard_handover;
 
@@ -28,18 +28,18 @@ use crate::verify::{InvalidResponse, not_a_list};
 /// An object that a worker holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
-    /// Its resourceVersion.
+    /// The object's resourceVersion.
     pub revision: i64,
-    /// Hash of its key and bytes, as in a [`Fingerprint`].
+    /// The hash of its key and bytes, as in a [`Fingerprint`].
     pub hash: u64,
-    /// Bytes of its key and of itself.
+    /// The number of bytes of its key and value.
     pub bytes: u64,
-    /// Hash of the field that shards are cut by.
+    /// The hash of the field by which objects are sharded.
     pub shard_hash: u64,
 }
 
 impl Held {
-    /// Returns what is held of an object, and its [`key_hash`].
+    /// Returns the [`key_hash`] of an object, and what is held of it.
     pub(super) fn of(stored: &DecodedObject<'_>) -> Result<(u64, Self), InvalidResponse> {
         let Some(key) = stored.key.strip_prefix(ROOT.as_bytes()) else {
             return Err(InvalidResponse::ForeignKey(
@@ -57,39 +57,41 @@ impl Held {
     }
 }
 
-/// An event as a worker saw it.
+/// An event that a worker received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
-    /// Its resourceVersion.
+    /// The object's resourceVersion.
     pub revision: i64,
-    /// What it says.
+    /// The effect of the write.
     pub effect: Effect,
-    /// [`key_hash`] of its object.
+    /// The [`key_hash`] of its object.
     pub key: u64,
-    /// Hash of its object's key and bytes.
+    /// The hash of its object's key and bytes.
     pub hash: u64,
-    /// When the bytes had come in which it ended.
+    /// When the last of the event's bytes were received.
     pub at: Instant,
 }
 
-/// What came behind the state.
+/// What a worker received after the initial state.
 #[derive(Debug, Clone, Default)]
 pub struct Log {
-    /// Events of the worker's own objects, in order.
+    /// The events of the worker's own objects, in order.
     pub seen: Vec<Seen>,
-    /// Events that the worker threw away: of objects that are others'.
+    /// The number of events that the worker discarded, because their objects belong to other
+    /// workers.
     pub filtered: u64,
-    /// Bookmarks.
+    /// The number of bookmarks.
     pub bookmarks: u64,
-    /// Bytes as they came.
+    /// The number of bytes received, after decompression.
     pub wire_bytes: u64,
-    /// How often the worker lost its connection on purpose.
+    /// How often the worker dropped its connection on purpose.
     pub reconnects: u64,
-    /// How often the server ended the watch, as it does with one that falls behind.
+    /// How often the server ended the watch, as it does if a watcher falls behind.
     pub ended: u64,
 }
 
-/// Returns a key, as [`Held`] and [`Seen`] name it; `key` is relative to the registry's prefix.
+/// Returns the hash that identifies a key in [`Held`] and [`Seen`]. `key` is relative to the
+/// registry's prefix.
 #[must_use]
 pub fn key_hash(key: &[u8]) -> u64 {
     XxHash3_64::oneshot(key)
@@ -102,28 +104,29 @@ pub struct Follower {
     body: Option<Response>,
     frames: Frames,
     decoder: ItemDecoder,
-    /// Key of the latest object of the state, which comes in the order of keys; `None` behind the
-    /// state.
+    /// The key of the latest object of the initial state, which arrives in the order of keys;
+    /// `None` after the initial state.
     last_key: Option<Vec<u8>>,
-    /// Everything up to here has come.
+    /// The revision up to which everything was received.
     revision: i64,
     held: HashMap<u64, Held>,
     state_bytes: u64,
     log: Log,
-    /// Where the worker's shard ends while it takes another one over.
+    /// The end of the worker's shard while it takes over another one.
     end: Option<End>,
 }
 
-/// The revision behind which objects are shared another way.
+/// The revision after which objects are sharded in another way.
 #[derive(Debug, Clone, Copy)]
 struct End {
     revision: i64,
-    /// Whether the watch has told of something behind it, so that nothing up to it is missing.
+    /// Whether the watch has reported something after the revision, so that nothing up to it is
+    /// missing.
     is_passed: bool,
 }
 
 impl Follower {
-    /// Connects a worker of this case; it watches nothing yet.
+    /// Connects a worker of this case. It watches nothing yet.
     ///
     /// # Errors
     /// [`ListError`] when the server cannot be reached.
@@ -143,10 +146,11 @@ impl Follower {
         })
     }
 
-    /// Begins anew: the state, up to the bookmark that ends it. What was held before is forgotten.
+    /// Starts over with the initial state, up to the bookmark that ends it. Forgets what was held
+    /// before.
     ///
     /// # Errors
-    /// [`ListError`] when the watch fails or breaks the contract.
+    /// [`ListError`] when the watch fails or violates the protocol.
     pub async fn sync(&mut self) -> Result<(), ListError> {
         self.leave();
         self.held = HashMap::new();
@@ -162,25 +166,25 @@ impl Follower {
         Ok(())
     }
 
-    /// Loses the connection; the next [`Self::read`] watches on over another one, from what came
-    /// last.
+    /// Drops the connection. The next [`Self::read`] resumes over another one, after the last
+    /// revision received.
     pub fn lose_connection(&mut self) {
         self.leave();
         self.log.reconnects += 1;
     }
 
-    /// Waits for the next bytes, and takes the events that end in them. A watch behind the state
-    /// that was lost, or ended by the server, is resumed first, as every informer does. Cancelled,
-    /// it has taken nothing.
+    /// Waits for the next bytes and processes the events that are complete. After the initial
+    /// state, a watch that was lost or ended by the server is resumed first, as every informer
+    /// does. Cancel-safe.
     ///
     /// # Errors
-    /// As [`Self::sync`].
+    /// See [`Self::sync`].
     pub async fn read(&mut self) -> Result<(), ListError> {
         let is_live = self.last_key.is_none();
         let body = match &mut self.body {
             Some(body) => body,
             None if is_live => {
-                // Of a request that was cancelled nothing is known.
+                // The state of a cancelled request is unknown.
                 self.kube.connection.cancel();
                 let query = format!(
                     "watch=true&allowWatchBookmarks=true&timeoutSeconds=600&resourceVersion={}",
@@ -207,25 +211,25 @@ impl Follower {
         Ok(())
     }
 
-    /// Returns the revision up to which everything has come.
+    /// Returns the revision up to which everything was received.
     #[must_use]
     pub fn revision(&self) -> i64 {
         self.revision
     }
 
-    /// Returns the objects that it holds, by [`key_hash`].
+    /// Returns the objects that the worker holds, by [`key_hash`].
     #[must_use]
     pub fn held(&self) -> &HashMap<u64, Held> {
         &self.held
     }
 
-    /// Returns the number of bytes received for the state.
+    /// Returns the number of bytes received for the initial state.
     #[must_use]
     pub fn state_bytes(&self) -> u64 {
         self.state_bytes
     }
 
-    /// Returns what came behind the state so far; forgets it.
+    /// Returns what was received after the initial state so far, and clears it.
     pub fn take_log(&mut self) -> Log {
         std::mem::take(&mut self.log)
     }
@@ -283,7 +287,7 @@ impl Follower {
         self.apply(effect, key_hash, held)
     }
 
-    /// Holds a live event against what is there.
+    /// Compares a live event with the objects held, and applies it.
     fn apply(&mut self, effect: Effect, key: u64, object: Held) -> Result<(), InvalidResponse> {
         if object.revision <= self.revision {
             return Err(not_a_list(&format!(
@@ -331,7 +335,7 @@ impl Follower {
         }
         if ends_state {
             self.last_key = None;
-            // What follows is counted by itself.
+            // What follows is counted separately.
             self.state_bytes = std::mem::take(&mut self.log.wire_bytes);
         } else {
             self.log.bookmarks += 1;

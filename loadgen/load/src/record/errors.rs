@@ -1,24 +1,24 @@
-//! Errors, counted by their texts, and by what they say of the target.
+//! Errors, counted by their texts and by their classes.
 
 use std::collections::HashMap;
 
 use etcd_api::error::{Error as EtcdError, Refusal};
 use tonic::Code;
 
-/// Texts that are counted by themselves, at most: one that names an object has as many as there are
-/// objects.
+/// The largest number of texts that are counted separately. A text that names an object can exist
+/// for every object.
 const TEXTS: usize = 100;
 
-/// What an error says of its request.
+/// What an error means for its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// The server refused it since it had too many.
+    /// The server refused the request because it had too many.
     Refused,
-    /// It had no answer in time, by our clock or by the server's.
+    /// There was no response in time, by the clock of the generator or of the server.
     Unanswered,
-    /// It had no connection, or lost it.
+    /// There was no connection, or it was lost.
     Disconnected,
-    /// It was answered wrongly, or failed as no load explains.
+    /// The response was wrong, or the failure cannot be explained by load.
     Wrong,
 }
 
@@ -42,7 +42,7 @@ impl Class {
         }
     }
 
-    /// Of a status of the Kubernetes API.
+    /// Returns the class of a status of the Kubernetes API.
     pub(crate) fn of_status(status: u16) -> Self {
         match status {
             429 => Self::Refused,
@@ -52,25 +52,25 @@ impl Class {
     }
 }
 
-/// How often requests failed, and why.
+/// The number of failed requests, by reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Errors {
     counts: HashMap<String, (Class, u64)>,
-    /// Errors whose texts are not counted by themselves.
+    /// The number of errors whose texts are not counted separately.
     others: u64,
-    /// Requests that the server refused since it had too many.
+    /// The number of requests that the server refused because it had too many.
     pub refused: u64,
-    /// Requests that had no answer in time: when the others had theirs, or before the server gave
-    /// up.
+    /// The number of requests without a response in time: by the end of the run, or before the
+    /// server gave up.
     pub unanswered: u64,
-    /// Requests that had no connection, or lost it.
+    /// The number of requests that had no connection, or lost it.
     pub disconnected: u64,
-    /// All others: wrong answers, and failures that no load explains.
+    /// The number of all others: wrong responses, and failures that load does not explain.
     pub wrong: u64,
 }
 
 impl Errors {
-    /// Counts requests that failed, for one reason.
+    /// Counts requests that failed for the same reason.
     pub fn add(&mut self, count: u64, class: Class, text: String) {
         *match class {
             Class::Refused => &mut self.refused,
@@ -81,7 +81,7 @@ impl Errors {
         self.count(count, class, text);
     }
 
-    /// Adds those that others counted.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.refused += other.refused;
         self.unanswered += other.unanswered;
@@ -101,26 +101,26 @@ impl Errors {
         }
     }
 
-    /// Returns how often this text was seen.
+    /// Returns how often this text was counted.
     #[must_use]
     pub fn of(&self, text: &str) -> u64 {
         self.counts.get(text).map_or(0, |(_, count)| *count)
     }
 
-    /// Returns the most frequent texts, `few` at most.
+    /// Returns the `few` most frequent texts.
     #[must_use]
     pub fn most_frequent(&self, few: usize) -> Vec<String> {
         let texts = self.by_count().into_iter().take(few);
         texts.map(|(text, _)| text.to_owned()).collect()
     }
 
-    /// Returns the most frequent text of the wrong ones; `None` where none is wrong.
+    /// Returns the most frequent text of the class [`Class::Wrong`]; `None` if there is none.
     #[must_use]
     pub fn most_wrong(&self) -> Option<String> {
         let mut texts = self.by_count().into_iter();
         let wrong = texts.find(|(_, class)| *class == Class::Wrong);
         let text = wrong.map(|(text, _)| text.to_owned());
-        // Among so many texts it may be one of those that are not counted by themselves.
+        // If there are many texts, that one may not be counted separately.
         text.or_else(|| (self.wrong > 0).then(|| format!("one of {} further errors", self.others)))
     }
 

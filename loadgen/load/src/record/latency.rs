@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// Nothing above this is told apart: a list that takes an hour is a failure, not a measurement.
+/// The largest latency that is recorded. Longer ones are counted as this one: a list that takes an
+/// hour is a failure, not a measurement.
 const HIGHEST_NS: u64 = 3_600_000_000_000;
-/// Significant decimal digits that a value keeps.
+/// The number of significant decimal digits of a value.
 const DIGITS: u8 = 3;
 
-/// Latencies of one worker, in nanoseconds with three significant digits, up to an hour.
+/// The latencies of one worker, in nanoseconds with three significant digits, up to an hour.
 ///
-/// Each worker owns one; [`LatencyHistogram::add`] merges them, so that nothing is shared while
-/// load runs. It grows with the largest value (88 KiB at a millisecond, 260 KiB at an hour).
+/// Each worker owns one, and [`LatencyHistogram::add`] merges them, so that nothing is shared while
+/// load runs. The size grows with the largest value: 88 KiB at a millisecond, 260 KiB at an hour.
 #[derive(Debug, Clone)]
 pub struct LatencyHistogram {
     histogram_ns: Histogram<u64>,
@@ -32,14 +33,14 @@ impl Default for LatencyHistogram {
 }
 
 impl LatencyHistogram {
-    /// Records one latency. Above an hour it is counted at the bound and as clamped. Costs some
-    /// nanoseconds; allocates only when the value is larger than all before it.
+    /// Records one latency. Counts one above an hour at that bound, and as clamped. Costs some
+    /// nanoseconds. Allocates only when the value is larger than all before it.
     pub fn record(&mut self, latency: Duration) {
         let latency_ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         if latency_ns > HIGHEST_NS {
             self.clamped += 1;
         }
-        // Not `saturating_record`: it saturates at the present size instead of growing.
+        // Not `saturating_record`, which saturates at the present size instead of growing.
         self.histogram_ns
             .record(latency_ns.clamp(1, HIGHEST_NS))
             .expect("an auto-resizing histogram takes any value");

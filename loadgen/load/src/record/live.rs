@@ -1,28 +1,29 @@
-//! What a load has done so far, for progress lines and `/metrics` while it runs.
+//! The progress of a load, for progress lines and `/metrics` while it runs.
 //!
-//! The results come from [`LatencyHistogram`](super::LatencyHistogram); this is read by other
-//! threads meanwhile, so it is atomic counters in coarser buckets: twenty for each power of ten,
-//! 12 % apart. Every tenth bound is a bound of the classic Prometheus buckets, so both come from
-//! one set of counters.
+//! The results come from [`LatencyHistogram`](super::LatencyHistogram). Other threads read these
+//! counters during the run, so they are atomic, and their buckets are coarser: twenty for each
+//! power of ten, 12 % apart. Every tenth bound is a bound of the classic Prometheus buckets, so one
+//! set of counters serves both.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Buckets for each power of ten.
+/// The number of buckets for each power of ten.
 const PER_DECADE: usize = 20;
-/// Bounds of buckets, from a microsecond to 1,000 s.
+/// The number of bounds, from a microsecond to 1,000 s.
 const BOUNDS: usize = 9 * PER_DECADE + 1;
-/// Bounds that Prometheus is shown, in seconds: from 100 µs to 100 s, a factor of √10 apart.
+/// The bounds that are exported to Prometheus, in seconds: from 100 µs to 100 s, a factor of √10
+/// apart.
 const SHOWN_S: [f64; 13] = [
     0.000_1, 0.000_316, 0.001, 0.003_16, 0.01, 0.031_6, 0.1, 0.316, 1.0, 3.16, 10.0, 31.6, 100.0,
 ];
-/// Which bound the first of them is.
+/// The index of the first of these among the bounds.
 const FIRST_SHOWN: usize = 2 * PER_DECADE;
-/// Bounds from one of them to the next.
+/// The distance from one of these to the next among the bounds.
 const SHOWN_STEP: usize = PER_DECADE / 2;
 
-/// The bounds in nanoseconds: what is as long is within.
+/// The bounds in nanoseconds, inclusive.
 static BOUNDS_NS: LazyLock<[u64; BOUNDS]> = LazyLock::new(|| {
     std::array::from_fn(|nth| {
         let decades = nth as f64 / PER_DECADE as f64;
@@ -30,11 +31,11 @@ static BOUNDS_NS: LazyLock<[u64; BOUNDS]> = LazyLock::new(|| {
     })
 });
 
-/// Counts of one load, written by its clients and read by anyone.
+/// The counters of one load, written by its clients and read by other threads.
 #[derive(Debug)]
 pub struct Live {
-    /// How many were longer than the bound before and within the bound of that number; the last
-    /// were longer than every bound.
+    /// The number of latencies in each bucket: above the previous bound, and within the bound with
+    /// the same index. The last bucket is above all bounds.
     counts: [AtomicU64; BOUNDS + 1],
     sum_ns: AtomicU64,
     errors: AtomicU64,
@@ -53,7 +54,7 @@ impl Default for Live {
 }
 
 impl Live {
-    /// Counts a request that was answered rightly. Costs some nanoseconds and never waits.
+    /// Counts a request with a right response. Costs some nanoseconds and never blocks.
     pub fn ended(&self, latency: Duration) {
         let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         let bucket = BOUNDS_NS.partition_point(|bound| *bound < ns);
@@ -61,17 +62,17 @@ impl Live {
         self.sum_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
-    /// Counts requests that failed, were answered wrongly, or not at all.
+    /// Counts requests that failed, or had a wrong response or none.
     pub fn failed(&self, requests: u64) {
         self.errors.fetch_add(requests, Ordering::Relaxed);
     }
 
-    /// Counts events that reached watchers; when their writes were due is not known yet.
+    /// Counts events that reached watchers. Their latencies are not known yet.
     pub fn delivered(&self, events: u64) {
         self.events.fetch_add(events, Ordering::Relaxed);
     }
 
-    /// Reads the counts. What ends meanwhile may be in some of them and not in others.
+    /// Reads the counters. A request that ends meanwhile may be in some of them and not in others.
     #[must_use]
     pub fn read(&self) -> Counts {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -84,7 +85,7 @@ impl Live {
     }
 }
 
-/// Counts at one moment, or between two.
+/// The values of the counters at one time, or the difference between two times.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
     counts: Vec<u64>,
@@ -94,7 +95,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Returns what came after `before`, an earlier moment of the same load.
+    /// Returns the difference from `before`, earlier values of the same load.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let pairs = self.counts.iter().zip(&before.counts);
@@ -106,13 +107,13 @@ impl Counts {
         }
     }
 
-    /// Returns the number of requests that were answered rightly.
+    /// Returns the number of requests with a right response.
     #[must_use]
     pub fn ended(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Returns the number of requests that were not.
+    /// Returns the number of requests that failed.
     #[must_use]
     pub fn errors(&self) -> u64 {
         self.errors
@@ -130,9 +131,9 @@ impl Counts {
         self.sum_ns as f64 / 1e9
     }
 
-    /// Returns the latency within which the part `quantile` of the requests ended, rounded up to
-    /// the next bound: up to 12 % more than it was. `None` where so few do not support it: the
-    /// median needs 3, a higher one 10/(1 − `quantile`).
+    /// Returns the latency within which the fraction `quantile` of the requests ended, rounded up
+    /// to the next bound, which is up to 12 % more. Returns `None` if there are too few requests:
+    /// the median needs 3, a higher quantile 10/(1 − `quantile`).
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<Duration> {
         let ended = self.ended();
@@ -154,8 +155,8 @@ impl Counts {
         Some(ns.map_or(Duration::MAX, Duration::from_nanos))
     }
 
-    /// Returns the classic buckets of Prometheus: upper bounds in seconds, the last infinite, and
-    /// how many latencies were within each and above the one before.
+    /// Returns the classic buckets of Prometheus: the upper bound of each in seconds, the last
+    /// infinite, and the number of latencies within that bound and above the previous one.
     #[must_use]
     pub fn buckets(&self) -> Vec<(f64, u64)> {
         let mut counts = self.counts.iter();

@@ -1,4 +1,4 @@
-//! One direction of one connection: bytes that are passed on when a network would have brought
+//! One direction of one connection: passes bytes on when the emulated network would have delivered
 //! them.
 
 use std::collections::VecDeque;
@@ -11,19 +11,19 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep_until};
 
-/// Bytes that are read and passed on at once.
+/// How many bytes are read and passed on at once.
 const CHUNK_BYTES: usize = 16 << 10;
 
-/// A limit that several directions may share: so many bytes a second, one after the other.
+/// A limit of bytes per second, which several directions may share.
 #[derive(Debug)]
 pub(super) struct RateLimit {
     bytes_per_s: u64,
-    /// When all that was taken so far is through.
+    /// When all bytes taken so far have passed.
     free_at: Mutex<Option<Instant>>,
 }
 
 impl RateLimit {
-    /// Returns a limit that nothing has been taken of.
+    /// Returns a limit of which nothing has been taken.
     pub(super) fn new(bytes_per_s: u64) -> Self {
         Self {
             bytes_per_s: bytes_per_s.max(1),
@@ -31,7 +31,7 @@ impl RateLimit {
         }
     }
 
-    /// Takes `bytes` that are there at `at`; returns when the last of them is through.
+    /// Takes `bytes` that arrive at `at`. Returns when the last of them passes.
     fn take(&self, bytes: usize, at: Instant) -> Instant {
         let time = Duration::from_secs_f64(bytes as f64 / self.bytes_per_s as f64);
         let mut free_at = self.free_at.lock();
@@ -40,19 +40,19 @@ impl RateLimit {
     }
 }
 
-/// What a direction is like.
+/// The properties of a direction.
 #[derive(Debug)]
 pub(super) struct Way {
-    /// How long a byte is on its way.
+    /// The time in flight of a byte.
     pub(super) delay: Duration,
-    /// What limits it, in this order.
+    /// The rate limits, in the order in which bytes pass them.
     pub(super) limits: Vec<Arc<RateLimit>>,
-    /// Bytes that may wait.
+    /// The number of bytes that may wait.
     pub(super) buffer_bytes: usize,
 }
 
 impl Way {
-    /// Returns when bytes that have come now are to be passed on.
+    /// Returns when bytes that arrive now are to be passed on.
     fn due(&self, bytes: usize) -> Instant {
         let paced = self
             .limits
@@ -62,10 +62,10 @@ impl Way {
     }
 }
 
-/// Passes bytes on until `from` ends, and then the end.
+/// Passes bytes on until `from` ends, and then shuts `to` down.
 ///
 /// # Errors
-/// That of either side.
+/// The error of either side.
 pub(super) async fn relay(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
@@ -92,7 +92,8 @@ pub(super) async fn relay(
                 }
             }
             () = due(next), if next.is_some() => {
-                // What is due is passed on at once, however late: the schedule does not wait.
+                // All bytes that are due are passed on at once, however late: the schedule does not
+                // wait.
                 let now = Instant::now();
                 while let Some((_, bytes)) = waiting.pop_front_if(|(due, _)| *due <= now) {
                     to.write_all(&bytes).await?;
@@ -123,7 +124,7 @@ mod tests {
         }
     }
 
-    /// The two ends of a direction that is relayed.
+    /// Returns the two ends of a direction that is relayed.
     fn relayed(way: Way) -> (DuplexStream, DuplexStream) {
         let (near, from) = duplex(1 << 20);
         let (to, far) = duplex(1 << 20);
@@ -142,7 +143,7 @@ mod tests {
         let mut got = [0; 4];
         far.read_exact(&mut got).await.expect("four bytes");
         assert_eq!(begun.elapsed().as_millis(), 25);
-        // Those that follow at once do not wait for one another.
+        // Bytes that follow at once do not wait for one another.
         tokio::time::advance(Duration::from_millis(100)).await;
         let begun = Instant::now();
         for _ in 0..10 {
@@ -175,14 +176,14 @@ mod tests {
         let through = |at| (limit.take(50_000, at) - now).as_secs_f64();
         assert!((through(now) - 0.5).abs() < 1e-6);
         assert!((through(now) - 1.0).abs() < 1e-6);
-        // What was not used is gone.
+        // Unused capacity does not accumulate.
         assert!((through(now + Duration::from_secs(5)) - 5.5).abs() < 1e-6);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_relay_that_is_full_reads_no_more() {
         let (mut near, _far) = relayed(way(0, &[1_000], 20_000));
-        // What the test's own pipe holds besides.
+        // In addition to what the test's own pipes hold.
         let more = vec![0; (1 << 20) + 100_000];
         let written = tokio::time::timeout(Duration::from_secs(1), near.write_all(&more));
         assert!(written.await.is_err(), "somebody has read all of it");

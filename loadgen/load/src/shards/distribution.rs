@@ -1,8 +1,8 @@
-//! How many objects have which hash.
+//! The number of objects by hash.
 
 use kube_api::shard_selector::ShardKey;
 
-/// Objects by hash, ascending; each hash once.
+/// The number of objects by hash, with each hash once, in ascending order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Distribution {
     key: ShardKey,
@@ -11,7 +11,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Returns the distribution of these objects' hashes by this field. O(n log n).
+    /// Returns the distribution of the objects' hashes of this field. O(n log n).
     #[must_use]
     pub fn new(key: ShardKey, hashes: impl IntoIterator<Item = u64>) -> Self {
         let mut hashes: Vec<u64> = hashes.into_iter().collect();
@@ -45,7 +45,7 @@ impl Distribution {
         self.total
     }
 
-    /// Returns the number of objects of the hash that most have; 0 where there are none.
+    /// Returns the number of objects of the most frequent hash; 0 if there are none.
     #[must_use]
     pub fn heaviest(&self) -> u64 {
         self.entries
@@ -56,7 +56,7 @@ impl Distribution {
     }
 }
 
-/// Returns the largest over the mean; 1 where all are equal, and where there is nothing.
+/// Returns the largest value divided by the mean; 1 if all are equal, or if there is nothing.
 #[must_use]
 pub fn skew(loads: &[u64]) -> f64 {
     let total: u64 = loads.iter().sum();

@@ -1,6 +1,6 @@
-//! Whether workers together saw every write once: each event at the worker that has the object,
-//! none lost, none twice, none elsewhere. One event that is missing is found even where a later one
-//! of the same object came.
+//! Checks that the workers together received every write once: each event at the worker that owns
+//! the object, none lost, duplicated or at another worker. A missing event is detected even if a
+//! later one of the same object arrived.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -11,20 +11,20 @@ use workloads::writes::Effect;
 use crate::operation::watch_worker::{Held, Seen};
 use crate::record::LatencyHistogram;
 
-/// An acknowledged write, as its event must look.
+/// An acknowledged write, which its event must match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
-    /// Revision that it got.
+    /// The write's revision.
     pub revision: i64,
-    /// What it did.
+    /// The effect of the write.
     pub effect: Effect,
-    /// The worker that has the object.
+    /// The worker that owns the object.
     pub worker: usize,
-    /// Hash of the object's key.
+    /// The hash of the object's key.
     pub key: u64,
-    /// Hash of the object's key and bytes.
+    /// The hash of the object's key and bytes.
     pub hash: u64,
-    /// When its time begins, as the writers say.
+    /// The start of the write's latency, as the writers recorded it.
     pub begun: Instant,
 }
 
@@ -36,63 +36,63 @@ pub enum Unproven {
         "{dropped} of {writes} writes did not reach their worker: the first is the one of revision {revision}, for worker {worker}"
     )]
     Dropped {
-        /// How many.
+        /// The number of writes without an event.
         dropped: u64,
-        /// Of how many.
+        /// The number of all writes.
         writes: u64,
-        /// The first one's revision.
+        /// The revision of the first.
         revision: i64,
-        /// Who should have seen it.
+        /// The worker that should have received it.
         worker: usize,
     },
-    /// Events that no write of this worker's objects explains, or that came again.
+    /// There are events without a write of this worker's objects, or duplicates.
     #[error(
         "{superfluous} events more than writes: the first is one of revision {revision} at worker {worker}"
     )]
     Superfluous {
-        /// How many.
+        /// The number of such events.
         superfluous: u64,
-        /// The first one's revision.
+        /// The revision of the first.
         revision: i64,
-        /// Who saw it.
+        /// The worker that received it.
         worker: usize,
     },
-    /// An event that says something else than what was written.
+    /// An event differs from the write.
     #[error("the event of revision {revision} at worker {worker} is not of what was written")]
     Altered {
-        /// Its revision.
+        /// The event's revision.
         revision: i64,
-        /// Who saw it.
+        /// The worker that received it.
         worker: usize,
     },
-    /// An object that two workers hold.
+    /// Two workers hold the same object.
     #[error("workers {0} and {1} hold the same object")]
     Overlap(usize, usize),
-    /// The workers together hold something else than what is there.
+    /// The workers together hold other objects than those that exist.
     #[error("all workers together hold objects other than those written: {found} for {expected}")]
     Union {
-        /// Written.
+        /// The fingerprint of what was written.
         expected: String,
-        /// Held.
+        /// The fingerprint of what the workers hold.
         found: String,
     },
 }
 
-/// How many writes reached their worker.
+/// The counts of writes and events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EventCounts {
-    /// Acknowledged writes.
+    /// The number of acknowledged writes.
     pub writes: u64,
-    /// Those whose event came to the worker that has the object, once.
+    /// The number of writes whose event arrived once, at the worker that owns the object.
     pub delivered: u64,
-    /// Those whose event did not.
+    /// The number of writes whose event did not.
     pub dropped: u64,
-    /// Events that no write of the worker's objects explains, or that came again.
+    /// The number of events without a write of the worker's objects, or duplicates.
     pub superfluous: u64,
 }
 
-/// Holds the events of each worker against the writes. The counts are there also where the proof
-/// fails; latencies are from sending a write to its event.
+/// Compares the events of each worker with the writes. The counts are valid even if the comparison
+/// fails. Latencies are measured from [`Written::begun`] to the event.
 pub fn events(
     written: &[Written],
     seen: &[Vec<Seen>],
@@ -146,8 +146,9 @@ pub fn events(
     (counts, latency, outcome)
 }
 
-/// Merges what workers hold: no object twice, and all of them together what is there. Returns the
-/// sum of the objects' hashes, each times its revision, as in [`crate::verify::Expected`].
+/// Checks that no two workers hold the same object, and that all together hold the expected ones.
+/// Returns the sum of the objects' hashes, each times its revision, as in
+/// [`crate::verify::Expected`].
 ///
 /// # Errors
 /// [`Unproven::Overlap`] or [`Unproven::Union`].
@@ -184,7 +185,8 @@ mod tests {
 
     use super::*;
 
-    /// Writes in the order of their revisions, and what workers see when nothing goes wrong.
+    /// Returns writes in the order of their revisions, and the events that workers receive when
+    /// nothing goes wrong.
     fn scene(workers: &[usize]) -> (Vec<Written>, Vec<Vec<Seen>>) {
         let now = Instant::now();
         let mut seen = vec![Vec::new(); 4];

@@ -1,5 +1,5 @@
-//! What each shard of a data set must hold: computed from the data set alone, so that neither the
-//! server's hash nor a worker's has a part in it.
+//! The expected contents of each shard of a data set. They are computed from the data set alone,
+//! independently of the hashes of the server and of workers.
 
 use kube_api::envelope;
 use kube_api::metadata::Metadata;
@@ -8,28 +8,28 @@ use workloads::{DataSet, Fingerprint, Version};
 
 use super::distribution::Distribution;
 
-/// A value without the metadata that shards are cut by.
+/// The error of a value without the metadata by which objects are sharded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{key} is no Kubernetes object: {reason}")]
 pub struct NoObject {
-    /// Its key.
+    /// The object's key.
     pub key: String,
-    /// What is wrong with it.
+    /// A description of what is wrong with it.
     pub reason: String,
 }
 
 /// One object of the data set, or a later version of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// Hash of the field that shards are cut by.
+    /// The hash of the field by which objects are sharded.
     pub shard_hash: u64,
-    /// Hash of key and bytes, as a [`Fingerprint`] adds it.
+    /// The hash of key and value, as added to a [`Fingerprint`].
     pub hash: u64,
-    /// Bytes of both.
+    /// The number of bytes of both.
     pub bytes: u64,
 }
 
-/// Every object of a data set.
+/// All objects of a data set.
 #[derive(Debug, Clone)]
 pub struct Inventory {
     key: ShardKey,
@@ -37,7 +37,7 @@ pub struct Inventory {
 }
 
 impl Entry {
-    /// Returns what is kept of a stored object; `key` is relative to the registry's prefix.
+    /// Returns the entry of a stored object. `key` is relative to the registry's prefix.
     ///
     /// # Errors
     /// [`NoObject`] when the value is no Kubernetes object.
@@ -58,7 +58,7 @@ impl Entry {
 }
 
 impl Inventory {
-    /// Makes every object once: about 4 µs a pod.
+    /// Generates every object once: about 4 µs a pod.
     ///
     /// # Errors
     /// [`NoObject`] when the objects are no Kubernetes objects.
@@ -75,26 +75,26 @@ impl Inventory {
         Ok(Self { key: by, entries })
     }
 
-    /// Returns the inventory of objects that were inspected elsewhere.
+    /// Returns an inventory of objects whose entries are known already.
     #[must_use]
     pub fn of(key: ShardKey, entries: Vec<Entry>) -> Self {
         Self { key, entries }
     }
 
-    /// Returns the entries by number.
+    /// Returns the entries by object number.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// Returns how many objects have which hash.
+    /// Returns the number of objects by hash.
     #[must_use]
     pub fn distribution(&self) -> Distribution {
         let hashes = self.entries.iter().map(|entry| entry.shard_hash);
         Distribution::new(self.key, hashes)
     }
 
-    /// Returns what a list of this shard holds.
+    /// Returns the fingerprint of a list of this shard.
     #[must_use]
     pub fn expected(&self, shard: &ShardSelector) -> Fingerprint {
         let mut fingerprint = Fingerprint::default();

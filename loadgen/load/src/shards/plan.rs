@@ -1,12 +1,12 @@
-//! A shard for each worker. Equal ranges suit UIDs, which are random; the hashes of namespaces lie
-//! so close together that equal ranges leave workers without any, so ranges are cut by what is in
-//! them.
+//! A shard for each worker. Equal ranges suit UIDs, which are random. The hashes of namespaces are
+//! so close together that equal ranges leave workers without any, so ranges are divided by the
+//! number of objects in them.
 //!
-//! One range a worker is tried first: short selectors, and neighbours stay together. Where that
-//! leaves a worker with more than [`GOOD_SKEW`] of the mean, hashes are distributed one by one, the
-//! heaviest first to the worker with the least, and a worker's selector names several ranges.
+//! One range per worker is tried first: selectors are short, and neighbours stay together. If that
+//! leaves a worker with more than [`GOOD_SKEW`] times the mean, hashes are assigned one by one, the
+//! heaviest first to the worker with the least, and a worker's selector has several ranges.
 //!
-//! - [`contiguous`]: one range a worker; [`longest_first`]: as many as it takes
+//! - [`contiguous`]: one range per worker; [`longest_first`]: as many ranges as necessary
 
 mod contiguous;
 mod longest_first;
@@ -21,12 +21,12 @@ use super::distribution::{Distribution, skew};
 /// One above the largest hash.
 const END: u128 = 1 << 64;
 
-/// What is good enough for one range a worker: the largest load over the mean.
+/// The ratio of the largest load to the mean that is good enough for one range per worker.
 pub const GOOD_SKEW: f64 = 1.15;
-/// Ranges of one worker, on average at most: a selector must fit into a URL.
+/// The largest average number of ranges per worker. A selector must fit into a URL.
 const MOST_RANGES: usize = 32;
 
-/// Shards that together hold every hash once.
+/// Shards that together contain every hash once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     shards: Vec<ShardSelector>,
@@ -41,10 +41,11 @@ impl Plan {
         }
     }
 
-    /// Returns a plan of shards of about equally many objects.
+    /// Returns a plan of shards with about equally many objects.
     ///
-    /// No load is above the mean and the heaviest hash together; loads are within [`GOOD_SKEW`]
-    /// where no hash has more than the difference. O(n log n) for one range a worker.
+    /// No load is above the sum of the mean and the heaviest hash. Loads are within [`GOOD_SKEW`]
+    /// if no hash has more objects than that allows above the mean. O(n log n) for one range per
+    /// worker.
     #[must_use]
     pub fn weighted(distribution: &Distribution, workers: NonZeroU32) -> Self {
         if distribution.total() == 0 {
@@ -64,8 +65,8 @@ impl Plan {
     }
 
     /// Returns the plan in which the n-th hash of the distribution belongs to worker `owners[n]`.
-    /// Hashes that nobody has go with the one before them; a worker without any gets a piece of the
-    /// widest stretch of those.
+    /// Hashes without objects go with the one before them. A worker without any hash gets a piece
+    /// of the widest gap between hashes.
     pub(super) fn of(owners: &[usize], distribution: &Distribution, workers: usize) -> Self {
         let entries = distribution.entries();
         let first = owners.first().copied().unwrap_or(0);
@@ -111,7 +112,7 @@ impl Plan {
         &self.shards
     }
 
-    /// Returns the worker that has a hash.
+    /// Returns the worker that owns a hash.
     #[must_use]
     pub fn owner(&self, hash: u64) -> usize {
         let owner = self.shards.iter().position(|shard| shard.selects(hash));
@@ -129,7 +130,7 @@ impl Plan {
     }
 }
 
-/// Returns the widest stretch of hashes that no object has: from, and up to without.
+/// Returns the widest gap between hashes: its first hash, and the end (exclusive).
 fn widest_gap(entries: &[(u64, u64)]) -> Option<(u128, u128)> {
     let hashes = entries.iter().map(|&(hash, _)| u128::from(hash));
     let afters = hashes.clone().map(|hash| hash + 1);

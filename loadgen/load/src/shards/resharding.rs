@@ -1,4 +1,4 @@
-//! From N workers to N + 1: how many objects change hands, and how few would.
+//! From N workers to N + 1: how many objects move, and a plan that moves as few as possible.
 
 use kube_api::shard_selector::{ShardRange, ShardSelector};
 
@@ -6,8 +6,8 @@ use super::distribution::Distribution;
 use super::plan::Plan;
 
 impl Plan {
-    /// Returns the part of the objects that another worker has in `next`, from 0 to 1. Workers keep
-    /// their numbers.
+    /// Returns the fraction of the objects that another worker owns in `next`, from 0 to 1. Workers
+    /// keep their numbers.
     #[must_use]
     pub fn moved(&self, next: &Self, distribution: &Distribution) -> f64 {
         let entries = distribution.entries().iter();
@@ -18,8 +18,8 @@ impl Plan {
         moved as f64 / distribution.total().max(1) as f64
     }
 
-    /// Returns what each worker of `next` has there and not here; a worker that is not here had
-    /// nothing. `None` where that is nothing.
+    /// Returns what each worker of `next` owns there and not in this plan; `None` if that is
+    /// nothing. A worker that is not in this plan owned nothing.
     #[must_use]
     pub fn gains(&self, next: &Self) -> Vec<Option<ShardSelector>> {
         let shards = next.shards().iter().enumerate();
@@ -27,9 +27,9 @@ impl Plan {
         gains.collect()
     }
 
-    /// Returns a plan for one worker more, in which objects only move to the new worker: each of
+    /// Returns a plan for one more worker, in which objects only move to the new worker: each of
     /// the others gives up what it has above the new mean. About one in N + 1 objects moves, and
-    /// the new worker's selector names up to N ranges.
+    /// the new worker's selector has up to N ranges.
     #[must_use]
     pub fn grown(&self, distribution: &Distribution) -> Self {
         let workers = self.shards().len();
@@ -37,7 +37,7 @@ impl Plan {
         let mut loads = self.loads(distribution);
         let entries = distribution.entries();
         let mut owners: Vec<usize> = entries.iter().map(|&(hash, _)| self.owner(hash)).collect();
-        // From the upper end, so that what is given up is as few ranges as can be.
+        // From the upper end, so that what is given up consists of as few ranges as possible.
         for (owner, &(_, weight)) in owners.iter_mut().zip(entries).rev() {
             let load = &mut loads[*owner];
             if *load as f64 - weight as f64 / 2.0 >= mean {
@@ -49,7 +49,7 @@ impl Plan {
     }
 }
 
-/// Returns the hashes of one shard that another one does not have.
+/// Returns the hashes of one shard that another one does not contain.
 fn without(shard: &ShardSelector, other: Option<&ShardSelector>) -> Option<ShardSelector> {
     let others = other.map_or(&[][..], ShardSelector::spans);
     let mut left: Option<ShardSelector> = None;

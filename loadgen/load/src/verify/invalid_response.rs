@@ -1,83 +1,83 @@
-//! What may be wrong with an answer that arrived whole.
+//! The ways in which a complete response can be invalid.
 
 use std::fmt;
 use std::time::Duration;
 
-/// How an answer that arrived whole is wrong all the same.
+/// Why a complete response is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidResponse {
-    /// The list says that a limit cut it, and none was set.
+    /// The list reports that a limit truncated it, and none was set.
     #[error("the list says that more follows, although no limit was set")]
     Cut,
-    /// `count` is not what is there.
+    /// The `count` differs from the number of objects.
     #[error("count is {count} where {expected} objects are")]
     Count {
-        /// What should be there.
+        /// The number of objects.
         expected: u64,
-        /// What the answer says.
+        /// The `count` in the response.
         count: i64,
     },
-    /// A page contradicts what is left after it.
+    /// A page contradicts the number of objects that remain after it.
     #[error("a page says more={more} with {left} objects left after it")]
     More {
         /// The page's flag.
         more: bool,
-        /// Objects that are left by count.
+        /// The number of objects that remain by count.
         left: u64,
     },
-    /// Fields that etcd 3.7 does not know, or that are there twice.
+    /// Objects or messages have fields that are unknown in etcd 3.7, or duplicate fields.
     #[error(
         "{count} objects or messages with fields that etcd does not send{}",
         named(.first.as_deref())
     )]
     Irregular {
-        /// Objects and messages.
+        /// The number of objects and messages.
         count: u64,
-        /// The key of the first object; `None` where none has such fields.
+        /// The key of the first object; `None` if only messages have such fields.
         first: Option<String>,
     },
-    /// Messages behind the one with the response header, which is the last.
+    /// Messages follow the one with the response header, which must be the last.
     #[error("{0} messages after the one with the response header, which must be the last")]
     BehindHeader(u64),
-    /// A response of another cluster than the one before, over the same connection.
+    /// The response is of another cluster than the one before, over the same connection.
     #[error("a response of cluster {found:x} after one of cluster {before:x}, over one connection")]
     Cluster {
-        /// The cluster before.
+        /// The cluster of the response before.
         before: u64,
-        /// This one.
+        /// The cluster of this response.
         found: u64,
     },
-    /// What the store says about an object cannot be.
+    /// The history that the store reports for an object is impossible.
     #[error("what is said of the writes of `{key}` cannot be: {said}")]
     History {
         /// The object's key.
         key: String,
-        /// What is said.
+        /// The reported history.
         said: History,
     },
     /// Objects that were written without a lease have one.
     #[error("{count} objects have a lease, and were written without{}", named(.first.as_deref()))]
     Leases {
-        /// How many have one.
+        /// The number of objects with a lease.
         count: u64,
         /// The key of the first.
         first: Option<String>,
     },
-    /// Chunks without objects before the end, which kube-apiserver rejects.
+    /// There are chunks without objects before the end, which kube-apiserver rejects.
     #[error("{0} chunks without objects before the last one")]
     EmptyChunks(u64),
-    /// Values where only keys were asked for.
+    /// Objects have values although only keys were requested.
     #[error("{count} objects with a value in a list of keys{}", named(.first.as_deref()))]
     Values {
-        /// How many have one.
+        /// The number of objects with a value.
         count: u64,
         /// The key of the first.
         first: Option<String>,
     },
-    /// A key that was not asked for.
+    /// A key was not requested.
     #[error("key `{0}` is not below the listed prefix")]
     ForeignKey(String),
-    /// An object from the future of the list.
+    /// An object is newer than its list.
     #[error("an object of revision {object} in a list of revision {list}")]
     Revision {
         /// The object's mod revision.
@@ -92,35 +92,35 @@ pub enum InvalidResponse {
     Stale {
         /// The list's revision.
         found: i64,
-        /// The oldest that is right.
+        /// The least valid revision.
         at_least: i64,
     },
-    /// Objects are missing, or too many.
+    /// Objects are missing, or there are too many.
     #[error("{found} objects where {expected} were written")]
     Objects {
-        /// Written.
+        /// The number written.
         expected: u64,
-        /// Received.
+        /// The number received.
         found: u64,
     },
-    /// All objects, but not all their bytes.
+    /// All objects are present, but not all their bytes.
     #[error("{found} bytes of keys and values where {expected} were written")]
     Bytes {
-        /// Written.
+        /// The number written.
         expected: u64,
-        /// Received.
+        /// The number received.
         found: u64,
     },
-    /// As many objects and bytes, but not the same.
+    /// The numbers of objects and bytes are right, but their contents are not.
     #[error("altered: the fingerprint is {found}, written was {expected}")]
     Altered {
-        /// Written.
+        /// The fingerprint of what was written.
         expected: String,
-        /// Received.
+        /// The fingerprint of what was received.
         found: String,
     },
-    /// The right objects, but of another revision than wrote them. Which, a sum over all of them
-    /// does not tell: see [`super::Expected::revisions`].
+    /// The objects are right, but some have another revision than the one that wrote them. A sum
+    /// over all objects does not show which: see [`super::Expected::revisions`].
     #[error(
         "an object's revision (resourceVersion) is not the one that wrote it, by a sum over all objects: {found:016x} for {expected:016x}"
     )]
@@ -130,47 +130,48 @@ pub enum InvalidResponse {
         /// The sum of what was received.
         found: u64,
     },
-    /// Another list of the same revision held something else.
+    /// Another list of the same revision had other contents.
     #[error("it is not what an earlier list of the same revision {revision} held: {what}")]
     Contradiction {
-        /// Of both lists.
+        /// The revision of both lists.
         revision: i64,
-        /// What differs.
+        /// A description of the difference.
         what: String,
     },
-    /// A watch that the server ended inside its state, since what it was reading is no longer kept
-    /// (410).
+    /// The server ended a watch within its initial state, because the history that it was reading
+    /// is no longer kept (410).
     #[error("expired: {0}")]
     Expired(String),
-    /// A body that is no Kubernetes list.
+    /// The body is no Kubernetes list.
     #[error("not a Kubernetes list: {0}")]
     NotAList(String),
-    /// A client that is a program of its own says that its list took longer than we waited for it.
+    /// A client that is an external program reports that its list took longer than loadgen waited
+    /// for it.
     #[error("the client says that its list took {took:?}, and it answered after {elapsed:?}")]
     Time {
-        /// As it says.
+        /// The time that the client reports.
         took: Duration,
-        /// By our clock.
+        /// The time by the generator's clock.
         elapsed: Duration,
     },
-    /// Keys that do not rise.
+    /// Keys are not in ascending order.
     #[error("object {index} is out of order: {key} after {previous}")]
     Order {
-        /// Which object, from 0.
+        /// The object's index, from 0.
         index: u64,
-        /// Its key.
+        /// The object's key.
         key: String,
-        /// The key before.
+        /// The key before it.
         previous: String,
     },
 }
 
-/// [`InvalidResponse::NotAList`], for this reason.
+/// Returns [`InvalidResponse::NotAList`] with this reason.
 pub(crate) fn not_a_list(why: &str) -> InvalidResponse {
     InvalidResponse::NotAList(why.to_owned())
 }
 
-/// Objects with one and the same fault.
+/// The objects that have the same fault.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FaultyKeys {
     pub(crate) count: u64,
@@ -179,31 +180,31 @@ pub(crate) struct FaultyKeys {
 }
 
 impl FaultyKeys {
-    /// Counts one more.
+    /// Counts one more object.
     pub(crate) fn add(&mut self, key: &[u8]) {
         self.count += 1;
         self.first.get_or_insert_with(|| shown(key));
     }
 }
 
-/// Returns which object the first is, behind how many there are.
+/// Returns the text that names the first object, to be appended to the number of objects.
 fn named(first: Option<&str>) -> String {
     first.map_or_else(String::new, |key| format!(" (the first is `{key}`)"))
 }
 
-/// Returns a key as it is shown.
+/// Returns a key in printable form.
 pub(super) fn shown(key: &[u8]) -> String {
     key.escape_ascii().to_string()
 }
 
-/// What etcd says about the writes of an object.
+/// The history that etcd reports for an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct History {
-    /// The revision that created it.
+    /// The revision that created the object.
     pub created: i64,
     /// The revision that wrote it last.
     pub modified: i64,
-    /// Writes since its creation.
+    /// The number of writes since its creation.
     pub version: i64,
     /// Its lease, or 0.
     pub lease: i64,
@@ -225,8 +226,8 @@ impl fmt::Display for History {
 }
 
 impl History {
-    /// Returns whether it may be: an object of version 1 was created by its last write, and one of
-    /// a higher version before it.
+    /// Returns whether the history is possible: an object of version 1 was created by its last
+    /// write, and one of a higher version before that.
     pub(super) fn is_possible(&self) -> bool {
         let Self {
             created, modified, ..

@@ -1,4 +1,4 @@
-//! The checks of lists, on lists of three objects.
+//! Checks of lists of three objects.
 
 use super::*;
 
@@ -57,7 +57,7 @@ fn every_fault_has_its_name() {
         check(&longer, Some(&expected)),
         Err(InvalidResponse::Bytes { .. })
     ));
-    // The same bytes, with the border between key and value moved.
+    // The same bytes, with the boundary between key and value moved.
     let moved = [OBJECTS[0], OBJECTS[1], (&b"/r/c3"[..], &b"33"[..])];
     assert!(matches!(
         check(&moved, Some(&expected)),

@@ -1,4 +1,4 @@
-//! Against pages as etcd and our servers write them, and a socket that answers once.
+//! Tests with pages as etcd and our servers write them, and a socket that responds once.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -56,7 +56,7 @@ fn only_plain_http_with_a_port_is_taken() {
     }
 }
 
-/// Answers each connection's first request with `answer`, then closes it.
+/// Responds to each connection's first request with `answer`, then closes the connection.
 async fn serve(answer: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0")
         .await

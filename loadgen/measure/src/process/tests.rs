@@ -1,5 +1,4 @@
-//! Against child processes that do a known amount of work and then wait to be released by a closed
-//! pipe.
+//! Tests with child processes that do a known amount of work and then wait until a pipe is closed.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -9,8 +8,8 @@ use crate::{Sampled, Sampler, Watched};
 
 const MIB: u64 = 1 << 20;
 
-/// A shell that runs `work`, says `done`, and then waits until its standard input is closed. Killed
-/// when dropped.
+/// A shell that runs `work`, prints `done`, and then waits until its standard input is closed.
+/// Dropping it kills it.
 struct Worker(Child);
 
 impl Worker {
@@ -57,8 +56,8 @@ fn the_peak_remembers_what_was_freed_until_it_is_reset() {
     );
     process.reset_peak().expect("the child is ours");
     let after = process.memory().expect("the child lives");
-    // The kernel may take pages back meanwhile: a peak is no less than what is resident, and not
-    // always that.
+    // The kernel may reclaim pages meanwhile: the peak is at least the resident size, and not
+    // always equal to it.
     assert!(
         after.rss <= after.peak && after.peak < 32 * MIB,
         "what was freed is forgotten: {after:?}"
@@ -144,7 +143,7 @@ fn files_sockets_and_threads_are_counted_apart() {
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let thread = std::thread::spawn(move || stopped.recv());
     let more = process.handles().expect("its own descriptors");
-    // Other tests of this process open and close theirs meanwhile.
+    // Other tests of this process open and close descriptors meanwhile.
     assert!(more.sockets >= 3 && more.files >= 1 && more.threads >= 2);
     let worker = Worker::start("exec 7</dev/null");
     let child = Process::new(worker.0.id()).expect("it waits");

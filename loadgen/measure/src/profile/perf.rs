@@ -1,4 +1,4 @@
-//! Profiles of processes of this machine, by `perf record`.
+//! Profiles of processes of this machine, taken by `perf record`.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -14,43 +14,43 @@ use tokio::time::{sleep, timeout};
 
 use super::{ProfileError, SAMPLE_FOR_MOST};
 
-/// Samples a second of each thread that runs: odd, so that nothing that comes every ten
-/// milliseconds is always met, or always missed.
+/// Samples per second of each running thread. An odd number, so that work that recurs every ten
+/// milliseconds is neither always nor never sampled.
 const PER_SECOND: &str = "99";
-/// How long it may take to write what it has sampled.
+/// The longest time that `perf record` may take to write its samples after it was stopped.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
-/// How long it may take to find the functions of all stacks.
+/// The longest time that `perf script` may take to resolve the functions of all stacks.
 const READ_WITHIN: Duration = Duration::from_secs(120);
-/// What of an error is told, in characters.
+/// The longest error text, in characters.
 const TOLD: usize = 200;
-/// The two commands, as errors name them.
+/// The two commands as errors name them.
 const RECORD: &str = "perf record";
 const SCRIPT: &str = "perf script";
-/// What is printed of each sample.
+/// The fields of a sample that `perf script` prints.
 const FIELDS: &str = "comm,pid,tid,time,event,ip,sym,dso";
 
-/// What `perf` sampled.
+/// The stacks that `perf` sampled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PerfStacks {
-    /// A line for each stack, `thread;caller;callee;function 12`.
+    /// One line per stack: `thread;caller;callee;function 12`.
     pub folded: String,
-    /// How long it sampled.
+    /// The duration of sampling.
     pub sampled: Duration,
 }
 
-/// Returns how the names of this process' folders of samples begin.
+/// Returns the prefix of the names of this process's temporary sample folders.
 #[must_use]
 pub fn perf_folder_prefix() -> String {
     format!("loadgen-perf-{}-", std::process::id())
 }
 
-/// Samples the stacks of all threads of a process while they run, until `until` is ready, for
-/// [`SAMPLE_FOR_MOST`] at most. Each sample copies 8 KiB of a thread's stack; finding the functions
-/// takes seconds of this machine's CPU afterwards. Dropped, it ends `perf`.
+/// Samples the stacks of all running threads of a process until `until` completes, for
+/// [`SAMPLE_FOR_MOST`] at most. Each sample copies 8 KiB of a thread's stack; resolving the
+/// functions afterwards takes seconds of this machine's CPU time. Dropping the future ends `perf`.
 ///
 /// # Errors
-/// What failed, and how long `perf` had sampled until then: zero where it may not sample at all,
-/// since there is no such program or the system does not let it.
+/// The error, and how long `perf` had sampled before it: zero if it could not sample at all, since
+/// the program is not installed or the system does not permit it.
 pub async fn perf_stacks(
     pid: u32,
     until: impl Future<Output = ()>,
@@ -70,7 +70,8 @@ pub async fn perf_stacks(
     };
     let sampled = begun.elapsed();
     if !ended_early && let Some(pid) = perf.id() {
-        // It writes what it has and ends; one that has ended meanwhile is waited for below.
+        // On SIGINT `perf` writes its samples and exits. One that has just exited is waited for
+        // below.
         kill(Pid::from_raw(pid.cast_signed()), Signal::SIGINT).ok();
     }
     let ended = timeout(ENDS_WITHIN, perf.wait_with_output()).await;
@@ -80,7 +81,8 @@ pub async fn perf_stacks(
     };
     let ended = ended.map_err(|_| (late(), sampled))?;
     let ended = ended.map_err(|error| (error.into(), sampled))?;
-    // It ends by itself where it may not sample, and well when the process ends.
+    // `perf` exits early with an error if it may not sample, and successfully when the process has
+    // ended.
     if ended_early && !ended.status.success() {
         return Err(none(failed(RECORD, &ended)));
     }
@@ -91,8 +93,8 @@ pub async fn perf_stacks(
     Ok(PerfStacks { folded, sampled })
 }
 
-/// Starts to sample a process. CPU time, since virtual machines seldom count cycles; stacks by
-/// their unwind tables, since release builds keep no frame pointers.
+/// Starts to sample a process. Samples by CPU time, since virtual machines seldom count cycles, and
+/// unwinds stacks by DWARF tables, since release builds keep no frame pointers.
 fn record(pid: u32, data: &Path) -> Result<Child, ProfileError> {
     let pid = pid.to_string();
     let mut command = Command::new("perf");
@@ -103,7 +105,7 @@ fn record(pid: u32, data: &Path) -> Result<Child, ProfileError> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        // A Ctrl-C at the terminal is for us.
+        // A Ctrl-C at the terminal must reach the generator only.
         .process_group(0)
         .kill_on_drop(true);
     command.spawn().map_err(|source| ProfileError::Start {
@@ -112,11 +114,11 @@ fn record(pid: u32, data: &Path) -> Result<Child, ProfileError> {
     })
 }
 
-/// Returns the stacks of a recording.
+/// Returns the folded stacks of a recording.
 async fn stacks_in(data: &Path) -> Result<String, ProfileError> {
     let mut command = Command::new("perf");
-    // Functions that were inlined are looked up one by one, which takes minutes. Without periods
-    // each sample counts once.
+    // Inlined functions are resolved one by one, which takes minutes. Without periods, each sample
+    // counts once.
     command
         .args(["script", "--no-inline", "--fields", FIELDS, "--input"])
         .arg(data)
@@ -136,7 +138,7 @@ async fn stacks_in(data: &Path) -> Result<String, ProfileError> {
     folded(&read.stdout)
 }
 
-/// Returns what `perf script` printed with a line for each stack.
+/// Folds the output of `perf script` into one line per stack.
 fn folded(script: &[u8]) -> Result<String, ProfileError> {
     let mut options = Options::default();
     options.nthreads = 1;
@@ -145,12 +147,12 @@ fn folded(script: &[u8]) -> Result<String, ProfileError> {
     Ok(String::from_utf8_lossy(&lines).into_owned())
 }
 
-/// Returns the error of a program that did not do what it should: what it said first.
+/// Returns the error of a failed program, with the first line of its error output.
 fn failed(program: &'static str, output: &Output) -> ProfileError {
     let said = String::from_utf8_lossy(&output.stderr);
     let mut lines = said.lines().map(str::trim).filter(|line| {
         let is_said = line.chars().any(char::is_alphanumeric);
-        // A headline without what happened.
+        // A headline without a message.
         is_said && *line != "Error:"
     });
     let first: String = lines
@@ -169,7 +171,7 @@ fn failed(program: &'static str, output: &Output) -> ProfileError {
 mod tests {
     use super::*;
 
-    /// As `perf script` prints two samples of one stack and one of another.
+    /// The output of `perf script` for two samples of one stack and one sample of another.
     const SCRIPT_OF_THREE: &[u8] = b"\
 worker 71/72  5.100000: cpu-clock: \n\t    10 memcpy (/lib/libc.so.6)\n\t    20 serve::encode (/bin/server)\n\t    30 main (/bin/server)\n\n\
 worker 71/72  5.110000: cpu-clock: \n\t    10 memcpy (/lib/libc.so.6)\n\t    20 serve::encode (/bin/server)\n\t    30 main (/bin/server)\n\n\
@@ -201,7 +203,7 @@ worker 71/72  5.120000: cpu-clock: \n\t    30 main (/bin/server)\n\n";
         );
     }
 
-    /// A process that does not exist; where there is no `perf`, that is said.
+    /// The process does not exist; without `perf`, the error says that.
     #[tokio::test]
     async fn what_cannot_be_sampled_has_not_been_disturbed() {
         let nobody = perf_stacks(u32::MAX >> 1, std::future::pending()).await;

@@ -1,4 +1,4 @@
-//! Profiles of Go servers, by `net/http/pprof`.
+//! Profiles of Go servers, served by `net/http/pprof`.
 
 use std::time::Duration;
 
@@ -9,28 +9,29 @@ use tokio::time::timeout;
 
 use super::{ProfileError, SAMPLE_FOR_MOST};
 
-/// The list of profiles that a server has.
+/// The path of a server's list of profiles.
 const INDEX: &str = "/debug/pprof/";
-/// How long a server may take to send it.
+/// The longest time that the list may take.
 const INDEX_WITHIN: Duration = Duration::from_secs(10);
-/// How much longer than it samples a server may take to send a profile: it looks up the names of
-/// all functions first.
+/// The longest time that a server may take to send a profile after it has sampled: it resolves all
+/// function names first.
 const SENT_WITHIN: Duration = Duration::from_secs(20);
-/// A response beyond this is not read to its end. Half a minute of etcd has some 100 KiB.
+/// The largest response that is read, in bytes. Half a minute of etcd has some 100 KiB.
 const LARGEST: usize = 32 << 20;
 
-/// A server that samples itself.
+/// A client of a server that samples itself.
 #[derive(Debug)]
 pub struct Pprof {
     connection: Connection,
 }
 
 impl Pprof {
-    /// Asks the server at `url` whether it has profiles; costs it next to nothing.
+    /// Connects to the server at `url` and checks that it serves profiles, at next to no cost for
+    /// the server.
     ///
     /// # Errors
-    /// [`ProfileError::Server`] when it has none, with 404, and when it may not be asked; within
-    /// ten seconds.
+    /// [`ProfileError::Server`] if it serves none (404), does not permit access, or does not
+    /// respond within ten seconds.
     pub async fn open(url: &str, access: KubeAccess) -> Result<Self, ProfileError> {
         let connection = Connection::new(url, access, Options::default())?;
         let mut pprof = Self { connection };
@@ -44,12 +45,14 @@ impl Pprof {
         Ok(pprof)
     }
 
-    /// Lets the server sample itself for so many whole seconds, one at least and
-    /// [`SAMPLE_FOR_MOST`] at most; returns the profile as it sent it, a compressed message of
-    /// `profile.proto`. Samples are of CPU time: an idle server has none.
+    /// Lets the server sample itself for `time`, rounded up to whole seconds, from one to
+    /// [`SAMPLE_FOR_MOST`]. Returns the response unchanged, a compressed message of
+    /// `profile.proto`, and the duration of sampling. Samples are of CPU time: an idle server has
+    /// none.
     ///
     /// # Errors
-    /// [`ProfileError`] when it does not send one: with 500 while somebody else profiles it.
+    /// [`ProfileError`] if the server sends no profile, as with 500 while another client profiles
+    /// it.
     pub async fn profile(&mut self, time: Duration) -> Result<(Bytes, Duration), ProfileError> {
         let seconds = time.as_secs_f64().ceil() as u64;
         let seconds = seconds.clamp(1, SAMPLE_FOR_MOST.as_secs());

@@ -1,11 +1,11 @@
-//! Against a server that tells its figures, or fails to, page by page.
+//! Tests with a server that serves given pages, or fails, one request after the other.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::*;
 
-/// Returns a page of a server that has used so much CPU time and handled so many requests.
+/// Returns the page of a server that has used this much CPU time and handled this many requests.
 fn page(cpu_s: u32, handled: u32) -> Option<String> {
     Some(format!(
         "process_cpu_seconds_total {cpu_s}\n\
@@ -14,8 +14,8 @@ fn page(cpu_s: u32, handled: u32) -> Option<String> {
     ))
 }
 
-/// Returns the server that answers one request after the other with these pages, and 503 where it
-/// has none.
+/// Returns a server that responds to one request after the other with these pages, and with 503 for
+/// `None`.
 async fn telling(pages: Vec<Option<String>>) -> RemoteServer {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("it is bound"));
@@ -51,16 +51,16 @@ async fn what_a_server_did_is_counted_from_the_page_that_the_phase_began_with() 
     assert_eq!(cost.work, Some(RemoteWork { cpu_s, counters }));
 }
 
-/// The counters of the new process, from those of the old one, would be of neither.
+/// The counters of the new process less those of the old one would describe neither.
 #[tokio::test]
 async fn a_server_that_is_started_again_meanwhile_has_no_work() {
     let of_start = |page: Option<String>, at: u32| {
         page.map(|page| format!("{page}process_start_time_seconds {at}\n"))
     };
     for (begin, end) in [
-        // It tells when it started, and has done more since than before.
+        // The server reports its start time, and its counters are higher than before.
         (of_start(page(5, 50), 100), of_start(page(7, 80), 200)),
-        // It does not tell, and has done less.
+        // The server does not report its start time, and its CPU time is lower.
         (page(5, 50), page(1, 80)),
     ] {
         let mut server = telling(vec![begin.clone(), begin, end]).await;
@@ -70,7 +70,7 @@ async fn a_server_that_is_started_again_meanwhile_has_no_work() {
     }
 }
 
-/// Counted from the page before, the work of a warm-up would be part of the phase.
+/// Growth since an earlier page would include the work of a warm-up.
 #[tokio::test]
 async fn without_the_page_of_its_begin_nobody_knows_what_a_server_did() {
     let mut server = telling(vec![page(1, 10), None, page(7, 80)]).await;

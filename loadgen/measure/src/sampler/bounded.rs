@@ -1,19 +1,19 @@
-//! A series whose size has a limit, however long it goes on.
+//! A series of samples whose size is limited, however long it runs.
 
 use super::{Sample, Series};
 
-/// Samples of a series, at most: two minutes of the default distance. A chart has fewer points.
+/// The most samples of a series: two minutes at the default interval. A chart has fewer points.
 const MOST_SAMPLES: usize = 12_000;
 
-/// A series that grows by a sample at a time. At [`MOST_SAMPLES`] neighbours become one, with the
-/// time and the CPU of the later and the highest of each size, and so on with what comes: peaks
-/// stay, and only when exactly they were is lost.
+/// A series that grows by a sample at a time. At [`MOST_SAMPLES`], each two neighbours are joined
+/// into one sample, with the time and the CPU time of the later and the highest of each size, and
+/// later samples are joined likewise. Peaks are kept; only their exact time is lost.
 #[derive(Debug)]
 pub(super) struct BoundedSeries {
     series: Series,
-    /// How many samples become one.
+    /// How many pushed samples are joined into one.
     joined: u32,
-    /// The next one, and of how many it is so far.
+    /// The unfinished joined sample, and the number of samples in it.
     next: Option<(Sample, u32)>,
 }
 
@@ -49,14 +49,14 @@ impl BoundedSeries {
         }
     }
 
-    /// Returns the series, to its last sample.
+    /// Returns the series, including an unfinished last sample.
     pub(super) fn finish(mut self) -> Series {
         self.series.samples.extend(self.next.map(|(last, _)| last));
         self.series
     }
 }
 
-/// Returns two samples as one.
+/// Joins two neighbouring samples into one.
 fn join(earlier: &Sample, later: &Sample) -> Sample {
     Sample {
         elapsed_s: later.elapsed_s,

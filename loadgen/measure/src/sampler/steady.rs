@@ -1,30 +1,30 @@
-//! Whether a process held more at the end of a long phase than near its beginning.
+//! Compares a process's memory at the end of a long phase with its memory near the beginning.
 
 use std::time::Duration;
 
 use super::{Sample, Series};
 
-/// Shorter phases say nothing: pools and caches still fill.
+/// The shortest phase that is compared: in shorter ones, pools and caches still fill.
 const SHORTEST: Duration = Duration::from_secs(60);
-/// The phase is cut into this many parts; the second is early, the last is late. In the first,
-/// connections are opened and pools fill.
+/// The number of parts of a phase. The second part is early, the last part is late; during the
+/// first, connections are opened and pools fill.
 const PARTS: f64 = 5.0;
 
-/// Each of the two is cut into this many windows, whose ratios tell how far memory wanders.
+/// The number of windows in each of the two parts. Their ratios show how much the memory varies.
 const WINDOWS: u32 = 10;
 
 /// Private memory of a process in two parts of a phase, in bytes: the median of each window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EarlyAndLate {
-    /// In the second fifth.
+    /// Medians in the second fifth.
     pub early: Vec<u64>,
-    /// In the last fifth.
+    /// Medians in the last fifth.
     pub late: Vec<u64>,
 }
 
 impl Series {
-    /// Returns private memory in the second and the last fifth; `None` of a phase of less than a
-    /// minute, and where a window has no sample.
+    /// Returns private memory in the second and the last fifth; `None` if the phase is shorter than
+    /// a minute, or a window has no sample.
     #[must_use]
     pub fn early_and_late(&self) -> Option<EarlyAndLate> {
         let (first, last) = (self.samples.first()?, self.samples.last()?);
@@ -51,7 +51,7 @@ impl Series {
     }
 }
 
-/// Returns the middle of some values, the lower of two; `None` without any.
+/// Returns the median, the lower of the two middle values of an even number; `None` of no values.
 fn median(mut values: Vec<u64>) -> Option<u64> {
     values.sort_unstable();
     let middle = values.len().checked_sub(1)? / 2;
@@ -62,7 +62,7 @@ fn median(mut values: Vec<u64>) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A sample each second, of what `anon` makes of it.
+    /// Returns a series with a sample each second, whose anonymous memory is `anon` of the second.
     fn series(seconds: u32, anon: fn(u64) -> u64) -> Series {
         let sample = |second: u32| Sample {
             elapsed_s: f64::from(second),
@@ -75,7 +75,7 @@ mod tests {
         }
     }
 
-    /// The same in every window.
+    /// Returns the same value for every window.
     fn flat(bytes: u64) -> Vec<u64> {
         vec![bytes; WINDOWS as usize]
     }
@@ -87,7 +87,7 @@ mod tests {
         for (windows, first) in [(early, 1_210), (late, 1_810)] {
             assert_eq!(windows.len(), WINDOWS as usize);
             for (i, bytes) in (0..).zip(windows) {
-                // A sample on an edge is in one window or in both.
+                // A sample on an edge may be in one window or in two.
                 assert!(bytes.abs_diff(first + 20 * i) <= 1, "{bytes} in window {i}");
             }
         }

@@ -1,10 +1,10 @@
-//! The sentences beside a case whose objects were shared among workers.
+//! The notes of a case whose objects were shared among workers.
 
 use super::milliseconds;
 use crate::quantity::Quantity;
 use crate::result::{Case, Sharding};
 
-/// Returns how the objects were shared, and what came of it.
+/// Returns how the objects were shared, and the metrics of the shards.
 pub(super) fn shared(case: &Case, shards: &Sharding) -> Vec<String> {
     let cpu = |seconds: Option<f64>| Quantity::or_absent(seconds.map(Quantity::seconds));
     let mut notes = vec![format!(

@@ -1,4 +1,4 @@
-//! An axis: its unit, whether it is logarithmic, and ticks that a person would have chosen.
+//! An axis: its unit, whether it is logarithmic, and ticks at round values.
 
 use std::ops::Range;
 
@@ -6,24 +6,24 @@ use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 
 use crate::quantity::{Unit, three_digits};
 
-/// An axis in a unit of its own, from its first to its last tick.
+/// An axis in its own unit, from its lowest to its highest value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Axis {
     pub(crate) unit: Unit,
-    /// Values that span decades are shown by their logarithm.
+    /// Whether the axis is logarithmic, as it is for values that span decades.
     pub(crate) logarithmic: bool,
-    /// In the axis' unit.
+    /// The lowest value, in the axis' unit.
     pub(crate) low: f64,
-    /// In the axis' unit.
+    /// The highest value, in the axis' unit.
     pub(crate) high: f64,
     pub(crate) ticks: Vec<f64>,
 }
 
-/// From this ratio of the largest to the smallest value on an axis is logarithmic.
+/// The ratio of the largest to the smallest value from which on an axis is logarithmic.
 const DECADES_FROM: f64 = 30.0;
 
 impl Axis {
-    /// Returns an axis for these values, in their base unit. `None` when there is nothing to show.
+    /// Returns an axis for these values, in their base unit; `None` when there is nothing to show.
     pub(crate) fn of(
         values: impl IntoIterator<Item = f64>,
         unit: impl Fn(f64) -> Unit,
@@ -40,7 +40,7 @@ impl Axis {
             return None;
         }
         Some(if largest / smallest >= DECADES_FROM {
-            // The unit of the middle: neither end then needs many digits.
+            // The unit fits the middle, so that neither end needs many digits.
             let unit = unit((smallest * largest).sqrt());
             Self::logarithmic(unit, smallest / unit.size, largest / unit.size)
         } else {
@@ -90,13 +90,14 @@ impl Axis {
         }
     }
 
-    /// Returns a value in the base unit, on this axis. Zero has no place on a logarithmic axis and
-    /// is put at its foot.
+    /// Converts a value in the base unit to the axis' unit and clamps it to the axis. Zero, which a
+    /// logarithmic axis does not have, becomes the lowest value.
     pub(crate) fn place(&self, value: f64) -> f64 {
         (value / self.unit.size).clamp(self.low, self.high)
     }
 
-    /// Returns how far along the axis a value in its unit is: 0 at the foot, 1 at the end.
+    /// Returns the position on the axis of a value in its unit: 0 at the lowest value, 1 at the
+    /// highest.
     pub(crate) fn part(&self, value: f64) -> f64 {
         if self.logarithmic {
             (value / self.low).ln() / (self.high / self.low).ln()
@@ -112,9 +113,9 @@ impl Axis {
         self
     }
 
-    /// Returns what is written at a tick.
+    /// Returns the label of a tick.
     pub(crate) fn label(value: f64) -> String {
-        // Ticks are 1, 2 or 5 times a power of ten: everything that three digits add is noise.
+        // Ticks are 1, 2 or 5 times a power of ten, so trailing zeros add nothing.
         let text = three_digits(value);
         if text.contains('.') {
             text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -134,8 +135,8 @@ impl Axis {
     }
 }
 
-/// Plotters places ticks on a logarithmic axis at powers of ten only, which leaves most of ours
-/// with one or none.
+/// Plotters places ticks on a logarithmic axis only at powers of ten, which would leave most of
+/// these axes with one tick or none.
 impl Ranged for Axis {
     type FormatOption = DefaultFormatting;
     type ValueType = f64;
@@ -157,7 +158,7 @@ impl Ranged for Axis {
     }
 }
 
-/// Returns the smallest of 1, 2, 5 times a power of ten that is not below `least`.
+/// Returns the smallest of 1, 2, 5 times a power of ten that is at least `least`.
 fn nice_step(least: f64) -> f64 {
     one_two_five_above(least)
 }

@@ -1,4 +1,4 @@
-//! What all charts share: surfaces, colours, lengths and lettering.
+//! What all charts share: surfaces, colours, lengths and text styles.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -7,8 +7,8 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 /// A surface that a chart is drawn on, with its origin at the top left.
 pub(super) type Area<DB> = DrawingArea<DB, Shift>;
 
-/// Why a chart could not be drawn. Plotters' own errors borrow from its back ends, so they are kept
-/// as text.
+/// Why a chart could not be drawn. Plotters' own errors borrow from its back ends, so they are
+/// stored as text.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct DrawError(pub(super) String);
@@ -17,7 +17,7 @@ pub(super) fn failed(error: impl std::fmt::Display) -> DrawError {
     DrawError(error.to_string())
 }
 
-/// Colours that stay apart for people who do not see all of them (Okabe and Ito, 2008).
+/// Colours that colour-blind readers can distinguish (Okabe and Ito, 2008).
 pub(super) const PALETTE: [RGBColor; 6] = [
     RGBColor(0x00, 0x72, 0xB2),
     RGBColor(0xD5, 0x5E, 0x00),
@@ -29,10 +29,11 @@ pub(super) const PALETTE: [RGBColor; 6] = [
 pub(super) const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 pub(super) const FAINT_INK: RGBColor = RGBColor(0x66, 0x66, 0x66);
 pub(super) const GRID: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
-/// For what was measured but does not count.
+/// The colour of what was measured but does not count.
 pub(super) const DISMISSED: RGBColor = RGBColor(0x99, 0x99, 0x99);
 
-/// Lengths in the units of the chart (SVG user units), multiplied for the bitmap.
+/// Converts lengths in units of the chart (SVG user units) to pixels, by a factor that is larger
+/// for the bitmap.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ruler(pub(super) u32);
 
@@ -42,13 +43,13 @@ impl Ruler {
         length * self.0 as i32
     }
 
-    /// Returns the same length where plotters wants it unsigned.
+    /// Returns the same length as an unsigned number, as plotters requires in places.
     pub(super) fn upx(self, length: u32) -> u32 {
         length * self.0
     }
 }
 
-/// How a piece of text looks and which of its points is placed.
+/// The style of a piece of text, and which of its points is placed.
 #[derive(Clone, Copy)]
 pub(super) struct Lettering {
     pub(super) size: u32,
@@ -91,7 +92,7 @@ impl Lettering {
         } else {
             FontStyle::Normal
         };
-        // Not `into_font().style(…)`: that keeps the glyphs of the style before.
+        // `into_font().style(…)` would keep the glyphs of the previous style.
         FontDesc::new(
             FontFamily::Name(plot_font::FAMILY),
             f64::from(ruler.upx(self.size)),
@@ -127,8 +128,8 @@ pub(super) fn write<DB: DrawingBackend>(
         .map_err(failed)
 }
 
-/// Writes a legend in one line from `(x, y)`: for each entry a swatch, `swatch` wide and drawn by
-/// `draw` from its left edge, and its meaning.
+/// Writes a legend in one line from `(x, y)`. Each entry consists of a swatch, which is `swatch`
+/// wide and which `draw` draws from its left edge, and of its meaning.
 pub(super) fn write_legend<'a, DB: DrawingBackend, E>(
     area: &Area<DB>,
     ruler: Ruler,
@@ -149,7 +150,7 @@ pub(super) fn write_legend<'a, DB: DrawingBackend, E>(
     Ok(())
 }
 
-/// Writes `text` over as many lines of `width` as it needs, the first with its middle at `y`.
+/// Writes `text` wrapped to lines of `width`. The vertical middle of the first line is at `y`.
 pub(super) fn write_lines<DB: DrawingBackend>(
     area: &Area<DB>,
     ruler: Ruler,
@@ -186,8 +187,8 @@ pub(super) fn write_lines<DB: DrawingBackend>(
     Ok(())
 }
 
-/// Returns what a line of text takes, in user units, with some room for browsers whose font is
-/// wider than ours.
+/// Returns the width of a line of text in user units, with some room for browsers whose font is
+/// wider than the embedded one.
 fn text_width<DB: DrawingBackend>(
     area: &Area<DB>,
     text: &str,

@@ -1,5 +1,5 @@
-//! A chart of small panels, each one measure against the number of workers: a line for each way to
-//! share the objects.
+//! A chart of small panels, each of which shows one measure against the number of workers, with a
+//! line for each way to share the objects.
 
 use plotters::prelude::*;
 
@@ -19,7 +19,7 @@ const AXIS_LABELS: AxisLabels = AxisLabels {
     size: 12,
 };
 
-/// The number of workers has no unit.
+/// The unit of the number of workers, which is none.
 const WORKERS: Unit = Unit {
     name: "number",
     size: 1.0,
@@ -30,17 +30,18 @@ const WORKERS: Unit = Unit {
 pub(crate) struct CurvesFigure {
     pub(crate) title: String,
     pub(crate) subtitle: String,
-    /// What each line of every panel is, in the order of their colours.
+    /// The names of the lines in every panel, in the order of their colours.
     pub(crate) names: Vec<String>,
     pub(crate) panels: Vec<CurvePanel>,
 }
 
-/// One measure.
+/// The panel of one measure.
 #[derive(Debug, Clone)]
 pub(crate) struct CurvePanel {
     pub(crate) name: &'static str,
     pub(crate) unit: fn(f64) -> Unit,
-    /// For each of the figure's names: workers, and the measure in its base unit.
+    /// The points for each of the figure's names: number of workers, and the measure in its base
+    /// unit.
     pub(crate) lines: Vec<Vec<(f64, f64)>>,
 }
 
@@ -84,7 +85,7 @@ impl CurvePanel {
         self.lines.iter().flatten().copied()
     }
 
-    /// Returns the numbers of workers that there are, as doublings.
+    /// Returns a logarithmic axis with a tick at each number of workers.
     pub(crate) fn workers_axis(&self) -> Option<Axis> {
         let mut ticks: Vec<f64> = self.points().map(|(workers, _)| workers).collect();
         ticks.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! From a saved result to figures: what each chart shows.
+//! Derives the figures of the charts from a saved result.
 
 mod open_loop;
 mod shards;
@@ -12,7 +12,7 @@ use crate::case_text;
 use crate::quantity::{Quantity, Unit, step_of};
 use crate::result::{Case, DataSet, Quantiles, SavedResult};
 
-/// The cases of one data set, as charts see them.
+/// The cases of one data set, from which figures are derived.
 pub(super) struct Subject<'a> {
     result: &'a SavedResult,
     data_set: &'a DataSet,
@@ -31,7 +31,7 @@ impl<'a> Subject<'a> {
             .filter(|case| case.data_set == self.data_set.name)
     }
 
-    /// Targets in the order of their first case.
+    /// Returns the targets in the order of their first cases.
     fn targets(&self) -> Vec<&'a str> {
         let mut targets = Vec::new();
         for case in self.cases() {
@@ -42,7 +42,7 @@ impl<'a> Subject<'a> {
         targets
     }
 
-    /// Returns the target's name with what it runs.
+    /// Returns the target's name, with the program that it runs.
     fn target_title(&self, target: &str) -> String {
         let servers = &self.result.report.environment.servers;
         match servers
@@ -117,7 +117,7 @@ impl<'a> Subject<'a> {
         })
     }
 
-    /// Returns the words for a data set that was only listed, or for one with other requests.
+    /// Returns the first text for a data set on which all cases are lists, otherwise the second.
     fn of_lists(&self, lists: &'static str, requests: &'static str) -> &'static str {
         let is_list = |case: &Case| case.requests_per_s.is_none() && case.watchers.is_none();
         if self.cases().all(is_list) {
@@ -127,7 +127,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Quantiles of the time of a whole list, per strategy.
+    /// Returns the chart of the quantiles of the time of a whole list, per strategy.
     pub(super) fn latency(&self) -> Option<RowsFigure> {
         let mut legend = vec![
             (MarkShape::Disc, "median"),
@@ -180,7 +180,7 @@ impl<'a> Subject<'a> {
         )
     }
 
-    /// Returns how long a reader waits for the first object, against the whole list.
+    /// Returns the chart of the time until the first chunk, compared with the whole list.
     pub(super) fn first_chunk(&self) -> Option<RowsFigure> {
         if !self.cases().any(|case| case.first_chunk_ms.is_some()) {
             return None;
@@ -237,7 +237,7 @@ impl<'a> Subject<'a> {
         )
     }
 
-    /// Returns the peak of the server's memory above what it held at rest.
+    /// Returns the chart of the peak of the server's memory above what it held at rest.
     pub(super) fn peak(&self) -> Option<RowsFigure> {
         self.rows(
             "Server memory above idle, at its peak",
@@ -257,7 +257,7 @@ impl<'a> Subject<'a> {
                     row.marks
                         .push(Mark::at(MarkShape::Ring, case.bytes as f64).as_reference());
                 }
-                // What its counter cannot tell is drawn where that begins to.
+                // A value below the counter's resolution is drawn at the resolution.
                 let least = server.rss_resolution.map_or(0.0, step_of);
                 let above = (server.peak_above_idle as f64).max(least);
                 row.marks.push(Mark::at(MarkShape::Bar, above));
@@ -309,7 +309,7 @@ impl<'a> Subject<'a> {
         )
     }
 
-    /// Returns the server's memory while each row ran.
+    /// Returns the chart of the server's memory during each case.
     pub(super) fn memory(&self) -> Option<PanelsFigure> {
         let groups: Vec<PanelGroup> = self
             .targets()
@@ -360,7 +360,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Returns whether there are too few for a median: then each is shown.
+/// Returns whether there are too few values for a median, so that each is shown.
 fn is_one_or_two(quantiles: &Quantiles) -> bool {
     (1..=2).contains(&quantiles.n)
 }
@@ -372,11 +372,11 @@ fn span(quantiles: &Quantiles) -> Option<Mark> {
         .map(|(min, max)| Mark::span(min, max))
 }
 
-/// Returns a row with its names and notes, and no marks yet.
+/// Returns a row with its names and notes, without marks.
 fn named(case: &Case) -> FigureRow {
     let options = case.options();
     let detail = match &case.encoding {
-        // What sets the row apart from others of its name goes before how it was encoded.
+        // What distinguishes the row from others with its name is more important than its encoding.
         _ if !options.is_empty() => options.join(", "),
         Some(encoding) => format!("{} tier, {encoding}", case.tier),
         None => format!("{} tier", case.tier),

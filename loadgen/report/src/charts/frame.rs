@@ -1,5 +1,5 @@
-//! What all figures are set in: their width, heading, the place of the legend, panels side by side,
-//! and how axes look.
+//! The layout that all figures share: width, heading, position of the legend, panels side by side,
+//! and the style of axes.
 
 use plotters::prelude::*;
 
@@ -8,17 +8,17 @@ use super::canvas::{Area, DrawError, FAINT_INK, GRID, INK, Lettering, Ruler, fai
 
 pub(super) const WIDTH: i32 = 1_000;
 pub(super) const MARGIN: i32 = 16;
-/// Above everything else: heading and legend.
+/// Height of heading and legend, above everything else.
 pub(super) const HEAD_HEIGHT: i32 = 86;
-/// The middle of the legend's line.
+/// The vertical middle of the legend's line.
 pub(super) const LEGEND_AT: i32 = 70;
 
-/// Returns width and height, in user units, of a figure with this much below its head.
+/// Returns width and height, in user units, of a figure with this height below its head.
 pub(super) fn size(below_head: i32) -> (u32, u32) {
     (WIDTH as u32, (HEAD_HEIGHT + below_head) as u32)
 }
 
-/// Writes a figure's title and, fainter, what stands below it.
+/// Writes a figure's title and, in a fainter colour, its subtitle.
 pub(super) fn write_heading<DB: DrawingBackend>(
     area: &Area<DB>,
     ruler: Ruler,
@@ -31,27 +31,27 @@ pub(super) fn write_heading<DB: DrawingBackend>(
     write(area, ruler, subtitle, faint, (MARGIN, 46), width)
 }
 
-/// Panels of one size, as many in a line as there are columns.
+/// A grid of panels of the same size.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Panels {
     pub(super) columns: usize,
     pub(super) height: i32,
-    /// Of a panel's height, what is above its axes.
+    /// The height of the part of a panel above its axes.
     pub(super) head: i32,
 }
 
 impl Panels {
-    /// Returns what a panel has from side to side.
+    /// Returns the width of a panel.
     pub(super) const fn width(self) -> i32 {
         (WIDTH - 2 * MARGIN) / self.columns as i32
     }
 
-    /// Returns what so many panels take from top to bottom.
+    /// Returns the height of the rows for so many panels.
     pub(super) fn height_of(self, panels: usize) -> i32 {
         self.height * panels.div_ceil(self.columns) as i32
     }
 
-    /// Returns the upper left corner of the `n`th panel, where the first line of panels starts at
+    /// Returns the upper left corner of the `n`th panel, where the first row of panels starts at
     /// `top`.
     pub(super) fn corner(self, n: usize, top: i32) -> (i32, i32) {
         let left = MARGIN + self.width() * (n % self.columns) as i32;
@@ -75,14 +75,14 @@ impl Panels {
     }
 }
 
-/// Returns how ticks and names of axes are written.
+/// Returns the text style for ticks and names of axes.
 pub(super) fn axis_lettering(ruler: Ruler, size: u32, colour: RGBColor) -> TextStyle<'static> {
     (plot_font::FAMILY, f64::from(ruler.upx(size)))
         .into_font()
         .color(&colour)
 }
 
-/// What the letters at a panel's axes take, and their size.
+/// The space for the labels of a panel's axes, and their text size.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AxisLabels {
     pub(super) left: i32,
@@ -90,8 +90,8 @@ pub(super) struct AxisLabels {
     pub(super) size: u32,
 }
 
-/// Draws a panel's axes, the one below with its name and the one at the left with its unit, and
-/// returns the surface between them.
+/// Draws a panel's axes, the x axis with its name and the y axis with its unit. Returns the
+/// plotting area between them.
 pub(super) fn draw_axes<DB: DrawingBackend>(
     area: &Area<DB>,
     ruler: Ruler,

@@ -1,5 +1,5 @@
-//! A chart of small panels, one per row of the report and grouped by target: something over time,
-//! on one height for a group.
+//! A chart of small panels over time, one per row of the report and grouped by target. The panels
+//! of a group share the scale of their y axis.
 
 use std::ops::Range;
 
@@ -42,23 +42,23 @@ pub(super) struct PanelGroup {
     pub(super) panels: Vec<Panel>,
 }
 
-/// One row's course over time.
+/// The memory of one row over time.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Panel {
     pub(super) name: String,
     /// Seconds and private bytes of the server.
     pub(super) private: Vec<(f64, f64)>,
-    /// Seconds and allocated bytes of the server; empty when it does not tell.
+    /// Seconds and allocated bytes of the server; empty when it does not report them.
     pub(super) allocated: Vec<(f64, f64)>,
     /// Seconds and resident bytes of the generator.
     pub(super) generator: Vec<(f64, f64)>,
     /// Resident bytes of the settled server.
     pub(super) idle: Option<f64>,
-    /// Its peak above idle in words.
+    /// The server's peak above idle as text.
     pub(super) growth: String,
-    /// Why there is nothing to see, or what to know before comparing.
+    /// Why the panel is empty, or what a reader must know before comparing it.
     pub(super) note: String,
-    /// False when it must not be compared: its line loses its colour.
+    /// False when it must not be compared, so that its line is not coloured.
     pub(super) counts: bool,
 }
 
@@ -144,7 +144,7 @@ impl PanelsFigure {
 }
 
 impl PanelGroup {
-    /// Returns the height that all panels of the group share, so that they can be compared by eye.
+    /// Returns the y axis that all panels of the group share, so that they can be compared by eye.
     fn height_axis(&self) -> Option<Axis> {
         let highest = self
             .panels
@@ -159,7 +159,7 @@ impl PanelGroup {
                     .chain(panel.idle)
             })
             .fold(0.0, f64::max);
-        // One value: panels start at zero, whatever they span.
+        // With a single value the axis starts at zero.
         Axis::of([highest], Unit::of_size)
     }
 }
@@ -176,7 +176,7 @@ impl Panel {
         let Some(time) = Axis::of([last_ms], Unit::of_time) else {
             return Ok(());
         };
-        // The line should end where its panel does, not where the next round number is.
+        // The axis ends with the line and not at the next round number.
         let time = time.ending_at(last_ms);
         let below = (&time, &*time.title("time"));
         let surface = frame::draw_axes(area, ruler, AXIS_LABELS, below, height)?;
@@ -225,7 +225,7 @@ impl Panel {
 }
 
 const GENERATOR: RGBColor = RGBColor(0xAA, 0xAA, 0xAA);
-/// The palette's yellow-orange, which no group of a usual run has.
+/// The palette's yellow-orange, which is no target's colour as long as there are fewer than five.
 const ALLOCATED: RGBColor = PALETTE[4];
 
 fn draw_legend<DB: DrawingBackend>(area: &Area<DB>, ruler: Ruler) -> Result<(), DrawError> {

@@ -1,6 +1,6 @@
 //! A chart with one line per row of the report, grouped by target: names at the left, marks along
-//! an axis, the number itself at the right. What was not measured keeps its line, with the reason
-//! on it.
+//! an axis, the number at the right. A row that was not measured keeps its line, which shows the
+//! reason.
 
 use plotters::prelude::*;
 
@@ -16,7 +16,7 @@ const NUMBERS_WIDTH: i32 = 185;
 const AXIS_HEIGHT: i32 = 46;
 const GROUP_HEIGHT: i32 = 30;
 const ROW_HEIGHT: i32 = 38;
-/// From the top of a row to its marks, and to the note below them.
+/// The distances from the top of a row to its marks, and to the note below them.
 const MARKS_AT: i32 = 15;
 const NOTE_AT: i32 = 31;
 
@@ -25,10 +25,10 @@ const NOTE_AT: i32 = 31;
 pub(crate) struct RowsFigure {
     pub(crate) title: String,
     pub(crate) subtitle: String,
-    /// What the axis shows, without its unit.
+    /// The quantity on the axis, without its unit.
     pub(crate) measure: &'static str,
     pub(crate) axis: Axis,
-    /// What each kind of mark means, in the order of the legend.
+    /// The meaning of each kind of mark, in the order of the legend.
     pub(crate) legend: Vec<(MarkShape, &'static str)>,
     pub(crate) groups: Vec<Group>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct RowsFigure {
 /// The rows of one target.
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
-    /// The target, without what it runs.
+    /// The target, without the program that it runs.
     pub(crate) target: String,
     pub(crate) name: String,
     pub(crate) rows: Vec<FigureRow>,
@@ -45,33 +45,33 @@ pub(crate) struct Group {
 /// One row.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FigureRow {
-    /// What was done: rows of several targets that have it in common belong next to each other.
+    /// The work. Rows of several targets with the same work belong next to each other.
     pub(crate) work: String,
     pub(crate) name: String,
-    /// Encoding and number of values, below the name.
+    /// Encoding or options, below the name.
     pub(crate) detail: String,
-    /// In base units.
+    /// The marks, in base units.
     pub(crate) marks: Vec<Mark>,
-    /// The row's main number in words, and what stands below it.
+    /// The row's main number as text, and the text below it.
     pub(crate) number: String,
     pub(crate) number_detail: String,
-    /// Why it was not measured, or what limits it.
+    /// Why the row was not measured, or what limits it.
     pub(crate) note: String,
-    /// False when it must not be compared: its marks lose their colour.
+    /// False when it must not be compared, so that its marks are not coloured.
     pub(crate) counts: bool,
 }
 
-/// Something on a row, at values in the axis' base unit.
+/// A mark on a row, at values in the axis' base unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Mark {
     pub(crate) shape: MarkShape,
     pub(crate) from: f64,
     pub(crate) to: f64,
-    /// Something to compare with, which has no part in the target's colour.
+    /// Whether the mark is a reference for comparison, which does not have the target's colour.
     pub(crate) is_reference: bool,
 }
 
-/// Where a mark is drawn, in pixels of the surface.
+/// The position of a mark, in pixels of the surface.
 #[derive(Clone, Copy)]
 struct Place {
     from: i32,
@@ -79,13 +79,13 @@ struct Place {
     y: i32,
 }
 
-/// How a mark looks.
+/// The shape of a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MarkShape {
-    /// From the axis' foot to a value. On a logarithmic axis, which has no foot, only its end is
-    /// drawn.
+    /// A bar from the beginning of the axis to a value. On a logarithmic axis, which has no zero,
+    /// only the bar's end is drawn.
     Bar,
-    /// From one value to another.
+    /// A thin bar from one value to another.
     Span,
     /// A disc at a value.
     Disc,
@@ -158,7 +158,7 @@ impl RowsFigure {
         let entries = self.legend.iter().copied();
         let start = (NAMES_WIDTH, LEGEND_AT);
         write_legend(area, ruler, start, 24, entries, |shape, x| {
-            // What spans is shown by its length, what is at a value in the middle of it.
+            // A mark that spans values fills the entry's width; others are in its middle.
             let (from, to) = match shape {
                 MarkShape::Bar if !self.axis.logarithmic => (x, x + 24),
                 MarkShape::Span => (x, x + 24),
@@ -186,7 +186,8 @@ impl RowsFigure {
                 ruler.px(self.rows_height() + AXIS_HEIGHT),
             ),
         );
-        // Downwards, in user units: a row's place is its distance from the top.
+        // The y axis points downwards, in user units: the position of a row is its distance from
+        // the top.
         let down = f64::from(self.rows_height())..0.0;
         let mut chart = ChartBuilder::on(&plot)
             .margin_left(ruler.px(MARGIN))
@@ -251,7 +252,8 @@ impl RowsFigure {
             MarkShape::Span => area.draw(&block(2, colour.mix(0.35).filled())),
             MarkShape::Disc => area.draw(&Circle::new((to, y), ruler.px(5), colour.filled())),
             MarkShape::Ring => {
-                // Not hollow: what lies beneath would show through and look like a disc.
+                // The ring is filled with white, so that marks beneath it do not show through and
+                // make it look like a disc.
                 area.draw(&Circle::new((to, y), ruler.px(5), WHITE.filled()))
                     .map_err(failed)?;
                 area.draw(&Circle::new((to, y), ruler.px(5), outline))
@@ -278,7 +280,7 @@ impl RowsFigure {
         let (width, numbers) = (WIDTH, WIDTH - NUMBERS_WIDTH);
         let mut top = HEAD_HEIGHT;
         for (at, group) in self.groups.iter().enumerate() {
-            // The grid's lines would cross a long name.
+            // The white band keeps the grid's lines from crossing a long name.
             let band = [
                 (0, ruler.px(top + 1)),
                 (ruler.px(width), ruler.px(top + GROUP_HEIGHT - 1)),
@@ -333,7 +335,7 @@ impl RowsFigure {
                 (width - MARGIN, top + NOTE_AT - 2),
                 None,
             )?;
-            // A row without marks has the middle to itself.
+            // The note of a row without marks takes their place.
             let y = if row.marks.is_empty() {
                 MARKS_AT - 2
             } else {
@@ -351,7 +353,7 @@ impl RowsFigure {
         Ok(())
     }
 
-    /// Each row with its distance from the top of the plot and its group's colour.
+    /// Returns each row with its distance from the top of the plot and its group's colour.
     fn placed_rows(&self) -> impl Iterator<Item = (i32, RGBColor, &FigureRow)> {
         let mut top = 0;
         self.groups.iter().enumerate().flat_map(move |(at, group)| {

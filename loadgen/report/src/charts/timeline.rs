@@ -3,24 +3,25 @@
 use crate::result::Case;
 use crate::result::series::Series;
 
-/// How the generator's own series is called.
+/// The name of the process in the generator's own series.
 const GENERATOR: &str = "loadgen";
 
-/// What was sampled while a case was measured, each point with its seconds from the beginning.
+/// The samples that were taken while a case was measured. Each point has its time in seconds from
+/// the beginning.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Timeline {
     /// Private bytes of the servers.
     pub(crate) private: Vec<(f64, f64)>,
-    /// Allocated bytes of the servers; empty where they do not tell.
+    /// Allocated bytes of the servers; empty where they do not report them.
     pub(crate) allocated: Vec<(f64, f64)>,
-    /// CPU time of the servers so far, in seconds.
+    /// Cumulative CPU time of the servers, in seconds.
     pub(crate) cpu_s: Vec<(f64, f64)>,
     /// Resident bytes of the generator.
     pub(crate) generator: Vec<(f64, f64)>,
 }
 
 impl Timeline {
-    /// Returns what there is of a case; empty where nothing was sampled.
+    /// Returns the samples of a case; empty where nothing was sampled.
     pub(crate) fn of(all: &[Series], case: &Case) -> Self {
         let id = case.id();
         let mut timeline = Self::default();
@@ -31,8 +32,8 @@ impl Timeline {
                 timeline.generator = resident.collect();
                 continue;
             }
-            // A target may be several processes, sampled one after the other at each tick: what
-            // they have adds up.
+            // A target may consist of several processes, which are sampled one after the other at
+            // each tick. Their values are added.
             for (at, sample) in series.samples.iter().enumerate() {
                 let s = sample.elapsed_s;
                 add(&mut timeline.private, at, (s, sample.anon as f64));
@@ -45,8 +46,8 @@ impl Timeline {
         timeline
     }
 
-    /// Returns how many cores the servers used, in so many steps of equal length, each at its
-    /// middle. Empty where the case was too short to say.
+    /// Returns the number of cores that the servers used in `steps` intervals of equal length, each
+    /// at its middle. Empty where the case was too short.
     pub(crate) fn cores(&self, steps: u32) -> Vec<(f64, f64)> {
         let (Some(&(first, _)), Some(&(last, _))) = (self.cpu_s.first(), self.cpu_s.last()) else {
             return Vec::new();
@@ -62,7 +63,7 @@ impl Timeline {
         middles.zip(used).collect()
     }
 
-    /// CPU time at a moment, on a line between the samples about it.
+    /// Returns the CPU time at a moment, interpolated between the adjacent samples.
     fn cpu_at(&self, s: f64) -> f64 {
         let after = self.cpu_s.partition_point(|(at, _)| *at < s);
         match (

@@ -1,12 +1,13 @@
-//! What is worse, as GitHub's workflow commands: it shows them at the top of a job and of a pull
-//! request.
+//! The worse lines of a comparison as GitHub workflow commands, which GitHub shows at the top of a
+//! job and of a pull request.
 
 use super::{Better, Comparison, Line, wording};
 
-/// So many errors are shown: a job's page holds few, and the summary has the rest.
+/// The maximal number of errors. A job's page shows few; the summary contains all.
 const MOST: usize = 3;
 
-/// Returns the commands for the worst lines and what is gone, one a line; nothing without any.
+/// Returns one command per line of text for the worst lines and for cases that are gone. Empty if
+/// there are none.
 #[must_use]
 pub fn annotations(comparison: &Comparison) -> String {
     let cost = |line: &Line| {

@@ -1,28 +1,29 @@
-//! Ratios with their intervals as a chart: a dot plot on a logarithmic axis, one line for each
-//! deciding metric, in SVG that needs nothing but itself and follows the reader's colour scheme.
+//! A chart of the ratios and their intervals: a dot plot on a logarithmic axis with one line for
+//! each deciding metric. The SVG is self-contained and follows the reader's colour scheme.
 
 use std::fmt::Write as _;
 
 use super::{Comparison, Line, Verdict, wording};
 
 const WIDTH: f64 = 900.0;
-/// Where the axis begins and ends.
+/// The x coordinates at which the axis begins and ends.
 const PLOT: (f64, f64) = (190.0, 620.0);
 const ROW: f64 = 20.0;
 const TOP: f64 = 46.0;
 const BELOW: f64 = 34.0;
-/// Lines that a chart shows.
+/// The maximal number of lines in a chart.
 const MOST_LINES: usize = 100;
-/// Ratios beyond these stand at the edge.
+/// Ratios beyond these limits are drawn at the edge.
 const LIMITS: (f64, f64) = (1e-4, 1e4);
-/// Pixels between the labels of an axis.
+/// The least distance between two labels of the axis, in pixels.
 const BETWEEN_TICKS: f64 = 44.0;
-/// Labels of the axis, those that matter first.
+/// The candidates for labels of the axis, the most important first.
 const TICKS: [f64; 25] = [
     1.0, 0.1, 10.0, 0.01, 100.0, 0.001, 1_000.0, 0.5, 2.0, 0.2, 5.0, 0.02, 50.0, 0.05, 20.0, 0.8,
     1.25, 0.9, 1.1, 1.5, 0.7, 0.95, 1.05, 0.98, 1.02,
 ];
-/// Okabe and Ito's blue and vermilion, which every reader tells apart, and shapes beside them.
+/// The style sheet. Its blue and vermilion are those of Okabe and Ito, which colour-blind readers
+/// can distinguish, and the verdicts also differ by shape.
 const STYLE: &str = "\
 svg { color-scheme: light dark; --ink: #1f2328; --soft: #57606a; --line: #d0d7de; --band: #eaeef2; \
 --better: #0072b2; --worse: #b34700; --paper: #ffffff; }
@@ -42,7 +43,7 @@ text { font: 12px system-ui, sans-serif; fill: var(--ink); }
 .open { stroke: var(--soft); fill: var(--paper); }
 ";
 
-/// Returns the chart as an SVG document; one that says so where there is nothing to draw.
+/// Returns the chart as an SVG document. Without anything to draw, the document says so.
 #[must_use]
 pub fn svg(comparison: &Comparison) -> String {
     let lines: Vec<&Line> = comparison
@@ -107,7 +108,7 @@ impl Chart<'_> {
         writeln!(svg, "</svg>")
     }
 
-    /// Returns the lines of each case, in their order.
+    /// Groups adjacent lines of the same case, under the case's name.
     fn groups(&self) -> Vec<(String, Vec<&Line>)> {
         let mut groups: Vec<(String, Vec<&Line>)> = Vec::new();
         for line in &self.lines {
@@ -195,7 +196,7 @@ impl Chart<'_> {
         text(svg, "soft", middle, bottom + 30.0, "middle", label)
     }
 
-    /// Returns what the chart shows, for people who do not see it.
+    /// Returns the chart's content as text, for readers who cannot see it.
     fn description(&self) -> String {
         let lines = self.lines.iter().map(|line| {
             let Line { case, metric, .. } = line;
@@ -209,7 +210,7 @@ impl Chart<'_> {
     }
 }
 
-/// Returns ratio and verdict.
+/// Returns the ratio and the verdict as text.
 fn said(line: &Line) -> String {
     let ratio = line
         .estimate
@@ -226,7 +227,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// Returns an axis on which all intervals lie, and 1 with some room about it.
+    /// Returns an axis that contains all intervals, and 1 with a margin on both sides.
     fn of(lines: &[&Line]) -> Self {
         let ends = lines.iter().filter_map(|line| {
             let estimate = line.estimate.as_ref()?;
@@ -248,7 +249,7 @@ impl Axis {
         PLOT.0 + part * (PLOT.1 - PLOT.0)
     }
 
-    /// Returns where the axis has labels: as many as there is room for.
+    /// Returns the values that are labelled: as many as there is room for.
     fn ticks(&self) -> Vec<f64> {
         let mut taken: Vec<f64> = Vec::new();
         for tick in TICKS {

@@ -1,4 +1,4 @@
-//! What must be equal before two numbers say anything about two servers: the machine, the build,
+//! The conditions that must be equal before two numbers can be compared: the machine, the build,
 //! the network's congestion control, the objects, and how they were encoded and checked.
 
 use std::fmt;
@@ -9,34 +9,36 @@ use super::matching::Occurrence;
 use crate::quantity::Quantity;
 use crate::result::{Environment, SavedResult, ServerSetup};
 
-/// Kernels of one machine tell slightly different sizes of its memory.
+/// The relative difference up to which two memory sizes count as equal, since different kernels
+/// report slightly different sizes for the same machine.
 const MEMORY_DIFFERS: f64 = 0.01;
 
-/// A condition that must hold for both sides. Objects, their number and their fingerprint are no
-/// such condition: without them nothing can be compared.
+/// A condition that must be the same on both sides, unless it is allowed to differ. The objects,
+/// their number and their fingerprint are not among these conditions: they may never differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum Condition {
-    /// Host, CPU, cores, memory, CPUs of servers and generator.
+    /// The machine: host, CPU, cores, memory, CPUs of servers and generator.
     Machine,
     /// TCP's congestion control.
     CongestionControl,
     /// Release or debug build.
     Build,
-    /// How lists are decoded, and by which program.
+    /// How lists are decoded, and by which client program.
     Client,
     /// Whether writes wait for the disk.
     Fsync,
-    /// How the server encodes.
+    /// How the server encodes its responses.
     Encoding,
-    /// Whether memory and CPU are read from the process, or are what the server exports.
+    /// Whether memory and CPU are read from the server's process or from the metrics that it
+    /// exports.
     Source,
 }
 
-/// Something that differs and must not.
+/// A difference that prevents a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
-    /// The condition that it breaks; `None` of the objects.
+    /// The condition that is violated; `None` if the objects differ.
     pub condition: Option<Condition>,
     /// What differs, as `the encoding`.
     pub what: String,
@@ -59,7 +61,7 @@ impl fmt::Display for Difference {
 }
 
 impl Difference {
-    /// Returns the difference between two values, unless one of the results does not tell its own.
+    /// Returns the difference between two values. A missing value is no difference.
     fn of(
         condition: impl Into<Option<Condition>>,
         what: &str,
@@ -78,7 +80,7 @@ impl Difference {
     }
 }
 
-/// Returns what differs between two runs as wholes.
+/// Returns the differences between two runs that concern all their cases.
 pub(crate) fn of_runs(base: &SavedResult, new: &SavedResult) -> Vec<Difference> {
     let (base, new) = (&base.report.environment, &new.report.environment);
     let text = |of: fn(&Environment) -> String| (Some(of(base)), Some(of(new)));
@@ -124,7 +126,7 @@ pub(crate) fn of_runs(base: &SavedResult, new: &SavedResult) -> Vec<Difference> 
         .collect()
 }
 
-/// Returns the sizes of both memories where they are of different machines.
+/// Returns both memory sizes where they differ by more than [`MEMORY_DIFFERS`], otherwise `None`.
 fn memory(base: &Environment, new: &Environment) -> (Option<String>, Option<String>) {
     let (a, b) = (base.memory_bytes as f64, new.memory_bytes as f64);
     let is_told = a > 0.0 && b > 0.0;
@@ -137,7 +139,7 @@ fn memory(base: &Environment, new: &Environment) -> (Option<String>, Option<Stri
     }
 }
 
-/// Returns what differs between the same work in two results, which must not.
+/// Returns the differences between the same work in two results that prevent a comparison.
 pub(super) fn of_cases(base: Occurrence<'_>, new: Occurrence<'_>) -> Vec<Difference> {
     let mut found = Vec::new();
     if let Some((a, b)) = base.data_set.zip(new.data_set) {
@@ -205,9 +207,9 @@ pub(super) fn of_cases(base: Occurrence<'_>, new: Occurrence<'_>) -> Vec<Differe
     found.into_iter().flatten().collect()
 }
 
-/// Returns how a server encodes. Of two different servers, whether one buffers what the other
-/// sends as it goes is part of what is compared: the same bytes arrive. Of one server it is a
-/// setting that somebody changed.
+/// Returns how a server encodes. `buffered` and `incremental` send the same bytes, so between two
+/// different servers they count as equal: the choice is part of what is compared. Between two runs
+/// of one server a difference is a changed setting.
 fn encoding(of: Occurrence<'_>, other: Occurrence<'_>) -> Option<String> {
     let encoding = of.case.encoding.clone()?;
     let is_same_bytes = ["buffered", "incremental"].contains(&encoding.as_str());
@@ -217,7 +219,7 @@ fn encoding(of: Occurrence<'_>, other: Occurrence<'_>) -> Option<String> {
     }
 }
 
-/// Returns how a case's target was set up in the run that has it.
+/// Returns the setup of a case's target in the run of that case.
 pub(super) fn setup(of: Occurrence<'_>) -> Option<&ServerSetup> {
     let mut servers = of.result.report.environment.servers.iter();
     servers.find(|server| server.target == of.case.target)

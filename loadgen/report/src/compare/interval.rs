@@ -1,24 +1,25 @@
-//! Where a median ratio lies: intervals between order statistics, which hold whatever the
-//! distribution. A server that is twice as slow in one start of ten widens a mean's interval for
-//! good; of these it is one value at the end.
+//! The confidence interval of a median ratio. Its ends are order statistics, so it holds for any
+//! distribution. A server that is twice as slow in one start of ten widens a mean's interval
+//! permanently. Here that start is only one value at the end.
 
 use super::significance::{coins_up_to, upper_tail};
 
-/// Above this product of both samples' sizes the rank distribution is taken as normal.
+/// The product of both sample sizes up to which the rank distribution is exact. Above it the normal
+/// approximation is used.
 const EXACT_UP_TO: usize = 10_000;
 
-/// Values between which a median lies.
+/// A confidence interval of a median.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     /// The lower end.
     pub lower: f64,
     /// The upper end.
     pub upper: f64,
-    /// Probability that such an interval holds the true median, at least: 0.95 or more.
+    /// The least probability that such an interval contains the true median: 0.95 or more.
     pub level: f64,
 }
 
-/// Intervals that were taken after several pairs and have no value in common: the machine, or a
+/// The intervals after different numbers of pairs have no value in common: the machine, or a
 /// server, changed while they were measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("intervals after fewer and after more pairs have nothing in common")]
@@ -35,8 +36,9 @@ impl Interval {
         }
     }
 
-    /// Returns the interval of the median of paired ratios, whose number was fixed before any of
-    /// them was seen: the `k`-th smallest and the `k`-th largest. `None` of too few, six at 95 %.
+    /// Returns the interval of the median of paired ratios whose number was fixed in advance: from
+    /// the `k`-th smallest to the `k`-th largest. `None` if there are too few; at 95 % it takes
+    /// six.
     #[must_use]
     pub fn paired(ratios: &[f64], alpha: f64) -> Option<Self> {
         let k = paired_rank(ratios.len(), alpha)?;
@@ -44,16 +46,16 @@ impl Interval {
         Some(Self::between(sorted(ratios), k, level))
     }
 
-    /// Returns the interval of the median of paired ratios that may be looked at after every pair:
-    /// the intersection of what each look gave. Ratios are in the order of time.
+    /// Returns the interval of the median of paired ratios that may be inspected after every pair:
+    /// the intersection of the intervals at every inspection. Ratios are in the order of time.
     ///
-    /// A look excludes a ratio when the bet on its sign has multiplied its stake by 1 / `alpha`:
-    /// the mixture of all coins by Beta(½, ½) is a martingale for the fair one (Robbins 1970), so
-    /// by Ville's inequality it ever gets there with probability `alpha` at most. `None` before
-    /// the seventh pair at 95 %.
+    /// An inspection excludes a ratio when the bet on its sign has multiplied its stake by 1 /
+    /// `alpha`. The mixture of all coins by Beta(½, ½) is a martingale for the fair one (Robbins
+    /// 1970), so by Ville's inequality the bet ever reaches that with probability `alpha` at most.
+    /// `None` before the seventh pair at 95 %.
     ///
     /// # Errors
-    /// When nothing is left of the intersection.
+    /// When the intersection is empty.
     pub fn paired_any_time(ratios: &[f64], alpha: f64) -> Result<Option<Self>, Drift> {
         let mut found: Option<Self> = None;
         for n in 1..=ratios.len() {
@@ -74,9 +76,9 @@ impl Interval {
         Ok(found)
     }
 
-    /// Returns the interval of the median ratio of two independent samples: the `k`-th smallest and
-    /// the `k`-th largest of all ratios of a new value to a base value (Hodges and Lehmann, on
-    /// logarithms). `None` of too few, four and four at 95 %.
+    /// Returns the interval of the median ratio of two independent samples: from the `k`-th
+    /// smallest to the `k`-th largest of all ratios of a new value to a base value (Hodges and
+    /// Lehmann, on logarithms). `None` if there are too few; at 95 % it takes four and four.
     #[must_use]
     pub fn unpaired(base: &[f64], new: &[f64], alpha: f64) -> Option<Self> {
         let (k, level) = unpaired_rank(base.len(), new.len(), alpha)?;
@@ -100,7 +102,7 @@ pub(super) fn all_ratios(base: &[f64], new: &[f64]) -> Vec<f64> {
     sorted(&ratios.collect::<Vec<f64>>())
 }
 
-/// Returns the median of positive values; of an even number the geometric mean of the middle two,
+/// Returns the median of positive values; for an even number, the geometric mean of the middle two,
 /// so that the median of reciprocals is the reciprocal of the median. `None` without values.
 pub(super) fn median(values: &[f64]) -> Option<f64> {
     let sorted = sorted(values);
@@ -113,7 +115,7 @@ pub(super) fn median(values: &[f64]) -> Option<f64> {
     })
 }
 
-/// Returns how many starts a side are the least for an interval, where both have as many.
+/// Returns the least number of starts per side that yields an interval, if both sides have as many.
 pub(super) fn least_starts(is_paired: bool, alpha: f64) -> usize {
     let is_enough = |n: &usize| match is_paired {
         true => paired_rank(*n, alpha).is_some(),
@@ -124,7 +126,7 @@ pub(super) fn least_starts(is_paired: bool, alpha: f64) -> usize {
         .expect("more starts than any level needs exist")
 }
 
-/// Returns how many pairs are the least for an interval that may be looked at after each.
+/// Returns the least number of pairs that yields an interval which may be inspected after each.
 pub(super) fn least_any_time(alpha: f64) -> usize {
     (1..)
         .find(|n| any_time_rank(*n, alpha).is_some())
@@ -138,7 +140,7 @@ fn paired_rank(n: usize, alpha: f64) -> Option<usize> {
         .last()
 }
 
-/// Returns the largest k for which a bet on n pairs, of which k − 1 fell on the losing side, has
+/// Returns the largest k such that a bet on n pairs, k − 1 of which fell on the losing side, has
 /// multiplied its stake by 1 / alpha.
 fn any_time_rank(n: usize, alpha: f64) -> Option<usize> {
     (1..=n / 2)
@@ -155,7 +157,7 @@ fn ln_bet(n: usize, s: usize) -> f64 {
 }
 
 /// Returns the largest k with 2 · P(U ≤ k − 1) ≤ alpha, where U is the Mann–Whitney statistic of
-/// two samples of one population, and the level that it gives.
+/// two samples of one population, and the resulting level.
 fn unpaired_rank(n: usize, m: usize, alpha: f64) -> Option<(usize, f64)> {
     if n == 0 || m == 0 {
         return None;
@@ -175,8 +177,9 @@ fn unpaired_rank(n: usize, m: usize, alpha: f64) -> Option<(usize, f64)> {
     found
 }
 
-/// Returns P(U = u) for u up to the middle. The largest of all values is of the first sample with
-/// probability n / (n + m), and is then above the whole second one (Mann and Whitney 1947).
+/// Returns P(U = u) for u up to the middle. The recursion conditions on the largest value: it
+/// belongs to the first sample with probability n / (n + m), and is then above the whole second one
+/// (Mann and Whitney 1947).
 fn rank_distribution(n: usize, m: usize) -> Vec<f64> {
     let middle = n * m / 2;
     let certain = {
@@ -206,7 +209,7 @@ fn rank_distribution(n: usize, m: usize) -> Vec<f64> {
 fn normal_rank(n: f64, m: f64, alpha: f64) -> Option<(usize, f64)> {
     let mean = n * m / 2.0;
     let deviation = (n * m * (n + m + 1.0) / 12.0).sqrt();
-    // Half a rank for the step from whole ranks to a continuous distribution.
+    // The half rank is the continuity correction.
     let below = |k: f64| 2.0 * upper_tail(((mean - (k - 1.0) - 0.5) / deviation).max(0.0));
     let (mut low, mut high) = (0.0, mean.floor());
     while high - low > 1.0 {

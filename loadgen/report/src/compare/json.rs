@@ -1,54 +1,56 @@
-//! A comparison for programs. Its published JSON Schema is `schema/compare.schema.json`.
+//! A comparison as JSON. Its published JSON Schema is `schema/compare.schema.json`.
 
 use serde::Serialize;
 
 use super::{Better, Comparison, End, Line, Method, Side, Unjudged, Verdict};
 
-/// The version of the document. It grows by one when a field changes its meaning or goes away.
+/// The version of the document. It increases by one when a field changes its meaning or is removed.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// A comparison, whole.
+/// The root of the document: a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Document {
     /// [`SCHEMA_VERSION`] of the program that wrote it.
     pub schema_version: u32,
-    /// How it ends: `within`, `worse` or `cannot_tell`, as the exit codes 0, 1 and 3.
+    /// The end of the comparison: `within`, `worse` or `cannot_tell`. The exit codes are 0, 1 and
+    /// 3.
     pub end: &'static str,
-    /// The change to the worse that is too much, as a part of the base; null where none was given
-    /// and each line's margin holds.
+    /// The smallest change for the worse that fails the comparison, as a part of the base. Null
+    /// where none was given; each line's margin is the limit then.
     pub fail_above: Option<f64>,
     /// The base.
     pub base: Side,
     /// The new side.
     pub new: Side,
-    /// What a reader should know first.
+    /// Notes that a reader should see first.
     pub notes: Vec<String>,
-    /// Each metric of each case that both sides have.
+    /// One entry per metric and case that both sides have.
     pub lines: Vec<LineDocument>,
-    /// Cases that both sides have and that must not be compared, or that only the base has.
+    /// Cases without comparable numbers: those that both sides have but that must not be compared,
+    /// and those that only the base has.
     pub not_comparable: Vec<Unjudged>,
-    /// Cases that the base has measured and that the new side cannot do, or failed at.
+    /// Cases that were measured in the base and that the new side does not support or failed.
     pub gone: Vec<Unjudged>,
-    /// Metrics that were asked for and that no case of both sides has.
+    /// Requested metrics that no case of both sides has.
     pub absent: Vec<String>,
 }
 
-/// One metric of one case.
+/// The comparison of one metric of one case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LineDocument {
-    /// What was done: data set, tier, strategy, clients, options.
+    /// The work of the case: data set, tier, strategy, clients, options.
     pub case: String,
     /// The target of the base.
     pub base_target: String,
     /// The target of the new side.
     pub new_target: String,
-    /// What is compared, as on the command line.
+    /// The metric, by its name on the command line.
     pub metric: String,
     /// Unit of the values: `ms`, `bytes`, `per second` or `ratio`.
     pub unit: &'static str,
-    /// `lower` or `higher`.
+    /// Which values are better: `lower` or `higher`.
     pub better: &'static str,
     /// Values of the base.
     pub base: Sample,
@@ -56,27 +58,28 @@ pub struct LineDocument {
     pub new: Sample,
     /// Median ratio of new to base; null where a side has no value.
     pub ratio: Option<f64>,
-    /// Lower end of its interval; null of too few starts.
+    /// Lower end of the ratio's confidence interval; null if there are too few starts.
     pub lower: Option<f64>,
-    /// Upper end of its interval.
+    /// Upper end of the interval.
     pub upper: Option<f64>,
-    /// Probability that such an interval holds the true ratio, at least.
+    /// The least probability that such an interval contains the true ratio.
     pub level: Option<f64>,
-    /// How likely chance alone does this: the rank test, or of pairs the sign test.
+    /// The probability of such a difference by chance alone, by the rank test or, for pairs, the
+    /// sign test.
     pub p_value: Option<f64>,
-    /// How the interval was made.
+    /// How the interval was computed.
     pub method: Option<Method>,
-    /// The change that counts as none, as a part of the base.
+    /// The largest change that counts as no difference, as a part of the base.
     pub margin: f64,
     /// `better`, `worse`, `no_difference` or `cannot_tell`.
     pub verdict: &'static str,
-    /// Why it cannot be told.
+    /// Why the verdict is `cannot_tell`.
     pub reason: Option<String>,
-    /// How many more starts a side would tell it, about.
+    /// About how many more starts per side would yield a verdict.
     pub more_starts: Option<usize>,
-    /// Whether the line decides how the comparison ends.
+    /// Whether the line counts for the end of the comparison.
     pub deciding: bool,
-    /// Whether it is within what is allowed; null where that cannot be told.
+    /// Whether the change is within the limit; null where that cannot be decided.
     pub within: Option<bool>,
 }
 
@@ -86,9 +89,9 @@ pub struct LineDocument {
 pub struct Sample {
     /// The median of the starts; null without any.
     pub value: Option<f64>,
-    /// How many starts have a value.
+    /// The number of starts that have a value.
     pub n: usize,
-    /// Each start's value, in order of time.
+    /// The value of each start, in order of time.
     pub starts: Vec<f64>,
 }
 

@@ -10,10 +10,10 @@ use super::warnings;
 use super::{CompareError, Comparison, Line, Metric, Options, Sides, Unjudged};
 use crate::result::SavedResult;
 
-/// Compares what both sides did.
+/// Compares two sides.
 ///
 /// # Errors
-/// When they did different work, did it on different machines, or have no case in common.
+/// When the sides did different work, ran on different machines, or have no case in common.
 pub fn compare(sides: &Sides<'_>, options: &Options) -> Result<Comparison, CompareError> {
     let mut judge = Judge {
         sides,
@@ -39,7 +39,7 @@ pub fn compare(sides: &Sides<'_>, options: &Options) -> Result<Comparison, Compa
     judge.finish(&targets)
 }
 
-/// A comparison under way.
+/// The state of a comparison in progress.
 struct Judge<'a> {
     sides: &'a Sides<'a>,
     options: &'a Options,
@@ -51,7 +51,7 @@ struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// Refuses runs that must not be compared, and notes what else differs.
+    /// Rejects runs that must not be compared, and adds notes about other differences.
     fn check_runs(&mut self) -> Result<(), CompareError> {
         let Sides {
             base,
@@ -107,7 +107,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Returns the differences that are not allowed, and notes those that are.
+    /// Returns the differences that are not allowed, and adds notes about those that are.
     fn forbidden(&mut self, differences: Vec<Difference>) -> Vec<Difference> {
         let allow = &self.options.allow;
         let is_allowed = |it: &Difference| it.condition.is_some_and(|it| allow.contains(&it));
@@ -124,7 +124,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Returns which targets are compared with which.
+    /// Returns the pairs of targets that are compared.
     fn targets(&mut self) -> Result<Vec<(&'a str, &'a str)>, CompareError> {
         let (base, new) = (
             matching::targets(self.sides.base),
@@ -154,7 +154,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Compares two targets. Returns how many cases both have.
+    /// Compares two targets. Returns the number of cases that both have.
     fn targets_against(&mut self, base: &str, new: &str) -> usize {
         let (olds, news) = (
             matching::gather(self.sides.base, base, self.sides.base),
@@ -174,7 +174,8 @@ impl<'a> Judge<'a> {
                         old.reasons()
                     )]);
                 }
-                // Under another name, or not asked for: that says nothing of the target.
+                // The case may have another name or may not have been requested, so the target is
+                // not at fault.
                 None => self.not_comparable.push(Unjudged {
                     case: old.label(),
                     reason: format!("the new result of {new} has no such case"),
@@ -206,7 +207,7 @@ impl<'a> Judge<'a> {
             }
         }
         if base.starts.is_empty() {
-            // What the base cannot do is no case of the comparison.
+            // A case that the base does not support is not part of the comparison.
             if !new.starts.is_empty() {
                 let why = base.reasons();
                 self.notes_once([format!("{label} is not measured in the base: {why}")]);
@@ -218,7 +219,8 @@ impl<'a> Judge<'a> {
                 case: label,
                 reason: new.reasons(),
             };
-            // A run that the generator spoiled, or that was stopped, says nothing of the target.
+            // A run that the generator made invalid, or that was stopped, says nothing about the
+            // target.
             let is_the_target_s = !new.failed.is_empty() || !new.not_applicable.is_empty();
             match is_the_target_s {
                 true => self.gone.push(unjudged),
@@ -226,7 +228,7 @@ impl<'a> Judge<'a> {
             }
             return;
         }
-        // Starts that are left of a server that fails, or refuses, are no fair sample of it.
+        // The successful starts of a server that fails or refuses requests are not a fair sample.
         let of_base = base.failed.iter().chain(&base.refused);
         let of_base = of_base.map(|reason| ("base", reason));
         let mut no_samples = of_base.chain(new.refused.iter().map(|it| ("new result", it)));
@@ -272,8 +274,9 @@ impl<'a> Judge<'a> {
         self.lines.extend(lines);
     }
 
-    /// Returns what must not differ and does, within a side or between them: those of the whole
-    /// case before those that concern memory and CPU only.
+    /// Returns the first difference that prevents a comparison of the whole case and the first that
+    /// concerns only memory and CPU, in that order. Differences within a side and between the sides
+    /// count. The flag is true for memory and CPU.
     fn differences(&mut self, base: &Gathered<'_>, new: &Gathered<'_>) -> Vec<(String, bool)> {
         let (Some(&first), Some(&first_new)) = (base.measured.first(), new.measured.first()) else {
             return Vec::new();
@@ -304,7 +307,7 @@ impl<'a> Judge<'a> {
         found
     }
 
-    /// Compares one metric; `None` where neither side has it.
+    /// Compares one metric; `None` where neither side has a value.
     fn line(
         &self,
         label: &str,
@@ -328,7 +331,7 @@ impl<'a> Judge<'a> {
         let margin = self.options.margin.or(limit);
         let margin = margin.unwrap_or_else(|| metric.default_margin());
         let is_saturated = metric.is_latency() && base.is_saturated() && new.is_saturated();
-        // How many runs there are does not matter where they all saw the same start.
+        // The number of runs does not matter where all of them measured the same start.
         let is_of_one_start = !metric.is_exact() && (base.was_there() || new.was_there());
         let verdict = match &estimate {
             _ if base_values.is_empty() => Verdict::CannotTell(Reason::MissingInBase),
@@ -336,7 +339,7 @@ impl<'a> Judge<'a> {
             _ if is_saturated => Verdict::CannotTell(Reason::Saturated),
             _ if is_of_one_start => Verdict::CannotTell(Reason::OneStart),
             Some(estimate) => estimate.verdict(margin, metric.better()),
-            // Both have values, but no two of one pair.
+            // Both sides have values, but no pair has both.
             None => Verdict::CannotTell(Reason::NoPair),
         };
         let is_within = match (verdict, &estimate, limit) {
@@ -426,7 +429,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Refuses a run that is twice in a side: its starts would count twice.
+/// Rejects a side that contains a run twice, whose starts would count twice.
 fn check_once(side: &[SavedResult]) -> Result<(), CompareError> {
     let run = |result: &SavedResult| {
         let report = &result.report;
@@ -444,7 +447,7 @@ fn check_once(side: &[SavedResult]) -> Result<(), CompareError> {
     Ok(())
 }
 
-/// Refuses a run that is on both sides: it would be compared with itself.
+/// Rejects a run that is on both sides, which would be compared with itself.
 fn check_apart(base: &[SavedResult], new: &[SavedResult]) -> Result<(), CompareError> {
     let run = |result: &SavedResult| {
         let report = &result.report;
@@ -457,7 +460,7 @@ fn check_apart(base: &[SavedResult], new: &[SavedResult]) -> Result<(), CompareE
     }
 }
 
-/// Says that some starts of a side have no value of a metric which others have.
+/// Returns a note that some starts of a side lack a value of a metric which others have.
 fn missing_in_some(line: &Line, base: &Gathered<'_>, new: &Gathered<'_>) -> Option<String> {
     let of = |side: &str, values: &[f64], starts: &[Start]| {
         let (missing, all) = (starts.len() - values.len(), starts.len());

@@ -1,8 +1,8 @@
-//! A comparison as JUnit XML, which CI systems show as a list of tests: a test case for each metric
-//! that decides how the comparison ends. Worse is a failure, what cannot be told is skipped, what
-//! must not be compared is an error.
+//! A comparison as JUnit XML, which CI systems show as a list of tests. Each deciding metric is a
+//! test case. `Worse` is a failure, `cannot tell` is skipped, and a case that must not be compared
+//! is an error.
 //!
-//! Most readers take skipped for good: the exit code, not this file, is the gate.
+//! Most tools count skipped tests as passed, so a CI gate must use the exit code and not this file.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use super::{Comparison, Line, wording};
 /// Name of the suite.
 const SUITE: &str = "loadgen compare";
 
-/// How a test case ended.
+/// The result of a test case.
 enum Ended {
     Passed,
     Failed(String),
@@ -116,7 +116,7 @@ fn test_cases(comparison: &Comparison) -> Vec<TestCase> {
         });
     }
     if cases.is_empty() {
-        // A suite without a test looks like one that passed.
+        // A suite without test cases would look as if it had passed.
         let why = "nothing to decide by".to_owned();
         cases.push(unjudged("all cases", Ended::Skipped(why)));
     }
@@ -145,8 +145,7 @@ fn of_line(line: &Line, has_targets: bool, fail_above: Option<f64>) -> TestCase 
     }
 }
 
-/// Returns text as it may stand in an attribute or an element. What XML has no way to write is left
-/// out.
+/// Escapes text for an attribute or an element. Characters that XML cannot represent are removed.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

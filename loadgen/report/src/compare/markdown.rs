@@ -1,22 +1,24 @@
-//! A comparison as Markdown, for the summary of a CI job or a comment on a pull request: how it
-//! ends and what to do, the lines that decide, and all else folded.
+//! A comparison as Markdown, for the summary of a CI job or a comment on a pull request: its end
+//! and the next step, the deciding lines, and everything else folded.
 //!
-//! GitHub shows no inline SVG and no `data:` images there, drops a summary above 1 MiB as a whole,
-//! and refuses a comment above 65,536 characters: hence bars of characters, and rows that are cut.
+//! There GitHub shows no inline SVG and no `data:` images, drops a summary above 1 MiB entirely,
+//! and refuses a comment above 65,536 characters. Therefore the bars are drawn with characters, and
+//! the number of rows is limited.
 
 use super::{Comparison, Line, Method, Verdict, wording};
 use crate::quantity::Quantity;
 
-/// Bytes of all rows, with the reasons that they refer to.
+/// The maximal total size of all rows and the reasons that they refer to, in bytes.
 const ROWS_BYTES: usize = 36_000;
-/// Entries of a list that are shown.
+/// The maximal number of entries of a list.
 const MOST_ENTRIES: usize = 12;
-/// Bytes of an entry, of each of its two parts.
+/// The maximal size of each of the two parts of an entry, in bytes.
 const ENTRY_BYTES: usize = 250;
-/// Bytes of a line about a side, or of the command.
+/// The maximal size of a line about a side, or of the command, in bytes.
 const SIDE_BYTES: usize = 1_000;
 
-/// Returns the comparison as Markdown of at most 60,000 bytes. `command` is what makes it again.
+/// Returns the comparison as Markdown of at most 60,000 bytes. `command` is the command line that
+/// reproduces it.
 #[must_use]
 pub fn markdown(comparison: &Comparison, command: &str) -> String {
     let mut rows = Rows {
@@ -46,7 +48,7 @@ pub fn markdown(comparison: &Comparison, command: &str) -> String {
         });
         text.push_str(&list(entries));
     }
-    // Made before the reasons, which it adds to.
+    // This table must be made before the reasons are listed, since it adds reasons.
     let others_table = rows.table(&others);
     let reasons = rows.reasons.iter().zip(1..);
     let reasons = reasons.map(|(reason, n)| format!("{n}. {reason}\n"));
@@ -77,7 +79,7 @@ pub fn markdown(comparison: &Comparison, command: &str) -> String {
     text
 }
 
-/// Returns what a reader opens to see; nothing where there is nothing.
+/// Returns a folded section; empty if it has no content.
 fn folded(summary: &str, content: &str) -> String {
     match content.is_empty() {
         true => String::new(),
@@ -85,7 +87,7 @@ fn folded(summary: &str, content: &str) -> String {
     }
 }
 
-/// Returns entries as a list, the first ones of many.
+/// Returns the first entries as a list, and the number of the others.
 fn list(entries: impl IntoIterator<Item = String>) -> String {
     let mut entries = entries.into_iter();
     let shown = entries.by_ref().take(MOST_ENTRIES);
@@ -97,7 +99,7 @@ fn list(entries: impl IntoIterator<Item = String>) -> String {
     text
 }
 
-/// The rows of all tables, which share an axis, reasons and a limit.
+/// The rows of all tables. They share an axis, numbered reasons and a size limit.
 struct Rows {
     axis: wording::Axis,
     has_targets: bool,
@@ -107,14 +109,14 @@ struct Rows {
 }
 
 impl Rows {
-    /// Returns the lines as a table, as long as there is room for rows; nothing without a row.
+    /// Returns the lines as a table, with as many rows as there is room for; empty without a row.
     fn table(&mut self, lines: &[&Line]) -> String {
         let mut rows = String::new();
         for line in lines {
             let known = self.reasons.len();
             let row = self.row(line);
             let reasons = self.reasons[known..].iter();
-            // With its number.
+            // The size includes the reason's number.
             let bytes = row.len() + reasons.map(|reason| reason.len() + 6).sum::<usize>();
             if self.bytes + bytes > ROWS_BYTES {
                 self.reasons.truncate(known);
@@ -169,7 +171,7 @@ impl Rows {
         )
     }
 
-    /// Returns under which number a reason stands below.
+    /// Returns the number under which a reason is listed.
     fn number_of(&mut self, reason: &str) -> usize {
         let reason = escaped(reason, ENTRY_BYTES);
         let known = self.reasons.iter().position(|known| *known == reason);
@@ -183,7 +185,7 @@ impl Rows {
     }
 }
 
-/// Returns in which order verdicts interest a reader.
+/// Returns the sort key of a verdict: the most important verdicts come first.
 fn rank(verdict: Verdict) -> u8 {
     match verdict {
         Verdict::Worse => 0,
@@ -193,7 +195,7 @@ fn rank(verdict: Verdict) -> u8 {
     }
 }
 
-/// Returns how many starts a line is of: pairs, or those of both sides.
+/// Returns the number of starts of a line: of pairs, or of both sides.
 fn starts(line: &Line) -> String {
     let paired = |method| {
         matches!(
@@ -210,7 +212,7 @@ fn starts(line: &Line) -> String {
     }
 }
 
-/// Returns text as it is in a code span, also within a table.
+/// Returns text as a code span that is valid within a table too.
 fn code(text: &str, most: usize) -> String {
     let text = text
         .replace('`', "'")
@@ -219,7 +221,7 @@ fn code(text: &str, most: usize) -> String {
     format!("`{}`", cut(text, most))
 }
 
-/// Returns text that means nothing to Markdown.
+/// Escapes the characters that are special in Markdown.
 fn escaped(text: &str, most: usize) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -235,11 +237,11 @@ fn escaped(text: &str, most: usize) -> String {
     cut(escaped, most)
 }
 
-/// Returns the beginning of text that is longer than so many bytes.
+/// Cuts text to at most `most` bytes and appends `…` if it was longer.
 fn cut(mut text: String, most: usize) -> String {
     if text.len() > most {
         text.truncate(text.floor_char_boundary(most));
-        // Half of an escaped character would escape what follows.
+        // A cut escape sequence would escape what follows.
         text.truncate(text.trim_end_matches('\\').len());
         text.push('…');
     }

@@ -1,16 +1,17 @@
-//! Which cases of two results belong together: those that did the same, on any target.
+//! Finds the cases of two results that did the same work, on any target.
 
 use workloads::strategy::Tier;
 
 use super::CompareError;
 use crate::result::{Case, DataSet, Outcome, PROFILED, SavedResult, ServerStart};
 
-/// What a case does. Not which target it does it to.
+/// The work of a case, without the target.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Work {
-    /// The case in words.
+    /// The case's name without its target.
     label: String,
-    /// Name of the data set in the base, whatever the new result calls the same objects.
+    /// Name of the data set in the base, even if the new result has another name for the same
+    /// objects.
     data_set: String,
     tier: Tier,
     strategy: String,
@@ -25,7 +26,7 @@ pub(super) struct Work {
     arrivals: Option<String>,
     keys: Option<String>,
     beside: Vec<(String, String, u32, Option<f64>)>,
-    /// Of a case of several loads: name, operation, arrivals and clients of each.
+    /// Name, operation, arrivals and clients of each load, for a case of several loads.
     loads: Vec<(String, String, String, u32)>,
 }
 
@@ -33,18 +34,19 @@ pub(super) struct Work {
 #[derive(Debug, Clone)]
 pub(super) struct Gathered<'a> {
     pub(super) work: Work,
-    /// What its starts are of; never empty where there are starts.
+    /// The cases that the starts belong to. Never empty where there are starts.
     pub(super) measured: Vec<Occurrence<'a>>,
     pub(super) starts: Vec<Start>,
-    /// Why runs of it failed: the target's fault.
+    /// Why runs of the case failed because of the target.
     pub(super) failed: Vec<String>,
-    /// Why runs of it had no such case: the target cannot do it, or the machine cannot hold it.
+    /// Why runs did not support the case: because of the target or because of too little memory.
     pub(super) not_applicable: Vec<String>,
-    /// Why runs of it have no number, though they were measured to the end.
+    /// Why runs of the case have no number although they were measured to the end.
     pub(super) refused: Vec<String>,
-    /// Why runs of it do not count: not the target's fault, or not measured to the end.
+    /// Why runs of the case do not count: they are invalid for a reason other than the target, or
+    /// were not measured to the end.
     pub(super) left_out: Vec<String>,
-    /// Whether any of these was profiled.
+    /// Whether any run of the case was profiled.
     is_profiled: bool,
 }
 
@@ -56,11 +58,11 @@ pub(super) struct Occurrence<'a> {
     pub(super) result: &'a SavedResult,
 }
 
-/// One start, and which other one it may be paired with.
+/// One start, and the position by which its pair is found.
 #[derive(Debug, Clone)]
 pub(super) struct Start {
     pub(super) figures: ServerStart,
-    /// Result in which it is, and number within its pairs: what its partner has in common.
+    /// The index of the result and the number of the pair. Both starts of a pair have the same.
     pub(super) place: (usize, u32),
 }
 
@@ -101,7 +103,7 @@ impl Gathered<'_> {
         self.work.label.clone()
     }
 
-    /// Returns why it has no starts, or fewer than there were runs.
+    /// Returns why the case has no starts, or fewer than there were runs.
     pub(super) fn reasons(&self) -> String {
         let all = [
             &self.failed,
@@ -118,12 +120,12 @@ impl Gathered<'_> {
         said.join("; ")
     }
 
-    /// Returns whether it has no starts since its runs were profiled.
+    /// Returns whether the case has no starts because its runs were profiled.
     pub(super) fn is_profiled(&self) -> bool {
         self.is_profiled && self.starts.is_empty() && self.failed.is_empty()
     }
 
-    /// Returns whether runs of it found the servers there, so that all of them saw one start.
+    /// Returns whether a run did not start its servers, so that all runs measured one start.
     pub(super) fn was_there(&self) -> bool {
         self.measured.iter().any(|of| {
             let server = of.case.server.as_ref();
@@ -131,13 +133,13 @@ impl Gathered<'_> {
         })
     }
 
-    /// Returns whether any of its starts was offered more than the target can do.
+    /// Returns whether any of the runs offered more than the target can handle.
     pub(super) fn is_saturated(&self) -> bool {
         self.measured.iter().any(|of| of.case.saturated)
     }
 }
 
-/// Returns the names of a side's targets, in the order in which results have them.
+/// Returns the names of a side's targets, in the order of the results.
 pub(super) fn targets(results: &[SavedResult]) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();
     for case in results.iter().flat_map(|result| &result.report.cases) {
@@ -148,11 +150,11 @@ pub(super) fn targets(results: &[SavedResult]) -> Vec<&str> {
     found
 }
 
-/// Returns the target that is meant: of that name, or the only one of which it is the beginning.
-/// `etcd-3.7` is `etcd-3.7.1`, also where there is an `etcd-3.7.1-fsync`.
+/// Returns the target with this name, or the only one whose name begins with it. `etcd-3.7` matches
+/// `etcd-3.7.1`, even if there also is an `etcd-3.7.1-fsync`.
 ///
 /// # Errors
-/// When there is none, or several.
+/// When no target matches, or several do.
 pub(super) fn target_named<'a>(targets: &[&'a str], name: &str) -> Result<&'a str, CompareError> {
     if let Some(found) = targets.iter().find(|target| **target == name) {
         return Ok(found);
@@ -176,10 +178,11 @@ pub(super) fn target_named<'a>(targets: &[&'a str], name: &str) -> Result<&'a st
         })
 }
 
-/// Returns which targets are compared with which: those of the same name, or one with one.
+/// Returns the pairs of targets that are compared: those of the same name, or the only target of
+/// each side.
 ///
 /// # Errors
-/// When no target of the base has a partner.
+/// When no target of the base has a counterpart.
 pub(super) fn pairs_of_targets<'a>(
     base: &[&'a str],
     new: &[&'a str],
@@ -198,8 +201,8 @@ pub(super) fn pairs_of_targets<'a>(
     }
 }
 
-/// Returns the cases of a target in all results of a side. `named_by` is the base, whose names of
-/// data sets hold.
+/// Collects the cases of a target from all results of a side. `named_by` is the base, whose names
+/// of data sets are used.
 pub(super) fn gather<'a>(
     results: &'a [SavedResult],
     target: &str,
@@ -248,7 +251,8 @@ impl<'a> Gathered<'a> {
             Outcome::Invalid { .. } => self.left_out.push(format!("invalid: {}", reason())),
             Outcome::Stopped { .. } => self.left_out.push(format!("stopped: {}", reason())),
             Outcome::Interrupted => self.left_out.push(reason()),
-            // Refused, as by a target that was offered more than it can do: no number is of it.
+            // A target that was offered more than it can handle may refuse everything. No number
+            // describes it.
             Outcome::Measured if !has_successes => {
                 self.refused.push("no request succeeded".to_owned());
             }
@@ -273,20 +277,21 @@ impl<'a> Gathered<'a> {
     }
 }
 
-/// Returns a result's description of what a case listed.
+/// Returns the data set that a case listed.
 fn data_set_of<'a>(result: &'a SavedResult, case: &Case) -> Option<&'a DataSet> {
     let mut data_sets = result.report.data_sets.iter();
     data_sets.find(|data_set| data_set.name == case.data_set)
 }
 
-/// Returns what the base calls these objects; `name` where it has none of their fingerprint.
+/// Returns the base's name of these objects; `name` where the base has no data set with their
+/// fingerprint.
 fn name_in<'a>(base: &'a [SavedResult], data_set: Option<&DataSet>, name: &'a str) -> &'a str {
     let Some(fingerprint) = data_set.and_then(|data_set| data_set.fingerprint.as_ref()) else {
         return name;
     };
     let mut known = base.iter().flat_map(|result| &result.report.data_sets);
     let same = |data_set: &&DataSet| data_set.fingerprint.as_ref() == Some(fingerprint);
-    // A name that is the same is the same even where two data sets hold the same objects.
+    // An equal name takes precedence where two data sets hold the same objects.
     match known
         .clone()
         .any(|known| same(&known) && known.name == name)

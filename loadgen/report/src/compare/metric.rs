@@ -1,4 +1,4 @@
-//! What is compared: one number of each start of a server.
+//! The metrics that are compared. Each has one value per start of a server.
 
 use std::fmt;
 
@@ -7,25 +7,25 @@ use clap::ValueEnum;
 use crate::quantity::Quantity;
 use crate::result::{Quantiles, ServerStart};
 
-/// Sizes are compared with so much added to both, in bytes: a peak of nothing has no ratio, and
-/// peaks closer than this differ by an allocator's slab or a thread's stack.
+/// The least size that is added to both sizes before they are compared, in bytes. A peak of 0 has
+/// no ratio, and peaks that are closer than this differ by an allocator's slab or a thread's stack.
 const LEAST_BYTES: f64 = 1_048_576.0;
 
-/// A number that can be compared.
+/// A metric that can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum Metric {
     /// Median latency, in ms.
     P50,
-    /// 90th percentile of it.
+    /// 90th percentile of the latency, in ms.
     P90,
-    /// 99th percentile of it.
+    /// 99th percentile of the latency, in ms.
     P99,
     /// Median time to the first chunk, in ms.
     FirstChunkP50,
-    /// 99th percentile of it.
+    /// 99th percentile of the time to the first chunk, in ms.
     FirstChunkP99,
-    /// Median time of a list over that of its baseline: the same bytes from one buffer.
+    /// Median time of a list divided by that of its baseline: the same bytes from one buffer.
     OverBaseline,
     /// CPU time of the servers for each request, in ms.
     ServerCpu,
@@ -41,7 +41,7 @@ pub enum Metric {
     Rate,
 }
 
-/// Which way a metric should move.
+/// The direction in which a metric improves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
     /// Smaller values are better.
@@ -58,11 +58,11 @@ impl fmt::Display for Metric {
 }
 
 impl Metric {
-    /// The metrics that decide the end of a comparison when none is named. Few, since each line at
-    /// 95 % may be wrong by chance.
+    /// The metrics that decide the end of a comparison when none is named. They are few, since each
+    /// line at 95 % may be wrong by chance.
     pub const DECIDING: [Self; 3] = [Self::P50, Self::ServerCpu, Self::PeakMemory];
 
-    /// Returns which way it should move.
+    /// Returns the direction in which the metric improves.
     #[must_use]
     pub fn better(self) -> Better {
         match self {
@@ -71,7 +71,7 @@ impl Metric {
         }
     }
 
-    /// Returns the change that counts as none when nobody says another, as a part of the base.
+    /// Returns the largest change that counts as no difference by default, as a part of the base.
     #[must_use]
     pub fn default_margin(self) -> f64 {
         match self {
@@ -90,8 +90,8 @@ impl Metric {
         }
     }
 
-    /// Returns whether every start has the same value but for what lengths of revision numbers and
-    /// tokens make of it: then one start decides.
+    /// Returns whether every start has the same value, apart from varying lengths of revision
+    /// numbers and tokens. One start is then enough for a verdict.
     #[must_use]
     pub fn is_exact(self) -> bool {
         self == Self::Bytes
@@ -114,7 +114,7 @@ impl Metric {
         }
     }
 
-    /// Returns the value in words.
+    /// Returns the value with its unit.
     #[must_use]
     pub fn quantity(self, value: f64) -> Quantity {
         match self {
@@ -125,9 +125,9 @@ impl Metric {
         }
     }
 
-    /// Returns the number of a start; `None` where it has none, or one that cannot be: a time of
-    /// nothing is a missing time, not the best one, and what failed requests cost is no cost of
-    /// requests.
+    /// Returns the metric's value of a start; `None` where it is missing or impossible. A time of 0
+    /// is missing and not the best one. Of a start on which every request failed no metric is used,
+    /// since failed requests have other costs.
     #[must_use]
     pub fn of(self, start: &ServerStart) -> Option<f64> {
         if start.errors > 0 && start.errors >= start.requests {
@@ -157,8 +157,8 @@ impl Metric {
         (value.is_finite() && value >= least).then_some(value)
     }
 
-    /// Returns what is added to both values before their ratio is taken, given the coarsest
-    /// counter of either side, in bytes.
+    /// Returns what is added to both values before their ratio is computed, given the coarsest
+    /// resolution of either side, in bytes.
     pub(crate) fn floor(self, resolution: Option<u64>) -> f64 {
         match self {
             Self::PeakMemory | Self::IdleMemory => {
@@ -168,19 +168,19 @@ impl Metric {
         }
     }
 
-    /// Returns whether it is a time of requests, which says nothing of a target that cannot keep
+    /// Returns whether the metric is a latency, which says nothing about a target that cannot keep
     /// up with an open loop.
     pub(crate) fn is_latency(self) -> bool {
         matches!(self, Self::P50 | Self::P90 | Self::P99 | Self::OverBaseline)
     }
 
-    /// Returns whether it is read from the servers' processes, or from what they export.
+    /// Returns whether the metric is read from the servers' processes, or from what they export.
     pub(super) fn is_of_processes(self) -> bool {
         matches!(self, Self::ServerCpu | Self::PeakMemory | Self::IdleMemory)
     }
 }
 
-/// Returns the median; of one or two values, which have none in a result, the mean of them is it.
+/// Returns the median; for one or two values, of which results save no median, their mean.
 fn middle(quantiles: &Quantiles) -> Option<f64> {
     quantiles.p50.or(match quantiles.n {
         1 | 2 => quantiles.mean,

@@ -1,10 +1,10 @@
-//! What is said of a side of a comparison: its targets, programs, runs and machines.
+//! The description of a side of a comparison: its targets, programs, runs and machines.
 
 use super::Side;
 use crate::quantity::Quantity;
 use crate::result::{Environment, SavedResult};
 
-/// Returns what a reader is told of a side, of which these targets are compared.
+/// Returns the description of a side, `targets` of which are compared.
 pub(super) fn side(results: &[SavedResult], targets: Vec<String>) -> Side {
     let environments = || results.iter().map(|result| &result.report.environment);
     let distinct = |values: &mut dyn Iterator<Item = String>| {
@@ -30,7 +30,7 @@ pub(super) fn side(results: &[SavedResult], targets: Vec<String>) -> Side {
     }
 }
 
-/// Returns a machine in a few words: `vm, 2 cores of Some CPU, 24.0 GiB`.
+/// Returns a short description of a machine: `vm, 2 cores of Some CPU, 24.0 GiB`.
 fn machine(environment: &Environment) -> String {
     let Environment {
         host,

@@ -1,15 +1,17 @@
-//! How likely chance alone makes a difference as large as one that was seen: the rank test of two
-//! samples and the sign test of pairs. Both are shown beside a verdict; intervals decide it.
+//! The probability that chance alone yields a difference as large as the observed one: the rank
+//! test for two samples and the sign test for pairs. Both are shown next to a verdict, but verdicts
+//! follow from intervals.
 
-/// Up to this many values in both samples together the permutation distribution is computed,
-/// above it is a normal one.
+/// The number of values in both samples together up to which the exact permutation distribution is
+/// computed. Above it the normal approximation is used.
 const EXACT_UP_TO: usize = 60;
 
-/// Returns the p-value of the Mann–Whitney test: how likely ranks at least as lopsided as these are
-/// if both samples are of one population. Two-sided, with midranks for ties; exact given the ties
-/// for small samples. `None` when a sample is empty.
+/// Returns the p-value of the two-sided Mann–Whitney test: the probability of ranks at least as
+/// lopsided as these if both samples are of one population. Ties get midranks. Small samples are
+/// computed exactly, ties included. `None` when a sample is empty.
 ///
-/// It takes the values as independent, as starts of a server are and lists of one start are not.
+/// The test assumes independent values. Starts of a server are independent, lists of one start are
+/// not.
 pub(super) fn mann_whitney(a: &[f64], b: &[f64]) -> Option<f64> {
     if a.is_empty() || b.is_empty() {
         return None;
@@ -29,8 +31,8 @@ pub(super) fn mann_whitney(a: &[f64], b: &[f64]) -> Option<f64> {
     })
 }
 
-/// Returns the p-value of the two-sided sign test of ratios: how likely a fair coin falls at least
-/// as often on one side. A ratio of exactly 1 counts for the side that loses. `None` without
+/// Returns the p-value of the two-sided sign test of ratios: the probability that a fair coin falls
+/// on one side at least as often. A ratio of exactly 1 counts for the losing side. `None` without
 /// ratios.
 pub(super) fn sign_test(ratios: &[f64]) -> Option<f64> {
     if ratios.is_empty() {
@@ -44,7 +46,7 @@ pub(super) fn sign_test(ratios: &[f64]) -> Option<f64> {
 
 /// Returns the probability that at most `k` of `n` fair coins fall on one side.
 pub(super) fn coins_up_to(n: usize, k: usize) -> f64 {
-    // On logarithms: 2^-n is no number of 64 bits from n = 1,075 on.
+    // The computation uses logarithms because 2^-n underflows 64 bits from n = 1,075 on.
     let mut ln_term = -(n as f64) * std::f64::consts::LN_2;
     let mut sum = 0.0;
     for i in 0..=k.min(n) {
@@ -54,7 +56,7 @@ pub(super) fn coins_up_to(n: usize, k: usize) -> f64 {
     sum.min(1.0)
 }
 
-/// Values that are equal in both samples together.
+/// A group of values that are equal, in both samples together.
 struct Tie {
     in_a: u64,
     in_both: u64,
@@ -91,10 +93,11 @@ fn pooled(a: &[f64], b: &[f64]) -> Vec<Tie> {
         .collect()
 }
 
-/// Returns the share of all ways to choose `n_a` of the pooled values whose rank sum is at least as
-/// far from the expected one.
+/// Returns the share of all ways to choose `n_a` of the pooled values whose rank sum deviates from
+/// the expected one at least as far.
 fn exact(ties: &[Tie], n_a: u64, expected: f64, distance: f64) -> f64 {
-    // Twice a midrank is whole. `ways[k][s]`: subsets of k values whose doubled ranks sum to s.
+    // Doubled midranks are integers. `ways[k][s]`: subsets of k values whose doubled ranks sum to
+    // s.
     let doubled = |rank: f64| (rank * 2.0).round() as usize;
     let highest: usize = ties
         .iter()
@@ -136,13 +139,13 @@ fn normal(ties: &[Tie], n_a: u64, n_b: u64, distance: f64) -> f64 {
         // All values are equal.
         return 1.0;
     }
-    // Half a rank for the step from whole ranks to a continuous distribution.
+    // The half rank is the continuity correction.
     let z = (distance - 0.5).max(0.0) / variance.sqrt();
     (2.0 * upper_tail(z)).min(1.0)
 }
 
-/// Returns how much of the normal distribution lies above `z` ≥ 0 (Abramowitz and Stegun 26.2.17;
-/// the error is below 1e-7).
+/// Returns the part of the normal distribution above `z` ≥ 0 (Abramowitz and Stegun 26.2.17; the
+/// error is below 1e-7).
 pub(super) fn upper_tail(z: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.231_641_9 * z);
     let series = [

@@ -8,7 +8,7 @@ use super::{Comparison, Line, wording};
 use crate::quantity::Quantity;
 use crate::terminal::STYLE;
 
-/// Returns the comparison as text. The table is folded to `width` columns where one is given.
+/// Returns the comparison as text. The table is wrapped to `width` columns where one is given.
 #[must_use]
 pub fn text(comparison: &Comparison, width: Option<u16>) -> String {
     let mut text = String::new();

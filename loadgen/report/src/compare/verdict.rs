@@ -1,4 +1,4 @@
-//! The verdict on one number: better, worse, no difference, or cannot tell and why.
+//! The verdict on one metric: better, worse, no difference, or cannot tell with the reason.
 
 use std::fmt;
 
@@ -6,107 +6,110 @@ use super::interval::{Drift, Interval, all_ratios, least_any_time, least_starts,
 use super::metric::Better;
 use super::significance::{mann_whitney, sign_test};
 
-/// Probability that a verdict `better` or `worse` is wrong where nothing differs, at most.
+/// The largest probability of a verdict `better` or `worse` where nothing differs.
 pub const ALPHA: f64 = 0.05;
-/// Above this many starts a side, the number that would be needed is not given.
+/// The number of starts per side above which the required number is not shown.
 const MOST_STARTS: f64 = 200.0;
 
-/// What two sets of starts say about the ratio of new to base.
+/// The estimated ratio of new to base.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// The median ratio.
     pub ratio: f64,
-    /// Where the true one lies; `None` of too few starts.
+    /// The confidence interval of the ratio; `None` if there are too few starts.
     pub interval: Option<Interval>,
-    /// How likely chance alone does this, by the test that goes with the method; `None` of exact
-    /// values.
+    /// The probability of such a difference by chance alone, by the test that belongs to the
+    /// method; `None` for exact values.
     pub p_value: Option<f64>,
-    /// How the interval was made.
+    /// How the interval was computed.
     pub method: Method,
-    /// Starts of the base; of pairs, the pairs.
+    /// The number of starts in the base; for pairs, the number of pairs.
     pub base_starts: usize,
-    /// Starts of the new side; of pairs, the pairs.
+    /// The number of starts on the new side; for pairs, the number of pairs.
     pub new_starts: usize,
 }
 
-/// How an interval was made.
+/// How an interval was computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
     /// Order statistics of the ratios of pairs.
     Paired,
-    /// The same, looked at after every pair, with a level that allows for it.
+    /// Order statistics of the ratios of pairs, inspected after every pair, at a level that allows
+    /// for that.
     Sequential,
-    /// Looks after fewer and after more pairs that have no value in common.
+    /// Intervals after different numbers of pairs that have no value in common.
     Drifting,
     /// Order statistics of all ratios of a new value to a base value.
     Unpaired,
-    /// The range of all ratios of values that every start has alike.
+    /// The range of all ratios of a new value to a base value, for a metric with the same value in
+    /// every start.
     Exact,
 }
 
-/// What a comparison says about one number.
+/// The verdict on one metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Verdict {
-    /// It moved to the better, surely, and by the margin at least.
+    /// It certainly improved, by an estimate of at least the margin.
     Better,
-    /// It moved to the worse, surely, and by the margin at least.
+    /// It certainly got worse, by an estimate of at least the margin.
     Worse,
-    /// It surely moved by less than the margin.
+    /// It certainly changed by less than the margin.
     NoDifference,
-    /// None of these can be said.
+    /// None of these can be concluded.
     CannotTell(Reason),
 }
 
 /// Why there is no verdict.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Reason {
-    /// The base has no such number.
+    /// The base has no value of the metric.
     MissingInBase,
-    /// The new result has no such number.
+    /// The new result has no value of the metric.
     MissingInNew,
-    /// Both have it, but not of two starts of one pair.
+    /// Both sides have values, but no pair has both.
     NoPair,
-    /// Fewer starts than any interval needs.
+    /// There are fewer starts than any interval needs.
     TooFewStarts {
-        /// Starts of the base, or pairs.
+        /// The number of starts of the base, or of pairs.
         base: usize,
-        /// Starts of the new side, or pairs.
+        /// The number of starts of the new side, or of pairs.
         new: usize,
-        /// How many a side are the least.
+        /// The least number of starts per side, or of pairs.
         least: usize,
-        /// Whether they are pairs.
+        /// Whether starts are pairs.
         is_paired: bool,
     },
-    /// The interval reaches from no change, or beyond, to more than the margin.
+    /// The interval contains no change as well as changes larger than the margin.
     Wide {
         /// The interval.
         interval: Interval,
-        /// How many more starts a side would do; `None` of more than 200.
+        /// About how many more starts per side would suffice; `None` if more than 200.
         more: Option<usize>,
     },
-    /// It moved for sure, but whether by the margin is open.
+    /// The value certainly changed, but not certainly by the margin.
     NearMargin {
-        /// Whether to the worse.
+        /// Whether it got worse.
         is_worse: bool,
         /// The margin, as a part of the base.
         margin: f64,
-        /// How many more starts a side would do; `None` of more than 200.
+        /// About how many more starts per side would suffice; `None` if more than 200.
         more: Option<usize>,
     },
-    /// Values that should be the same in every start are not.
+    /// Values that should be equal in every start differ.
     Inexact,
-    /// What fewer pairs said and what more say has nothing in common.
+    /// The intervals after fewer and after more pairs have no value in common.
     Drift,
-    /// Both targets were offered more than they can do: times are of queues that grow.
+    /// Both targets were offered more than they can handle, so times are those of growing queues.
     Saturated,
-    /// A target was there and not started for the runs: all of them saw one start of it.
+    /// A target was not started for the runs, so all of them measured one start of it.
     OneStart,
 }
 
 impl Estimate {
-    /// Returns what pairs of starts say, side by side in time. Values are positive.
+    /// Returns the estimate from pairs of starts that were measured next to each other. Values are
+    /// positive.
     #[must_use]
     pub fn paired(pairs: &[(f64, f64)]) -> Option<Self> {
         let ratios: Vec<f64> = pairs.iter().map(|(base, new)| new / base).collect();
@@ -120,8 +123,9 @@ impl Estimate {
         })
     }
 
-    /// Returns what pairs of starts say that were looked at after each of them, to know whether to
-    /// go on: the interval holds whenever one stops. Pairs are in the order of time.
+    /// Returns the estimate from pairs that were inspected one after the other to decide whether to
+    /// continue. The interval is valid whenever the measurement stops. Pairs are in the order of
+    /// time.
     #[must_use]
     pub fn paired_any_time(pairs: &[(f64, f64)]) -> Option<Self> {
         let ratios: Vec<f64> = pairs.iter().map(|(base, new)| new / base).collect();
@@ -131,7 +135,7 @@ impl Estimate {
         };
         Some(Self {
             interval,
-            // A p-value of a number of pairs that was not fixed before means nothing.
+            // A p-value is meaningless if the number of pairs was not fixed in advance.
             p_value: None,
             method: match drifts {
                 true => Method::Drifting,
@@ -141,7 +145,7 @@ impl Estimate {
         })
     }
 
-    /// Returns what starts say that have nothing to do with each other. Values are positive.
+    /// Returns the estimate from independent starts. Values are positive.
     #[must_use]
     pub fn unpaired(base: &[f64], new: &[f64]) -> Option<Self> {
         Some(Self {
@@ -154,7 +158,8 @@ impl Estimate {
         })
     }
 
-    /// Returns what exact values say: one on each side is enough. Values are positive.
+    /// Returns the estimate from exact values, of which one per side is enough. Values are
+    /// positive.
     #[must_use]
     pub fn exact(base: &[f64], new: &[f64]) -> Option<Self> {
         let ratios = all_ratios(base, new);
@@ -172,7 +177,7 @@ impl Estimate {
         })
     }
 
-    /// Returns the estimate and its interval as a ratio of costs: above 1 is worse.
+    /// Returns the estimate and its interval as a ratio of costs, so that above 1 is worse.
     fn as_cost(&self, better: Better) -> (f64, Option<Interval>) {
         match better {
             Better::Lower => (self.ratio, self.interval),
@@ -180,15 +185,16 @@ impl Estimate {
         }
     }
 
-    /// Returns the verdict: with θ = 1 + `margin`, L and U the ends of the interval of the cost's
-    /// ratio and ρ its estimate,
+    /// Returns the verdict. With θ = 1 + `margin`, L and U the ends of the interval of the cost's
+    /// ratio and ρ its estimate, it is
     ///
     /// 1. no difference where 1 / θ < L and U < θ: the two one-sided tests of Schuirmann (1987),
     /// 2. worse where L > 1 and ρ ≥ θ, 3. better where U < 1 and ρ ≤ 1 / θ,
-    /// 4. else it cannot tell.
+    /// 4. cannot tell otherwise.
     ///
-    /// Of two sides that are equal it says better or worse with probability [`ALPHA`] at most, of
-    /// two that differ by the margin no difference with half of it, whatever the distribution.
+    /// If both sides are equal, the verdict is better or worse with probability [`ALPHA`] at most.
+    /// If they differ by the margin, it is no difference with at most half of that probability.
+    /// Both hold for any distribution.
     #[must_use]
     pub fn verdict(&self, margin: f64, better: Better) -> Verdict {
         let (ratio, interval) = self.as_cost(better);
@@ -217,16 +223,16 @@ impl Estimate {
             })
         } else {
             Verdict::CannotTell(Reason::Wide {
-                // As it is shown: new over base.
+                // The interval as it is shown: new over base.
                 interval: self.interval.unwrap_or(interval),
                 more: self.more(ratio, interval, margin),
             })
         }
     }
 
-    /// Returns whether the cost grew by less than `limit`: `Some(false)` where it surely grew, and
-    /// by the limit at least, `None` where neither is sure. The question of a gate: that it grew
-    /// at all need not be excluded.
+    /// Returns whether the cost grew by less than `limit`: `Some(false)` where it certainly grew
+    /// and the estimate is at least the limit, `None` where neither is certain. This is the
+    /// question of a CI gate: growth as such need not be excluded.
     #[must_use]
     pub fn is_within(&self, limit: f64, better: Better) -> Option<bool> {
         let (ratio, interval) = self.as_cost(better);
@@ -253,8 +259,9 @@ impl Estimate {
         }
     }
 
-    /// Returns how many more starts a side would do. The interval's half width on logarithms
-    /// shrinks with the root of their number; it must become the distance to what is in its way.
+    /// Returns about how many more starts per side would suffice. The interval's half width on
+    /// logarithms shrinks with the square root of the number of starts, and must shrink to the
+    /// distance between the ratio and the nearest limit.
     fn more(&self, ratio: f64, interval: Interval, margin: f64) -> Option<usize> {
         let half = (interval.upper / interval.lower).ln() / 2.0;
         let (moved, margin) = (ratio.ln().abs(), (1.0 + margin).ln());
@@ -265,13 +272,13 @@ impl Estimate {
         let (base, new) = (self.base_starts as f64, self.new_starts as f64);
         let starts = 2.0 * base * new / (base + new);
         let needed = (starts * (half / distance).powi(2)).ceil();
-        // Also false where the distance is nothing.
+        // The comparison is also false where the distance is 0.
         (needed <= MOST_STARTS).then(|| (needed - starts.floor()).max(1.0) as usize)
     }
 }
 
 impl Verdict {
-    /// Returns the verdict in two words at most.
+    /// Returns the verdict's name, of at most two words.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -282,7 +289,7 @@ impl Verdict {
         }
     }
 
-    /// Returns a sign for it, which is shown next to its colour.
+    /// Returns a sign for the verdict, which is shown next to its colour.
     #[must_use]
     pub fn sign(self) -> char {
         match self {
@@ -293,7 +300,7 @@ impl Verdict {
         }
     }
 
-    /// Returns why there is none.
+    /// Returns why there is no verdict.
     #[must_use]
     pub fn reason(self) -> Option<Reason> {
         match self {
@@ -304,8 +311,8 @@ impl Verdict {
 }
 
 impl Reason {
-    /// Returns how many more starts a side would do, as far as that is known: at least so many
-    /// where there are too few for an interval, about so many else.
+    /// Returns how many more starts per side would suffice, as far as that is known: at least so
+    /// many where there are too few for an interval, otherwise about so many.
     #[must_use]
     pub fn more_starts(self) -> Option<usize> {
         match self {

@@ -1,5 +1,5 @@
-//! What a reader should know before the numbers: how the runs' machines, builds and servers differ,
-//! and what limits their verdicts.
+//! Notes that a reader should see before the numbers: differences between the runs' machines,
+//! builds and servers, and limitations of the verdicts.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,13 @@ use super::matching::Gathered;
 use super::verdict::ALPHA;
 use crate::result::{Environment, SavedResult, ServerSetup};
 
-/// Flags that a message lists.
+/// The maximal number of flags in a message.
 const NAMED: usize = 6;
 
-/// Lines from which on chance alone is likely to make one of them worse.
+/// The number of lines from which one of them is likely to be worse by chance alone.
 const MANY_LINES: usize = 10;
 
-/// Returns what differs between the environments of two runs. What one of them does not tell is no
-/// difference.
+/// Returns the differences between the environments of two runs. A missing value is no difference.
 pub(super) fn of_environments(base: &SavedResult, new: &SavedResult) -> Vec<String> {
     let (old, fresh) = (&base.report.environment, &new.report.environment);
     let mut warnings = of_machines(old, fresh);
@@ -26,14 +25,14 @@ pub(super) fn of_environments(base: &SavedResult, new: &SavedResult) -> Vec<Stri
     warnings
 }
 
-/// Says that a run was stopped before its end.
+/// Returns a note that a run was stopped before its end.
 pub(super) fn of_interruption(result: &SavedResult) -> Option<String> {
     let report = &result.report;
     (report.interrupted).then(|| format!("the run of {} was interrupted", report.started))
 }
 
-/// Says that the sides were measured one after the other: what the machine did meanwhile, as heat
-/// or other tenants, counts as a difference between servers then.
+/// Returns a note that the sides were measured one after the other. What changed on the machine
+/// meanwhile, as heat or other tenants, then looks like a difference between the servers.
 pub(super) fn of_order(base: &[SavedResult], new: &[SavedResult]) -> Option<String> {
     let started = |side: &[SavedResult]| {
         let started = side.iter().map(|result| result.report.started.clone());
@@ -49,7 +48,7 @@ pub(super) fn of_order(base: &[SavedResult], new: &[SavedResult]) -> Option<Stri
     })
 }
 
-/// Returns what limits what a case says about its server.
+/// Returns notes on what limits the conclusions about a case's server.
 pub(super) fn of_case(label: &str, side: &str, of: &Gathered<'_>) -> Vec<String> {
     let mut warnings = Vec::new();
     if of.measured.iter().any(|of| of.case.client_limited) {
@@ -75,7 +74,7 @@ pub(super) fn of_case(label: &str, side: &str, of: &Gathered<'_>) -> Vec<String>
     warnings
 }
 
-/// Says what chance makes of many lines.
+/// Returns a note on the effect of chance on many lines.
 pub(super) fn of_many_lines(deciding: usize, worse: usize) -> Option<String> {
     let expected = deciding as f64 * ALPHA / 2.0;
     (worse > 0 && deciding >= MANY_LINES).then(|| {
@@ -86,7 +85,7 @@ pub(super) fn of_many_lines(deciding: usize, worse: usize) -> Option<String> {
     })
 }
 
-/// A change of the generator shows as one of the server.
+/// Returns differences between the generators, which look like differences between the servers.
 fn of_generators(a: &Environment, b: &Environment) -> Vec<String> {
     let commit = |of: &Environment| of.commit.clone();
     let windows = |of: &Environment| {
@@ -110,10 +109,10 @@ fn of_generators(a: &Environment, b: &Environment) -> Vec<String> {
         .collect()
 }
 
-/// The first lists of a server are slower than the rest, and more of them are none of the figures
-/// where it warms up longer.
+/// Returns a note if the warm-ups differ. The first lists of a server are slower than the rest, and
+/// with a longer warm-up fewer of them are measured.
 fn of_warm_up(base: &SavedResult, new: &SavedResult) -> Option<String> {
-    // Without a scenario that can be read it is not told.
+    // The warm-up is unknown where the scenario cannot be read.
     let rounds = |result: &SavedResult| {
         let scenario = Scenario::parse(&result.scenario_toml, &result.report.scenario).ok()?;
         Some(scenario.warmup)
@@ -156,7 +155,7 @@ fn host_takes(is_reported: bool) -> String {
     }
 }
 
-/// Returns how programs and flags differ of each target that both runs have.
+/// Returns the differences in programs and flags of each target that both runs have.
 pub(super) fn of_servers(base: &SavedResult, new: &SavedResult) -> Vec<String> {
     let (a, b) = (&base.report.environment, &new.report.environment);
     let targets: BTreeSet<_> = a.servers.iter().map(|server| &server.target).collect();
@@ -196,8 +195,8 @@ fn setups<'a>(environment: &'a Environment, target: &str) -> Vec<&'a ServerSetup
     servers.filter(|server| server.target == target).collect()
 }
 
-/// Every flag with its value, without what is another at each start. A target may have been started
-/// in several ways.
+/// Returns every flag with its value, without those that differ at each start. A target may have
+/// been started in several ways.
 fn flags(servers: &[&ServerSetup]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for server in servers {

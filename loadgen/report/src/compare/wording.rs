@@ -1,15 +1,16 @@
-//! What text and Markdown say alike: a ratio, its interval as a bar, and how a comparison ends.
+//! Wording that text and Markdown share: a ratio, its interval as a bar, and the end of a
+//! comparison.
 
 use super::{Comparison, End, Estimate, Line, Side, Verdict};
 use crate::quantity::Quantity;
 
-/// Characters of a bar.
+/// The width of a bar in characters.
 const BAR: usize = 21;
-/// A bar reaches from 1 / this to this at least.
+/// The least upper end of a bar's axis. The lower end is its reciprocal.
 const BAR_REACHES: f64 = 1.2;
 
-/// Returns a ratio and its interval, with no more digits than the interval has meaning for:
-/// `1.10 [1.07, 1.13]`. Without an interval it is the ratio alone.
+/// Returns a ratio and its interval, with only as many digits as the interval justifies: `1.10
+/// [1.07, 1.13]`. Without an interval it is the ratio alone.
 pub(super) fn ratio(estimate: &Estimate) -> String {
     let Some(interval) = estimate.interval else {
         return number(estimate.ratio, 2);
@@ -37,7 +38,7 @@ pub(super) fn values(line: &Line) -> String {
     format!("base {base}, new {new}{ratio}")
 }
 
-/// Returns a number with so many decimals; below a tenth, with two digits that say something.
+/// Returns a number with so many decimals; below a tenth, with two significant digits.
 fn number(value: f64, decimals: usize) -> String {
     if value <= 0.0 || value >= 0.1 {
         return format!("{value:.decimals$}");
@@ -46,12 +47,12 @@ fn number(value: f64, decimals: usize) -> String {
     format!("{value:.*}", zeros + 1)
 }
 
-/// Returns a change as a percentage, without digits that rounding made.
+/// Returns a change as a percentage, without digits that are rounding errors.
 pub(super) fn percent(part: f64) -> String {
     format!("{} %", (part * 1e5).round() / 1e3)
 }
 
-/// Returns a side in one line.
+/// Returns a side's description in one line.
 pub(super) fn side(side: &Side) -> String {
     let Side {
         targets,
@@ -72,7 +73,8 @@ pub(super) fn side(side: &Side) -> String {
     words.join("; ")
 }
 
-/// Returns the machines of both sides, where they are known; more than one where that was allowed.
+/// Returns the machines of both sides, where they are known. There are several only where that was
+/// allowed.
 pub(super) fn machines(comparison: &Comparison) -> Option<String> {
     let (base, new) = (&comparison.base.machines, &comparison.new.machines);
     let mut machines = base.clone();
@@ -80,8 +82,8 @@ pub(super) fn machines(comparison: &Comparison) -> Option<String> {
     (!machines.is_empty()).then(|| machines.join("; "))
 }
 
-/// Returns what a reader should do next; nothing where nothing needs doing, or where the headline
-/// says it.
+/// Returns what a reader should do next; `None` where nothing needs to be done, or where the
+/// headline contains it.
 pub(super) fn next_step(comparison: &Comparison) -> Option<&'static str> {
     let is_worse = comparison.worse().next().is_some();
     match comparison.end() {
@@ -97,7 +99,7 @@ pub(super) fn next_step(comparison: &Comparison) -> Option<&'static str> {
     }
 }
 
-/// Returns whose line it is: the target, or both where they differ.
+/// Returns the target of a line, or both targets where they differ.
 pub(super) fn targets(line: &Line) -> String {
     match line.base_target == line.new_target {
         true => line.new_target.clone(),
@@ -105,7 +107,7 @@ pub(super) fn targets(line: &Line) -> String {
     }
 }
 
-/// Returns how the comparison ends, in a sentence or two.
+/// Returns the end of the comparison in one or two sentences.
 pub(super) fn headline(comparison: &Comparison) -> String {
     let deciding = comparison.deciding().count();
     let count = |is_so: &dyn Fn(&&Line) -> bool| comparison.deciding().filter(is_so).count();
@@ -163,8 +165,8 @@ pub(super) fn headline(comparison: &Comparison) -> String {
     format!("{end}: {}{advice}.", parts.join("; "))
 }
 
-/// Returns how many more starts a side it takes until every second of the deciding lines that are
-/// open has its verdict; `None` where that is not known of any.
+/// Returns how many more starts per side would yield a verdict for about half of the undecided
+/// deciding lines; `None` where that is not known for any of them.
 fn more_starts(comparison: &Comparison) -> Option<usize> {
     let open = comparison
         .deciding()
@@ -175,14 +177,14 @@ fn more_starts(comparison: &Comparison) -> Option<usize> {
     needed.get(needed.len() / 2).copied()
 }
 
-/// The axis that all bars of a table share: symmetrical about 1 on logarithms.
+/// The axis that all bars of a table share. It is logarithmic and symmetrical about 1.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Axis {
     reaches: f64,
 }
 
 impl Axis {
-    /// Returns the axis on which nine of ten of the ratios lie; others stand at its ends.
+    /// Returns an axis that contains nine of ten ratios. The others are drawn at its ends.
     pub(super) fn of<'a>(lines: impl Iterator<Item = &'a Line>) -> Self {
         let estimates = lines.filter_map(|line| line.estimate);
         let mut distances: Vec<f64> = estimates

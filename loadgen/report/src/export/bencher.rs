@@ -1,8 +1,8 @@
-//! Results as Bencher Metric Format: benchmarks, their measures, and of each the median of the
-//! starts with the smallest and the largest. Times are in nanoseconds, sizes in bytes.
+//! Results as Bencher Metric Format: benchmarks and their measures, each with the median, the
+//! smallest and the largest value of the starts. Times are in nanoseconds, sizes in bytes.
 //!
-//! `latency` and `throughput` are Bencher's own measures; the others are made when they first
-//! arrive.
+//! `latency` and `throughput` are Bencher's built-in measures. Bencher creates the others when it
+//! first receives them.
 
 use serde_json::{Map, Value, json};
 
@@ -14,7 +14,7 @@ use crate::result::SavedResult;
 /// Returns results as BMF.
 ///
 /// # Errors
-/// When a run is there twice, runs of one scenario are of different machines or builds, or no case
+/// When a run is given twice, runs of one scenario are of different machines or builds, or no case
 /// counts.
 pub fn bencher(results: &[SavedResult]) -> Result<String, ExportError> {
     let mut benchmarks: Map<String, Value> = Map::new();
@@ -31,7 +31,7 @@ pub fn bencher(results: &[SavedResult]) -> Result<String, ExportError> {
     Ok(format!("{:#}\n", Value::Object(benchmarks)))
 }
 
-/// Returns a metric's measure, and how many of its unit one of ours is.
+/// Returns the measure of a metric, and the factor that converts the metric to the measure's unit.
 fn measure(metric: Metric) -> (&'static str, f64) {
     match metric {
         Metric::P50 => ("latency", 1e6),

@@ -1,4 +1,4 @@
-//! Results as CSV: one value a line, with everything that it takes to tell it from others. A case
+//! Results as CSV: one value per line, with all the columns that distinguish it from others. A case
 //! that does not count is one line with its reason and without a value.
 
 use clap::ValueEnum as _;
@@ -8,7 +8,7 @@ use super::target_names::TargetNames;
 use crate::compare::Metric;
 use crate::result::{Case, SavedResult, ServerStart};
 
-/// Titles of the columns, in order. Names stay; new ones come at the end.
+/// Titles of the columns, in order. Existing columns keep their names; new ones are appended.
 pub const TITLES: [&str; 23] = [
     "run",
     "started",
@@ -35,10 +35,10 @@ pub const TITLES: [&str; 23] = [
     "cores",
 ];
 
-/// Returns results as CSV, each with the name that `run` has for it.
+/// Returns results as CSV. The iterator yields each result with the name of its run.
 ///
 /// # Errors
-/// When a line cannot be written, which none is known to cause.
+/// When a line cannot be written. None is expected, since it writes to memory.
 pub fn csv<'a>(
     results: impl IntoIterator<Item = (String, &'a SavedResult)>,
 ) -> Result<String, csv::Error> {
@@ -110,7 +110,7 @@ fn lines(run: &str, result: &SavedResult, case: &Case, target: &str) -> Vec<Vec<
     values.map(with).collect()
 }
 
-/// Returns what is measured, and what is taken of it.
+/// Returns the name of the measured quantity, and the statistic of it.
 fn named(metric: Metric) -> (&'static str, &'static str) {
     match metric {
         Metric::P50 => ("latency", "p50"),
@@ -128,7 +128,7 @@ fn named(metric: Metric) -> (&'static str, &'static str) {
     }
 }
 
-/// Returns how many values a number was made of.
+/// Returns the number of values that a metric was computed from.
 fn requests(metric: Metric, start: &ServerStart) -> u64 {
     let of = match metric {
         Metric::P50 | Metric::P90 | Metric::P99 => &start.latency_ms,

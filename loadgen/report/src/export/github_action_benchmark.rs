@@ -1,7 +1,7 @@
-//! Results for github-action-benchmark, as its tool `customSmallerIsBetter` reads them.
+//! Results for github-action-benchmark, in the form that its tool `customSmallerIsBetter` reads.
 //!
-//! Its reader turns `null`, an empty text and an empty list into 0, so an entry is whole or is not
-//! there. Rates are left out: of them more is better.
+//! It turns `null`, an empty text and an empty list into 0, so an entry is either complete or
+//! absent. Rates are left out, since for rates larger is better.
 
 use serde::Serialize;
 
@@ -10,26 +10,26 @@ use super::measurement::{Measurement, measurements};
 use crate::compare::Better;
 use crate::result::SavedResult;
 
-/// One entry.
+/// One entry of the list.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Entry {
-    /// Benchmark and metric: the first entry of a name wins.
+    /// Benchmark and metric. If a name occurs twice, the first entry is used.
     name: String,
     /// `ms`, `bytes` or `ratio`.
     unit: &'static str,
-    /// Median of the starts.
+    /// The median of the starts.
     value: f64,
-    /// How far the start that is farthest from the median is away from it.
+    /// The distance from the median to the start that is farthest from it.
     #[serde(skip_serializing_if = "Option::is_none")]
     range: Option<String>,
-    /// What a chart shows beside the value.
+    /// The text that a chart shows in addition to the value.
     extra: String,
 }
 
 /// Returns results as a JSON list of entries.
 ///
 /// # Errors
-/// When a run is there twice, runs of one scenario are of different machines or builds, or no case
+/// When a run is given twice, runs of one scenario are of different machines or builds, or no case
 /// counts.
 pub fn github_action_benchmark(results: &[SavedResult]) -> Result<String, ExportError> {
     let measurements = measurements(results)?;
@@ -48,7 +48,7 @@ fn entry(measurement: &Measurement) -> Entry {
     } = measurement;
     let range = measurement.spread_of_several().map(|spread| {
         let farthest = (spread.p50 - spread.min).max(spread.max - spread.p50);
-        // Without the digits that a difference of fractions has.
+        // Rounded, since a difference of fractions has meaningless digits.
         format!("± {}", (farthest * 1e6).round() / 1e6)
     });
     let starts = match measurement.starts.len() {

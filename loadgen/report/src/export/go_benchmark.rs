@@ -1,9 +1,9 @@
 //! A result as Go benchmark text, which benchstat reads: one line for each start of a server.
 //!
 //! The format is golang.org/design/14313-benchmark-format, as `golang.org/x/perf/benchfmt` reads
-//! it. Every key of the file is part of what benchstat groups by, and groups of different keys are
-//! never compared: what differs from build to build is in no key. A name that ends in a hyphen and
-//! digits is read as one with a number of CPUs.
+//! it. benchstat groups by every key of the file and never compares groups with different keys, so
+//! no key contains anything that differs from build to build. benchstat reads a hyphen and digits
+//! at the end of a name as a number of CPUs.
 
 use std::fmt::Write as _;
 
@@ -11,8 +11,8 @@ use super::target_names::TargetNames;
 use crate::compare::Metric;
 use crate::result::{Case, SavedResult, ServerStart};
 
-/// Each metric with its unit there and how many of it are one of ours. Nanoseconds and bytes are
-/// scaled by benchstat.
+/// The metrics, each with its unit in this format and the factor that converts to it. benchstat
+/// scales nanoseconds and bytes.
 const UNITS: [(Metric, &str, f64); 11] = [
     (Metric::P50, "ns/op", 1e6),
     (Metric::P90, "p90-ns/op", 1e6),
@@ -27,7 +27,7 @@ const UNITS: [(Metric, &str, f64); 11] = [
     (Metric::Rate, "requests/s", 1.0),
 ];
 
-/// Returns results as Go benchmark text, one after the other.
+/// Returns results as Go benchmark text, one after another.
 #[must_use]
 pub fn go_benchmark(results: &[SavedResult]) -> String {
     let mut text = String::new();
@@ -74,7 +74,7 @@ fn write_result(result: &SavedResult, is_first: bool, text: &mut String) -> std:
     Ok(())
 }
 
-/// Writes nothing of a start without a value.
+/// Writes the line of a start, or nothing if the start has no value.
 fn write_start(name: &str, start: &ServerStart, text: &mut String) -> std::fmt::Result {
     let values = UNITS.iter().filter_map(|(metric, unit, scale)| {
         let value = metric.of(start)? * scale;
@@ -119,7 +119,8 @@ fn name(case: &Case, target: &str) -> String {
     without_cpus(name)
 }
 
-/// Keeps digits at the end of a name from being read as a number of CPUs.
+/// Replaces a hyphen before digits at the end of a name, so that they are not read as a number of
+/// CPUs.
 fn without_cpus(name: String) -> String {
     match name.rsplit_once('-') {
         Some((rest, digits))
@@ -131,7 +132,7 @@ fn without_cpus(name: String) -> String {
     }
 }
 
-/// Returns what Go calls an architecture.
+/// Returns Go's name of an architecture.
 fn architecture(machine: &str) -> &str {
     match machine {
         "x86_64" => "amd64",

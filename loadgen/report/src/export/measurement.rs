@@ -1,5 +1,5 @@
-//! One metric of one case over all given runs of one build on one machine: what a format is made
-//! of that has one value for each name.
+//! One metric of one case over all given runs of one build on one machine: the unit of export for
+//! formats that have one value for each name.
 
 use clap::ValueEnum as _;
 
@@ -11,15 +11,15 @@ use crate::result::{Case, SavedResult, Spread};
 /// One metric of one case.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Measurement {
-    /// What was done, to what.
+    /// The benchmark that was run.
     pub(super) benchmark: Benchmark,
-    /// What was measured of it.
+    /// The metric.
     pub(super) metric: Metric,
-    /// Each start's value, in [`Metric::unit`]; never empty.
+    /// The value of each start, in [`Metric::unit`]; never empty.
     pub(super) starts: Vec<f64>,
 }
 
-/// What was done, to what: it has the same name in every run.
+/// The work and its target, which have the same name in every run.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Benchmark {
     pub(super) scenario: String,
@@ -32,12 +32,12 @@ pub(super) struct Benchmark {
 }
 
 impl Measurement {
-    /// Returns the median of the starts with the smallest and the largest of them.
+    /// Returns the median, the smallest and the largest of the starts' values.
     pub(super) fn spread(&self) -> Spread {
         Spread::of(self.starts.iter().copied()).expect("a measurement has a value")
     }
 
-    /// Returns the spread where there are two values to lie apart.
+    /// Returns the spread if there are at least two values.
     pub(super) fn spread_of_several(&self) -> Option<Spread> {
         (self.starts.len() > 1).then(|| self.spread())
     }
@@ -59,7 +59,7 @@ impl Benchmark {
         }
     }
 
-    /// Returns the scenario and the data set, once where they are called alike, and the case.
+    /// Returns the scenario and the data set (only once if they have the same name), and the case.
     pub(super) fn case(&self) -> String {
         let Self {
             scenario,
@@ -73,7 +73,7 @@ impl Benchmark {
         }
     }
 
-    /// Returns the name: `pods-150k/etcd/stream/bench`.
+    /// Returns the benchmark's name: `pods-150k/etcd/stream/bench`.
     pub(super) fn name(&self) -> String {
         format!("{}/{}", self.case(), self.target)
     }
@@ -83,10 +83,10 @@ impl Benchmark {
     }
 }
 
-/// Returns every value that counts, the starts of one case in all results together.
+/// Returns every value that counts. The starts of one case in all results are combined.
 ///
 /// # Errors
-/// When a run is there twice, runs of one scenario are of different machines or builds, or no case
+/// When a run is given twice, runs of one scenario are of different machines or builds, or no case
 /// counts.
 pub(super) fn measurements(results: &[SavedResult]) -> Result<Vec<Measurement>, ExportError> {
     check_runs(results, Apart::MachinesAndBuilds)?;
@@ -132,16 +132,16 @@ pub(super) fn of_run(result: &SavedResult) -> Vec<Measurement> {
         .collect()
 }
 
-/// What runs of one scenario must have in common.
+/// The conditions that runs of one scenario must share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Apart {
-    /// Values of other machines are other values; builds may differ, as in a history.
+    /// The machine. Builds may differ, as in a history.
     Machines,
-    /// Values of other builds, too.
+    /// The machine and the build.
     MachinesAndBuilds,
 }
 
-/// Refuses a run that is there twice, and runs of one scenario that must be kept apart.
+/// Rejects a run that is given twice, and runs of one scenario that must not be combined.
 pub(super) fn check_runs(results: &[SavedResult], apart: Apart) -> Result<(), ExportError> {
     for (at, result) in results.iter().enumerate() {
         let (report, host) = (&result.report, &result.report.environment.host);

@@ -1,5 +1,5 @@
-//! Results as OpenMetrics 1.0 text: gauges, one sample for each run and case at the time when the
-//! run began. `promtool tsdb create-blocks-from openmetrics` loads a history of them.
+//! Results as OpenMetrics 1.0 text: gauges, with one sample for each run and case at the time when
+//! the run began. `promtool tsdb create-blocks-from openmetrics` loads them as a history.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,26 +10,26 @@ use super::measurement::{Apart, Measurement, check_runs, of_run};
 use crate::compare::Metric;
 use crate::result::SavedResult;
 
-/// What a metric is called there.
+/// The OpenMetrics family of a metric.
 struct Family {
-    /// The whole name, which ends in the unit.
+    /// The full name, which ends in the unit.
     name: &'static str,
-    /// The unit, as `# UNIT` names it; empty of a rate, which has none of its own.
+    /// The unit in the `# UNIT` line; empty for a rate, which has no unit of its own.
     unit: &'static str,
     help: &'static str,
-    /// The label `quantile`, of metrics that share a family.
+    /// The label `quantile`, for metrics that share a family.
     quantile: Option<&'static str>,
-    /// How many of the unit one of ours is.
+    /// The factor that converts the metric to the family's unit.
     scale: f64,
 }
 
-/// The samples of a family: by labels, then by time, as the format wants them.
+/// The samples of a family, sorted by labels and then by time, as the format requires.
 type Samples = BTreeMap<(String, Option<u128>), f64>;
 
-/// Returns results as OpenMetrics text, each value the median of a run's starts.
+/// Returns results as OpenMetrics text. Each value is the median of a run's starts.
 ///
 /// # Errors
-/// When a run is there twice, runs of one scenario are of different machines, or no case counts.
+/// When a run is given twice, runs of one scenario are of different machines, or no case counts.
 pub fn openmetrics(results: &[SavedResult]) -> Result<String, ExportError> {
     check_runs(results, Apart::Machines)?;
     let mut families: BTreeMap<&str, (Family, Samples)> = BTreeMap::new();
@@ -70,7 +70,7 @@ fn write_family(family: &Family, samples: &Samples, text: &mut String) -> std::f
     for ((labels, milliseconds), value) in samples {
         write!(text, "{name}{{{labels}}} {value}")?;
         if let Some(milliseconds) = milliseconds {
-            // Seconds.
+            // The timestamp is in seconds.
             write!(text, " {}.{:03}", milliseconds / 1000, milliseconds % 1000)?;
         }
         text.push('\n');
@@ -93,7 +93,7 @@ fn labels(measurement: &Measurement, family: &Family) -> String {
     labels.collect::<Vec<String>>().join(",")
 }
 
-/// Returns a label's value as it stands between quotes.
+/// Escapes a label's value for use between quotes.
 fn escaped(value: &str) -> String {
     value
         .replace('\\', "\\\\")

@@ -1,8 +1,8 @@
 //! Results as PerfData, which Kubernetes' perfdash draws.
 //!
-//! Its page draws what a build lacks as 0. Items of the same labels must have the same keys in
-//! every build, and whether a start has enough requests for a 99th percentile changes: so an item
-//! is one metric, with one key, and is there or not.
+//! perfdash draws a value that a build lacks as 0. Items with the same labels must have the same
+//! keys in every build, but whether a start has enough requests for a 99th percentile varies. So an
+//! item is one metric with one key, and is present or absent as a whole.
 
 use serde_json::{Value, json};
 
@@ -11,13 +11,13 @@ use super::measurement::measurements;
 use crate::compare::Metric;
 use crate::result::SavedResult;
 
-/// The version that perfdash reads; it drops others without a word.
+/// The version that perfdash reads. It silently drops other versions.
 const VERSION: &str = "v1";
 
-/// Returns results as PerfData, each value the median of the starts.
+/// Returns results as PerfData. Each value is the median of the starts.
 ///
 /// # Errors
-/// When a run is there twice, runs of one scenario are of different machines or builds, or no case
+/// When a run is given twice, runs of one scenario are of different machines or builds, or no case
 /// counts.
 pub fn perfdash(results: &[SavedResult]) -> Result<String, ExportError> {
     let items: Vec<Value> = measurements(results)?
@@ -39,7 +39,7 @@ pub fn perfdash(results: &[SavedResult]) -> Result<String, ExportError> {
     Ok(format!("{data:#}\n"))
 }
 
-/// Returns what an item's value is called: percentiles as in Kubernetes' own tests.
+/// Returns the key of an item's value. Percentiles are named as in Kubernetes' own tests.
 fn key(metric: Metric) -> &'static str {
     match metric {
         Metric::P50 | Metric::FirstChunkP50 => "Perc50",

@@ -1,5 +1,5 @@
-//! What targets are called in other programs: the same from run to run, which an address or a
-//! version is not, since a history would begin anew with each.
+//! The names of targets in other programs. They are the same from run to run, unlike addresses and
+//! versions, with which a history would start anew each time.
 
 use crate::result::Report;
 
@@ -9,7 +9,8 @@ pub(super) struct TargetNames(Vec<(String, String)>);
 
 impl TargetNames {
     /// Returns the names of all targets of a result: `bench`, `etcd`, `etcd-fsync`, `endpoint`.
-    /// Two that would be called alike keep their versions; those that still are, get numbers.
+    /// Targets whose names would be equal keep their versions. If they still are equal, numbers are
+    /// appended.
     pub(super) fn of(report: &Report) -> Self {
         let mut targets: Vec<&str> = Vec::new();
         for case in &report.cases {
@@ -42,14 +43,14 @@ impl TargetNames {
         Self(names)
     }
 
-    /// Returns what a target of the result is called.
+    /// Returns the name of a target of the result.
     pub(super) fn get<'a>(&'a self, target: &'a str) -> &'a str {
         let named = self.0.iter().find(|(known, _)| known == target);
         named.map_or(target, |(_, name)| name)
     }
 }
 
-/// Returns a target's name without a host, a path or a context of a configuration.
+/// Returns a target's name without its host, path or kubeconfig context.
 fn without_address(target: &str) -> String {
     if target.starts_with("http://") || target.starts_with("https://") {
         return "endpoint".to_owned();
@@ -64,7 +65,7 @@ fn without_address(target: &str) -> String {
     }
 }
 
-/// Returns `etcd-fsync` of `etcd-3.7.1-fsync`.
+/// Returns `etcd-fsync` for `etcd-3.7.1-fsync`.
 fn without_version(name: &str) -> String {
     let Some((kind, version)) = name.split_once("etcd-") else {
         return name.to_owned();

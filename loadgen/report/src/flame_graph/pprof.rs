@@ -1,4 +1,5 @@
-//! Profiles of Go servers: the messages of pprof's `profile.proto`, as far as stacks need them.
+//! Profiles of Go servers: the messages of pprof's `profile.proto`, limited to the fields that
+//! stacks need.
 
 use std::collections::HashMap;
 
@@ -6,10 +7,10 @@ use prost::Message;
 
 use super::stacks::{LARGEST, Stacks, StacksError, plain};
 
-/// The kind of value that counts samples. A CPU profile has it beside the time.
+/// The name of the value that counts samples. A CPU profile has it in addition to the time.
 const SAMPLES: &str = "samples";
 
-/// `perftools.profiles.Profile`.
+/// The message `perftools.profiles.Profile`.
 #[derive(Clone, PartialEq, Message)]
 struct Profile {
     #[prost(message, repeated, tag = "1")]
@@ -24,10 +25,10 @@ struct Profile {
     string_table: Vec<String>,
 }
 
-/// What the n-th value of each sample is.
+/// The meaning of the n-th value of each sample.
 #[derive(Clone, PartialEq, Message)]
 struct ValueType {
-    /// Its name: an index of the string table.
+    /// The value's name: an index of the string table.
     #[prost(int64, tag = "1")]
     kind: i64,
 }
@@ -35,21 +36,22 @@ struct ValueType {
 /// One stack.
 #[derive(Clone, PartialEq, Message)]
 struct Sample {
-    /// The function that was on a CPU first, its callers behind it.
+    /// The locations: first the function that was on a CPU, then its callers.
     #[prost(uint64, repeated, tag = "1")]
     location_id: Vec<u64>,
     #[prost(int64, repeated, tag = "2")]
     value: Vec<i64>,
 }
 
-/// A place in the program.
+/// A code location in the program.
 #[derive(Clone, PartialEq, Message)]
 struct Location {
     #[prost(uint64, tag = "1")]
     id: u64,
     #[prost(uint64, tag = "3")]
     address: u64,
-    /// Its function; of functions that were inlined into others, the innermost first.
+    /// The function at this location. If functions were inlined, there are several, the innermost
+    /// first.
     #[prost(message, repeated, tag = "4")]
     line: Vec<Line>,
 }
@@ -69,7 +71,7 @@ struct Function {
     name: i64,
 }
 
-/// Returns the stacks of a profile that was unpacked.
+/// Returns the stacks of a decompressed profile.
 pub(super) fn stacks(bytes: &[u8]) -> Result<Stacks, StacksError> {
     let profile = Profile::decode(bytes)?;
     let text = |index: i64| {
@@ -84,14 +86,14 @@ pub(super) fn stacks(bytes: &[u8]) -> Result<Stacks, StacksError> {
     for function in &profile.function {
         functions.insert(function.id, plain(text(function.name)?));
     }
-    // A message of a few bytes may repeat long names without end.
+    // Limits the total size, since a message of a few bytes may repeat long names without end.
     let mut left = LARGEST / 2;
     let mut spend = |text: &str| {
         let rest = left.checked_sub(text.len() as u64 + 1);
         left = rest.ok_or(StacksError::TooLarge)?;
         Ok::<_, StacksError>(())
     };
-    // What a location is in a stack: its functions, callers first.
+    // The text of each location in a stack: its functions, callers first.
     let mut places: HashMap<u64, String> = HashMap::new();
     for location in &profile.location {
         let mut names = Vec::new();
@@ -140,8 +142,8 @@ pub(super) fn stacks(bytes: &[u8]) -> Result<Stacks, StacksError> {
 mod tests {
     use super::*;
 
-    /// A profile of two functions, of which one is inlined into the other, and a place that nobody
-    /// named.
+    /// Returns a profile with two functions, one of which is inlined into the other, and a location
+    /// without a name.
     fn profile() -> Profile {
         let strings = ["", "cpu", "samples", "main.main", "main.copy[struct {; }]"];
         let line = |function_id| Line { function_id };

@@ -1,5 +1,5 @@
-//! Stacks of functions and how often each was seen, in the form that flame graphs are drawn from:
-//! `caller;callee;function 12`.
+//! Stacks of functions, each with its number of samples, in the text form that flame graphs are
+//! drawn from: `caller;callee;function 12`.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
@@ -11,42 +11,42 @@ use flate2::write::GzEncoder;
 use super::pprof;
 use crate::result::HotFunction;
 
-/// Bytes that a compressed file, or the stacks of a profile, may come to. Half a minute of a server
-/// has some MiB.
+/// The maximal size in bytes of a decompressed file, or of the stacks of a profile. Half a minute
+/// of a server yields some MiB.
 pub(super) const LARGEST: u64 = 64 << 20;
-/// Between the functions of a stack.
+/// The separator between the functions of a stack.
 const BETWEEN: char = ';';
 
-/// Stacks, each with the number of samples in which it was seen.
+/// Stacks, each with the number of its samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stacks(BTreeMap<String, u64>);
 
-/// Why bytes are no stacks.
+/// Why bytes cannot be read as stacks.
 #[derive(Debug, thiserror::Error)]
 pub enum StacksError {
-    /// Not compressed by gzip, or damaged.
+    /// The bytes are not compressed by gzip, or are damaged.
     #[error("no gzip: {0}")]
     Gzip(#[source] io::Error),
-    /// More than fits.
+    /// The stacks exceed the size limit.
     #[error("more than {LARGEST} bytes")]
     TooLarge,
-    /// Not a profile of pprof.
+    /// The bytes are not a profile of pprof.
     #[error("no profile: {0}")]
     Profile(#[from] prost::DecodeError),
-    /// A profile that names what it does not have.
+    /// The profile refers to an entry that it does not contain.
     #[error("no profile: {what} {number} is named and not there")]
     Dangling {
-        /// `location`, `function` or `string`.
+        /// The kind of entry: `location`, `function` or `string`.
         what: &'static str,
-        /// Its number.
+        /// The entry's number.
         number: u64,
     },
-    /// A line without stack or number.
+    /// A line contains no stack or no number.
     #[error("line {line} is no stack with its samples: `{text}`")]
     Line {
-        /// Its number, from 1.
+        /// The line's number, from 1.
         line: usize,
-        /// How it begins.
+        /// The beginning of the line.
         text: String,
     },
 }
@@ -73,7 +73,7 @@ impl Stacks {
         Ok(stacks)
     }
 
-    /// Reads such lines from a compressed file.
+    /// Reads lines of `caller;callee;function 12` from a compressed file.
     ///
     /// # Errors
     /// [`StacksError`].
@@ -81,7 +81,7 @@ impl Stacks {
         Self::parse(&String::from_utf8_lossy(&unpacked(gzip)?))
     }
 
-    /// Reads a profile as Go servers send it.
+    /// Reads a compressed profile in the form that Go servers send.
     ///
     /// # Errors
     /// [`StacksError`].
@@ -89,8 +89,8 @@ impl Stacks {
         Self::from_message(&unpacked(gzip)?)
     }
 
-    /// Reads a profile that was unpacked: a message of pprof's `profile.proto`. Functions without a
-    /// name are their addresses.
+    /// Reads a decompressed profile: a message of pprof's `profile.proto`. Locations without a
+    /// function appear as addresses.
     ///
     /// # Errors
     /// [`StacksError`].
@@ -98,10 +98,10 @@ impl Stacks {
         pprof::stacks(bytes)
     }
 
-    /// Returns them as a compressed file.
+    /// Returns the lines as a compressed file.
     ///
     /// # Errors
-    /// None that is known: memory is written to.
+    /// None is expected, since it writes to memory.
     pub fn to_folded(&self) -> io::Result<Vec<u8>> {
         let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
         for line in self.lines() {
@@ -110,20 +110,20 @@ impl Stacks {
         gzip.finish()
     }
 
-    /// Counts a stack so often.
+    /// Adds a number of samples to a stack.
     pub(super) fn add(&mut self, stack: String, samples: u64) {
         let seen = self.0.entry(stack).or_default();
         *seen = seen.saturating_add(samples);
     }
 
-    /// Returns the lines that they are read from, sorted.
+    /// Returns the stacks as lines, sorted.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         self.0
             .iter()
             .map(|(stack, samples)| format!("{stack} {samples}"))
     }
 
-    /// Returns the samples of all stacks.
+    /// Returns the total number of samples.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.0
@@ -131,8 +131,8 @@ impl Stacks {
             .fold(0, |sum, samples| sum.saturating_add(*samples))
     }
 
-    /// Returns the functions that were on a CPU most often, most first: those at the ends of
-    /// stacks.
+    /// Returns the functions with the most samples at the ends of stacks, that is on a CPU, in
+    /// descending order: `most` of them at most.
     #[must_use]
     pub fn hottest(&self, most: usize) -> Vec<HotFunction> {
         let mut ends: BTreeMap<&str, u64> = BTreeMap::new();
@@ -153,8 +153,8 @@ impl Stacks {
     }
 }
 
-/// Returns a function's name as stacks have it: without what separates functions and stacks, and
-/// never empty.
+/// Returns a function's name for use in a stack: without the separators of functions and of lines,
+/// and never empty.
 pub(super) fn plain(name: &str) -> String {
     match name.is_empty() {
         true => "[unknown]".to_owned(),

@@ -1,4 +1,4 @@
-//! Whether results are the parts of one run, each there once and whole.
+//! Checks that results are the parts of one run, each present once and complete.
 
 use super::{GeneratorResult, MergeError};
 use crate::result::{Outcome, Report};
@@ -6,7 +6,7 @@ use crate::result::{Outcome, Report};
 /// Returns the parts in the order of their generators.
 ///
 /// # Errors
-/// [`MergeError`] with the first that does not fit.
+/// [`MergeError`] about the first part that does not fit.
 pub(super) fn in_order(
     mut parts: Vec<GeneratorResult>,
 ) -> Result<Vec<GeneratorResult>, MergeError> {
@@ -48,7 +48,8 @@ pub(super) fn index(part: &GeneratorResult) -> u32 {
     shard.map_or(0, |shard| shard.index)
 }
 
-/// Checks that a result is of one generator, whose share of the load was measured to its end.
+/// Checks that a result belongs to one generator of several, and that its share of the load was
+/// measured to the end.
 fn is_whole(part: &GeneratorResult) -> Result<(), MergeError> {
     let GeneratorResult { name, result } = part;
     let report = &result.report;
@@ -79,7 +80,7 @@ fn is_whole(part: &GeneratorResult) -> Result<(), MergeError> {
     }
 }
 
-/// Checks that two results are of one run.
+/// Checks that two results belong to one run.
 fn agree(one: &GeneratorResult, other: &GeneratorResult) -> Result<(), MergeError> {
     let (ours, theirs) = (&one.result.report, &other.result.report);
     let differ = |what, ours: String, theirs: String| {
@@ -105,7 +106,7 @@ fn agree(one: &GeneratorResult, other: &GeneratorResult) -> Result<(), MergeErro
     }
 }
 
-/// What a result says that all parts of a run must say.
+/// A property that must be equal in all parts of a run: its name and its value.
 type Same = (&'static str, fn(&Report) -> String);
 
 const SAME: [Same; 9] = [
@@ -144,7 +145,7 @@ const SAME: [Same; 9] = [
     }),
 ];
 
-/// Returns the first line in which two texts differ, of each.
+/// Returns the first line of each text in which they differ.
 fn difference(one: &str, other: &str) -> (String, String) {
     let (mut ours, mut theirs) = (one.lines(), other.lines());
     loop {

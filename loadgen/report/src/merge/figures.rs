@@ -1,4 +1,4 @@
-//! The case of all generators together, and its loads.
+//! Merges the cases of all generators, and their loads.
 
 use std::ops::Add;
 
@@ -9,14 +9,14 @@ use crate::result::{
     ServerFigures, WatcherSpread, WatcherTimes,
 };
 
-/// Error texts that a merged case keeps.
+/// The maximal number of error texts in a merged case.
 const KEPT_ERRORS: usize = 5;
-/// Watchers that are named of those whose events took longest.
+/// The number of watchers with the slowest events that are listed.
 const SLOWEST: usize = 10;
-/// A load that began so much later than it should was not made together with the others.
+/// The delay beyond which a load did not run at the same time as the others.
 const LATE_MS: f64 = 100.0;
 
-/// Adds up the only case of each part, in the order of their generators.
+/// Adds up the only case of each part. Parts are in the order of their generators.
 pub(super) fn case(parts: &[GeneratorResult], times: &Histograms) -> Case {
     let cases: Vec<&Case> = parts
         .iter()
@@ -38,7 +38,7 @@ pub(super) fn case(parts: &[GeneratorResult], times: &Histograms) -> Case {
         load(&loads, times)
     });
     let loads: Vec<Load> = loads.collect();
-    // Where there are loads, the first measured one stands for the case.
+    // Where there are loads, the latency of the first measured one is that of the case.
     let headline = loads.iter().find(|load| load.measured);
     let (latency_ms, service_ms, lag_ms) = match headline {
         Some(load) => (
@@ -54,7 +54,8 @@ pub(super) fn case(parts: &[GeneratorResult], times: &Histograms) -> Case {
     };
     let outcome = outcome(parts);
     Case {
-        // A schedule stands for any number, and where there are loads, each has its own.
+        // A schedule stands for any number of clients, and where there are loads, each has its own
+        // clients.
         clients: match is_open || !loads.is_empty() {
             true => first.clients,
             false => cases.iter().map(|case| case.clients).sum(),
@@ -90,7 +91,7 @@ pub(super) fn case(parts: &[GeneratorResult], times: &Histograms) -> Case {
 fn load(loads: &[&Load], times: &Histograms) -> Load {
     let first = loads[0];
     let requests = loads.iter().map(|load| load.requests).sum();
-    // The events of one write are no samples of their own.
+    // The events of one write are not independent samples.
     let groups = first.events.map(|_| requests);
     let quantiles = |measure: &str, of: fn(&Load) -> Option<&Quantiles>| {
         let measure = format!("{}.{measure}", first.name);
@@ -155,12 +156,13 @@ fn load(loads: &[&Load], times: &Histograms) -> Load {
     }
 }
 
-/// Returns whether a load has no waiting client: its one client is the schedule.
+/// Returns whether a load consists of small requests on a schedule, so that its one client is the
+/// schedule.
 fn is_small_on_a_schedule(load: &Load) -> bool {
     load.offered_per_s.is_some() && !load.operation.starts_with("list by ")
 }
 
-/// Returns the worst end that a part has, and whose it is.
+/// Returns the worst outcome of all parts, with the number of its generator.
 fn outcome(parts: &[GeneratorResult]) -> Outcome {
     let ends = || {
         parts.iter().filter_map(|part| {
@@ -189,14 +191,14 @@ fn outcome(parts: &[GeneratorResult]) -> Outcome {
     failed.or_else(invalid).unwrap_or(Outcome::Measured)
 }
 
-/// Returns why a part was not made at the same time as the others; `None` where it was.
+/// Returns why a part did not run at the same time as the others; `None` where it did.
 fn late(report: &Report) -> Option<String> {
     let late_ms = report.shard.as_ref()?.late_ms?;
     (late_ms > LATE_MS).then(|| format!("its load began {late_ms:.0} ms late"))
 }
 
-/// Returns the slowest watchers of all generators; what the others had is not kept, so nothing is
-/// said of their spread.
+/// Returns the slowest watchers of all generators. The other watchers' times are not saved, so the
+/// spread of all watchers is unknown.
 fn watchers(loads: &[&Load]) -> Option<WatcherSpread> {
     let mut slowest: Vec<WatcherTimes> = Vec::new();
     for (load, generator) in loads.iter().zip(0..) {
@@ -219,8 +221,8 @@ fn sum<T: Add<Output = T>>(values: impl Iterator<Item = Option<T>>) -> Option<T>
     values.flatten().reduce(|sum, value| sum + value)
 }
 
-/// Returns a sum of shares of a rate, which is the whole rate again and not a rounding beside it;
-/// `None` without any.
+/// Returns the sum of shares of a rate, rounded so that it equals the whole rate; `None` without
+/// any.
 fn rate(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let sum = values
         .flatten()
@@ -228,8 +230,8 @@ fn rate(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     Some(format!("{sum:.11e}").parse().unwrap_or(sum))
 }
 
-/// One round, as each generator had: as long as the longest, at the servers' cost as the first saw
-/// it.
+/// Returns the only round, if each generator has one. Its time is the longest of all; its servers'
+/// CPU time is that of the first generator.
 fn rounds(cases: &[&Case]) -> Vec<Round> {
     let rounds = cases.iter().flat_map(|case| &case.rounds);
     let longest = rounds.map(|round| round.ms).max_by(f64::total_cmp);
@@ -244,7 +246,8 @@ fn rounds(cases: &[&Case]) -> Vec<Round> {
     }
 }
 
-/// CPU of all generators, memory and longest stall of the worst.
+/// Merges the client's metrics: the sum of all generators' CPU times; memory, growth and longest
+/// stall of the worst.
 fn client(cases: &[&Case], requests: u64, lag_ms: Option<Quantiles>) -> Option<ClientFigures> {
     let all: Vec<&ClientFigures> = cases
         .iter()
@@ -270,7 +273,7 @@ fn client(cases: &[&Case], requests: u64, lag_ms: Option<Quantiles>) -> Option<C
     })
 }
 
-/// Returns what could not be read: of the servers by the first, of each generator by itself.
+/// Returns the metrics that could not be read, each with the number of its generator.
 fn missing(parts: &[GeneratorResult]) -> Vec<String> {
     let of_part = |part: &GeneratorResult| {
         let generator = agreement::index(part);
@@ -282,7 +285,7 @@ fn missing(parts: &[GeneratorResult]) -> Vec<String> {
     parts.iter().flat_map(of_part).collect()
 }
 
-/// Returns the busiest of the generators' machines, in each respect.
+/// Returns the highest value of each metric over the generators' machines.
 fn machine(cases: &[&Case]) -> Option<MachineLoad> {
     let all: Vec<MachineLoad> = cases.iter().filter_map(|case| case.machine).collect();
     (!all.is_empty()).then(|| MachineLoad {
@@ -296,7 +299,7 @@ fn most(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     values.flatten().max_by(f64::total_cmp)
 }
 
-/// Error texts of all, each once.
+/// Returns the first few distinct error texts.
 fn errors<'a>(all: impl Iterator<Item = &'a Vec<String>>) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     for text in all.flatten() {

@@ -1,4 +1,4 @@
-//! The times of all generators, added value by value.
+//! Merges the latencies of all generators, value by value.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use crate::latency::Latencies;
 use crate::result::histogram_log::TaggedHistogram;
 use crate::result::{Case, Quantiles};
 
-/// What was timed, with the times of all generators.
+/// The merged histograms of all generators, one for each measure.
 #[derive(Debug)]
 pub(super) struct Histograms(Vec<TaggedHistogram>);
 
 impl Histograms {
-    /// Adds up those of the only case of each part.
+    /// Adds up the histograms of the only case of each part.
     ///
     /// # Errors
-    /// [`MergeError::Times`] where a part has other numbers of times than its report,
-    /// [`MergeError::Histogram`] where they cannot be added.
+    /// [`MergeError::Times`] where a part has more or fewer values than its report counts,
+    /// [`MergeError::Histogram`] where two histograms cannot be added.
     pub(super) fn added(parts: &[GeneratorResult]) -> Result<Self, MergeError> {
         let mut all: Vec<TaggedHistogram> = Vec::new();
         for part in parts {
@@ -40,9 +40,10 @@ impl Histograms {
         Ok(Self(all))
     }
 
-    /// Returns the distribution of what was timed; `each` is that of every generator, which says
-    /// how many values were clamped. `None` where nothing was. Values that come in groups, as the
-    /// events of one write do, support the quantiles of as many `groups`.
+    /// Returns the distribution of a measure; `None` where there is no histogram of it. `each` are
+    /// the distributions of the generators, which contain the numbers of clamped values. If values
+    /// come in groups, as the events of one write do, `groups` is the number of groups that limits
+    /// the quantiles.
     pub(super) fn quantiles<'a>(
         &self,
         measure: &str,
@@ -56,7 +57,7 @@ impl Histograms {
         Some(times.quantiles_of_ms(groups.unwrap_or(times.n())))
     }
 
-    /// Returns all of them, as those of the case of this name.
+    /// Returns all histograms, labelled with this case.
     pub(super) fn tagged(self, case: &str) -> Vec<TaggedHistogram> {
         let all = self.0.into_iter();
         all.map(|one| TaggedHistogram {
@@ -67,7 +68,7 @@ impl Histograms {
     }
 }
 
-/// Checks that a part has every time that its report counts: a log that was cut off ends well.
+/// Checks that a part has every value that its report counts. A truncated log parses without error.
 fn check(part: &GeneratorResult) -> Result<(), MergeError> {
     let mut found: BTreeMap<&str, u64> = BTreeMap::new();
     for one in &part.result.histograms {
@@ -87,7 +88,8 @@ fn check(part: &GeneratorResult) -> Result<(), MergeError> {
     Ok(())
 }
 
-/// Returns what a report counts of each thing that was timed, by the name of its histogram.
+/// Returns the number of values that a report counts for each measure, by the name of its
+/// histogram.
 fn counted(case: &Case) -> Vec<(String, u64)> {
     let mut all: Vec<(String, Option<&Quantiles>)> =
         vec![("latency".to_owned(), case.latency_ms.as_ref())];

@@ -1,5 +1,5 @@
-//! Parts of a made-up run, merged: what is added is what one generator would have had, and what
-//! does not belong together is refused by name.
+//! Tests with the parts of a synthetic run: the merged result must equal that of one generator, and
+//! parts that do not belong together must be rejected with the right error.
 
 use std::time::Duration;
 
@@ -47,8 +47,8 @@ fn quantiles(values: &[u64]) -> Option<Quantiles> {
     (!values.is_empty()).then(|| of_us(values).quantiles_ms())
 }
 
-/// Returns what generator `index` of `count` measured: gets and puts that took so many
-/// microseconds, in turn, and a list that took a second.
+/// Returns the result of generator `index` of `count`: gets and puts alternate and took so many
+/// microseconds; a list took a second.
 fn part(index: u32, count: u32, values: &[u64]) -> GeneratorResult {
     let mut result = SavedResult {
         report: fixture::report(&[]),
@@ -167,7 +167,7 @@ fn part(index: u32, count: u32, values: &[u64]) -> GeneratorResult {
     }
 }
 
-/// As many generators, each with its own requests; what all of them took.
+/// Returns as many generators, each with its own requests, and the times of all requests.
 fn parts(count: u32) -> (Vec<GeneratorResult>, Vec<u64>) {
     let own = |index: u32| -> Vec<u64> {
         let from = u64::from(index);
@@ -187,7 +187,7 @@ fn merged(parts: Vec<GeneratorResult>) -> SavedResult {
 #[test]
 fn eight_parts_are_what_one_generator_would_have_had() {
     let (mut parts, all) = parts(8);
-    // They are found in any order.
+    // The parts may be in any order.
     parts.rotate_left(3);
     parts.swap(0, 5);
     let merged = merged(parts);
@@ -216,7 +216,7 @@ fn eight_parts_are_what_one_generator_would_have_had() {
     let lists = &case.loads[1];
     assert_eq!((lists.clients, lists.requests), (8, 8));
     assert_eq!(lists.latency_ms.as_ref().map(|q| q.n), Some(8));
-    // The generators' cost adds up, the servers' is what the first of them saw.
+    // The generators' costs are added; the servers' costs are those of the first generator.
     let client = case.client.as_ref().expect("figures");
     assert_eq!((client.cpu_s, client.rss_peak), (Some(4.0), Some(17)));
     let server = case.server.as_ref().expect("figures");
@@ -226,7 +226,7 @@ fn eight_parts_are_what_one_generator_would_have_had() {
         (&*merged.series[0].process, &merged.series[0].case),
         ("loadgen-0", &case.id())
     );
-    // What each had is there, too.
+    // The merged result lists each generator.
     assert_eq!(report.shard, None);
     let hosts: Vec<_> = report
         .generators
@@ -241,7 +241,7 @@ fn eight_parts_are_what_one_generator_would_have_had() {
         "thresholds are of the whole"
     );
     assert_eq!(report.environment.command, ["loadgen", "merge"]);
-    // Its log is that of an ordinary result.
+    // The log is that of an ordinary result.
     let mut log = Vec::new();
     let epoch = std::time::SystemTime::UNIX_EPOCH;
     write_log(&mut log, epoch, &merged.histograms).expect("a vector takes everything");
@@ -284,7 +284,7 @@ fn one_bad_part_spoils_the_whole() {
     assert_eq!(late, Outcome::Invalid { reason });
 }
 
-/// What is wrong with the second of three parts, or with all of them, and what is said of it.
+/// A defect of the second of three parts, or of all of them, and the expected message.
 type Bad = (&'static str, fn(&mut Vec<GeneratorResult>), &'static str);
 
 const BAD: [Bad; 19] = [

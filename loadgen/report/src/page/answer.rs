@@ -1,4 +1,4 @@
-//! What a result says, in a sentence or two made of its figures. Where it says nothing, that.
+//! The summary of a result in one or two sentences, or a sentence that there is none.
 
 use crate::compare::{Metric, Verdict};
 use crate::quantity::{Quantity, three_digits};
@@ -7,13 +7,13 @@ use crate::result::{Case, Report, Threshold};
 use super::pairs::{Pairs, figure};
 use super::side_by_side::{SideBySide, Work};
 
-/// A case's figure, and the case as sentences name it.
+/// The value of a metric, and the case as sentences name it.
 struct Found {
     value: f64,
     name: String,
 }
 
-/// Returns the sentences.
+/// Returns the sentences of the summary.
 pub(super) fn sentences(report: &Report, cases: &SideBySide<'_>, pairs: &Pairs) -> Vec<String> {
     let has_counted = report.cases.iter().any(|case| case.counts());
     if !has_counted && report.cases.iter().any(Case::is_profiled) {
@@ -34,7 +34,8 @@ pub(super) fn sentences(report: &Report, cases: &SideBySide<'_>, pairs: &Pairs) 
     said
 }
 
-/// Returns how a target compares with the first. Only the first of several says it in full.
+/// Returns the comparison of a target with the first. If several cases were compared, only the
+/// comparison of the second target names the cases with the extreme ratios.
 fn against_first(cases: &SideBySide<'_>, pairs: &Pairs, target: usize) -> Vec<String> {
     let (base, name) = (cases.targets[0], cases.targets[target]);
     let mut ratios: Vec<Found> = Vec::new();
@@ -80,7 +81,7 @@ fn against_first(cases: &SideBySide<'_>, pairs: &Pairs, target: usize) -> Vec<St
     said
 }
 
-/// Returns the most memory above idle of either in the cases that both have.
+/// Returns the highest memory above idle of both targets, over the cases that both have.
 fn memory(cases: &SideBySide<'_>, target: usize) -> Option<String> {
     let most = |of: usize| {
         let has = |work: &Work<'_>, at| work.counted(at).is_some_and(|it| it.server.is_some());
@@ -99,7 +100,7 @@ fn memory(cases: &SideBySide<'_>, target: usize) -> Option<String> {
     ))
 }
 
-/// Returns how long the watch cache of a target took to fill beside that of the first.
+/// Returns how long it took to fill the watch caches of a target and of the first one.
 fn cache_fills(cases: &SideBySide<'_>, target: usize) -> Option<String> {
     let seconds = |work: &Work<'_>, of| {
         let tier = work.counted(of)?.server.as_ref()?.kube.as_ref()?;
@@ -113,13 +114,13 @@ fn cache_fills(cases: &SideBySide<'_>, target: usize) -> Option<String> {
     let [first, name] = [0, target].map(|at| cases.targets[at]);
     (!beside.is_empty()).then(|| {
         let beside = beside.join(", ");
-        // The names stand beside the first two times.
+        // The first two times include the targets' names.
         let named = beside.replacen(" and ", &format!(" and {first} "), 1);
         format!("Filling its watch cache took {name} {named}.")
     })
 }
 
-/// Returns what of the times is sure, where starts come in numbers.
+/// Returns the verdicts on the times, where there are several starts.
 fn certainty(pairs: &Pairs, target: usize) -> Option<String> {
     let verdicts = pairs.verdicts(target, Metric::P50);
     let of = |is_so: fn(&Verdict) -> bool, word: &str| {
@@ -136,8 +137,8 @@ fn certainty(pairs: &Pairs, target: usize) -> Option<String> {
     (!words.is_empty()).then(|| format!("By its starts it is {}.", words.join(", ")))
 }
 
-/// The ends of what one target did: of its whole lists by one client where there are several, else
-/// of everything that it was asked.
+/// Returns the fastest and the slowest time of a single target: of whole lists by one client if
+/// there are several of those, otherwise of all its cases.
 fn alone(cases: &SideBySide<'_>) -> Option<String> {
     let counted = cases.works.iter();
     let counted = counted.filter_map(|work| Some((work, work.counted(0)?)));
@@ -183,7 +184,7 @@ fn alone(cases: &SideBySide<'_>) -> Option<String> {
     Some(said + ".")
 }
 
-/// Who did not keep the rates that were offered.
+/// Returns which targets did not achieve the rates that were offered.
 fn saturation(report: &Report) -> Option<String> {
     let offered = |target: &str| {
         let of_target = report.cases.iter().filter(|case| case.target == target);
@@ -211,9 +212,9 @@ fn saturation(report: &Report) -> Option<String> {
     is_worth_a_word.then(|| format!("Rates that were kept: {}.", words.join(", ")))
 }
 
-/// Returns how many promises were kept, and which were not.
+/// Returns how many thresholds are met, and which are missed.
 ///
-/// Limits that others have published, of other machines, are counted apart.
+/// Limits that others published, measured on other machines, are counted separately.
 fn thresholds(thresholds: &[Threshold]) -> impl Iterator<Item = String> {
     let all = thresholds.iter();
     let (published, own): (Vec<_>, Vec<_>) = all.partition(|it| it.source.is_some());
@@ -222,7 +223,7 @@ fn thresholds(thresholds: &[Threshold]) -> impl Iterator<Item = String> {
     own.into_iter().chain(counted(&published, names))
 }
 
-/// Returns how many of them are met, under the name of one and of several.
+/// Returns how many of the thresholds are met. The names are singular and plural.
 fn counted(thresholds: &[&Threshold], [one, several]: [&str; 2]) -> Option<String> {
     const NAMED: usize = 3;
     if thresholds.is_empty() {
@@ -263,7 +264,7 @@ fn counted(thresholds: &[&Threshold], [one, several]: [&str; 2]) -> Option<Strin
     Some(said + ".")
 }
 
-/// Returns a case with the figures of both sides: `` `stream`: 1.64 s against 505 ms ``.
+/// Returns a case with the values of both targets: `` `stream`: 1.64 s against 505 ms ``.
 fn beside(cases: &SideBySide<'_>, work: &Work<'_>, target: usize, metric: Metric) -> String {
     let of = |target: usize| {
         let value = work.counted(target).and_then(|case| figure(case, metric));
@@ -273,7 +274,7 @@ fn beside(cases: &SideBySide<'_>, work: &Work<'_>, target: usize, metric: Metric
     format!("`{name}`: {} against {}", of(target), of(0))
 }
 
-/// Returns a case's name, with what sets it apart from others of that name in the result.
+/// Returns a case's name, with what distinguishes it from others of that name in the result.
 fn full_name(cases: &SideBySide<'_>, work: &Work<'_>) -> String {
     let same_name = |other: &&Work<'_>| other.name == work.name;
     let same = || cases.works.iter().filter(same_name);

@@ -1,4 +1,4 @@
-//! What the page's template is filled with.
+//! The values that fill the page's template.
 
 use serde::Serialize;
 
@@ -23,22 +23,22 @@ use super::side_by_side::SideBySide;
 const STYLE: &str = include_str!("../../assets/report.css");
 const SCRIPT: &str = include_str!("../../assets/report.js");
 
-/// The page, in words and charts.
+/// The content of the page: text and charts.
 #[derive(Serialize)]
 pub(super) struct PageContext<'a> {
     report: &'a Report,
     style: &'static str,
     script: &'static str,
-    /// What the scenario is, as it says itself.
+    /// The scenario's own summary.
     summary: Option<String>,
-    /// What was run, when and where.
+    /// One line about what was run, when and where.
     line: String,
     validity: Vec<Fact>,
-    /// Sentences as HTML.
+    /// The sentences of the summary, as HTML.
     answer: Vec<String>,
     matrix: Matrix,
     loads: Option<Matrix>,
-    /// Case, target, what to know before comparing it.
+    /// Case, target, and the notes to read before comparing it.
     notes: Vec<(String, String, String)>,
     refused: Vec<Refused>,
     topics: Vec<Topic>,
@@ -47,19 +47,19 @@ pub(super) struct PageContext<'a> {
     first_number: usize,
     bar_charts: Vec<String>,
     details: Vec<Details<'a>>,
-    /// What all targets of the run shared, and what else is said of the run as a whole.
+    /// Lines about the run as a whole, such as what all targets share.
     lines: Vec<String>,
     facts: Facts,
     servers: Vec<(String, Facts)>,
     command: String,
 }
 
-/// Where a server's CPU time went.
+/// The CPU profile of a server.
 #[derive(Serialize)]
 struct Profile {
     name: String,
     flame_graph: Option<String>,
-    /// A sentence as HTML.
+    /// A sentence, as HTML.
     about: String,
 }
 

@@ -1,5 +1,5 @@
-//! What lies beneath the tables: every figure of every case, what was received, what servers
-//! counted, and cases that do not count.
+//! The details below the tables: every metric of every case, what was received, the servers'
+//! counters, and cases that do not count.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use crate::result::{Case, DataSet, Outcome, Report};
 use super::matrix;
 use super::side_by_side::SideBySide;
 
-/// What there is to know of one data set.
+/// The details of one data set.
 #[derive(Debug, Serialize)]
 pub(super) struct Details<'a> {
     name: &'a str,
@@ -50,7 +50,7 @@ impl<'a> Details<'a> {
     }
 }
 
-/// Returns a data set in words, with what it takes to make the same bytes again.
+/// Returns the description of a data set, with what is needed to generate the same bytes again.
 pub(super) fn about(data_set: &DataSet) -> String {
     let mut words = vec![matrix::about(data_set)];
     words.extend(data_set.seed.map(|seed| format!("seed {seed}")));
@@ -59,8 +59,8 @@ pub(super) fn about(data_set: &DataSet) -> String {
     words.join(", ")
 }
 
-/// Returns the cases that do not count: what, which targets, what became of it and why. The same
-/// reason is there once for all cases and targets that it holds for alike.
+/// Returns the cases that do not count: their names, targets, outcome and reason. Cases and targets
+/// with the same reason are combined.
 pub(super) fn refused(cases: &SideBySide<'_>) -> Vec<Refused> {
     let mut found: Vec<Refused> = Vec::new();
     for (at, target) in cases.targets.iter().enumerate() {
@@ -96,7 +96,7 @@ pub(super) fn refused(cases: &SideBySide<'_>) -> Vec<Refused> {
     found
 }
 
-/// Cases that do not count for one reason.
+/// Cases that do not count, for the same reason.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Refused {
     targets: Vec<String>,
@@ -130,12 +130,12 @@ fn verified(case: &Case, data_set: &DataSet) -> Option<[String; 6]> {
     let verified = case.verified.as_ref()?;
     let verdict = match &data_set.fingerprint {
         Some(expected) if *expected == verified.fingerprint => "as seeded",
-        // A list that is not what it should be fails its row.
+        // A list with wrong contents makes its case fail, so this list was a part of the data set.
         Some(_) if case.counts() => "the part that was asked for, as seeded",
         Some(_) => "NOT as seeded",
         None => "nothing to hold it against",
     };
-    // Beside small requests one list is made, to see that all is there.
+    // For a case of small requests, one list is made to check that all objects exist.
     let lists = case.requests_per_s.map_or(case.requests, |_| 1);
     Some([
         short_name(case),

@@ -1,10 +1,10 @@
-//! Where and with what a run was made, in words.
+//! The environment of a run, as text.
 
 use crate::generator_lines;
 use crate::quantity::Quantity;
 use crate::result::{Report, ServerSetup};
 
-/// Facts of one thing: what, and how it is.
+/// Facts about one thing, each with a name and a value.
 pub(super) type Facts = Vec<(&'static str, String)>;
 
 const UNKNOWN: &str = "not known";
@@ -15,8 +15,8 @@ fn or_unknown(fact: Option<&String>) -> String {
         .unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
-/// Returns what the cores keep of free memory (`vm.percpu_pagelist_high_fraction`), and whether a
-/// host takes the rest.
+/// Returns how much free memory the cores keep (`vm.percpu_pagelist_high_fraction`), and whether
+/// the host takes free pages back.
 fn free_pages(part: Option<u32>, is_reported: Option<bool>) -> String {
     let lists = match part {
         None => format!("free pages of the cores {UNKNOWN}"),
@@ -29,7 +29,7 @@ fn free_pages(part: Option<u32>, is_reported: Option<bool>) -> String {
     }
 }
 
-/// Returns each target's name and how it was set up.
+/// Returns each target's name and its setup.
 pub(super) fn servers(report: &Report) -> Vec<(String, Facts)> {
     let setups = &report.environment.servers;
     let servers = setups.iter().enumerate().map(|(at, server)| {
@@ -61,7 +61,7 @@ pub(super) fn servers(report: &Report) -> Vec<(String, Facts)> {
                 .to_owned(),
             ),
         ];
-        // One target may have been set up differently for some of its rows.
+        // A target may have different setups for some of its cases.
         let same_target = |other: &&ServerSetup| other.target == server.target;
         let name = match setups.iter().filter(same_target).count() {
             1 => server.target.clone(),
@@ -75,7 +75,7 @@ pub(super) fn servers(report: &Report) -> Vec<(String, Facts)> {
     servers.collect()
 }
 
-/// Returns the facts of machine, system and generator.
+/// Returns the facts about machine, system and generator.
 pub(super) fn facts(report: &Report) -> Facts {
     let environment = &report.environment;
     let client = &environment.client;
@@ -141,14 +141,14 @@ pub(super) fn facts(report: &Report) -> Facts {
     facts
 }
 
-/// Returns the command that made the run, as a shell takes it.
+/// Returns the command of the run, quoted for a shell.
 pub(super) fn command(report: &Report) -> String {
     let arguments = report.environment.command.iter();
     let arguments: Vec<String> = arguments.map(|argument| quoted(argument)).collect();
     arguments.join(" ")
 }
 
-/// Returns an argument as a shell would take it.
+/// Returns an argument, quoted for a shell if necessary.
 fn quoted(argument: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
     if !argument.is_empty() && argument.chars().all(plain) {

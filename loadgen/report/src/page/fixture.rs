@@ -1,10 +1,10 @@
-//! Reports of a few made-up figures for the tests of the page.
+//! Small synthetic reports for the tests of the page.
 
 use workloads::strategy::Tier;
 
 use crate::result::{Case, DataSet, Outcome, Quantiles, Report, SCHEMA_VERSION, ServerFigures};
 
-/// Returns a report of these cases: target, strategy, median time in ms.
+/// Returns a report with these cases: target, strategy, median time in ms.
 pub(crate) fn report(cases: &[(&str, &str, f64)]) -> Report {
     Report {
         schema_version: SCHEMA_VERSION,
@@ -35,8 +35,8 @@ pub(crate) fn report(cases: &[(&str, &str, f64)]) -> Report {
     }
 }
 
-/// Returns a case of five lists whose times lie a tenth about `ms`, with a MiB above idle for each
-/// ms and as much CPU time as half of it.
+/// Returns a case of five lists whose times are within a tenth of `ms`. For each ms it has a MiB
+/// above idle and half a ms of CPU time.
 pub(crate) fn case(target: &str, strategy: &str, ms: f64) -> Case {
     let mut case = Case::new("pods", target, Tier::Etcd, strategy, Outcome::Measured);
     (case.valid, case.requests, case.bytes) = (true, 5, 10_000_000);

@@ -1,9 +1,9 @@
 //! The charts of the page, topic by topic.
 //!
-//! - `lanes`: marks along an axis, targets next to each other; `plot`: lines over an axis
-//! - `ratios`: targets over the first one; `over_time`: memory and CPU; `spectrum`: quantiles;
-//!   `size`: cost against the number of objects; `rate`: latency against the rate; `workers`:
-//!   cost against the number of workers
+//! - `lanes`: marks along an axis, with the targets next to each other; `plot`: lines over an axis
+//! - `ratios`: ratios of targets to the first one; `over_time`: memory and CPU; `spectrum`:
+//!   quantiles; `size`: cost against the number of objects; `rate`: latency against the rate;
+//!   `workers`: cost against the number of workers
 
 mod lanes;
 mod over_time;
@@ -35,19 +35,19 @@ pub(super) struct Topic {
     figures: Vec<TopicFigure>,
 }
 
-/// One chart, or several small ones that are read together.
+/// One chart, or several small ones that belong together.
 #[derive(Debug, Serialize)]
 struct TopicFigure {
-    /// Above it; empty where the topic has said it.
+    /// The title above it; empty where the topic's title suffices.
     title: String,
     caption: String,
-    /// What marks and colours mean, as HTML.
+    /// The legend of marks and colours, as HTML.
     legend: String,
-    /// HTML and SVG.
+    /// The charts, as HTML and SVG.
     body: String,
 }
 
-/// What charts are made of.
+/// The input of all charts.
 struct Material<'a> {
     result: &'a SavedResult,
     cases: &'a SideBySide<'a>,
@@ -55,7 +55,7 @@ struct Material<'a> {
     charts: &'a [Chart],
 }
 
-/// Returns the topics that the result has charts for, in the order of the page.
+/// Returns the topics for which the result has charts, in the order of the page.
 pub(super) fn topics(
     result: &SavedResult,
     cases: &SideBySide<'_>,
@@ -71,7 +71,7 @@ pub(super) fn topics(
     let mut topics = all_topics(&of);
     topics.retain(|topic| !topic.figures.is_empty());
     for topic in &mut topics {
-        // Of one chart the topic's title says it all.
+        // A single chart needs no title in addition to the topic's.
         if let [figure] = topic.figures.as_mut_slice() {
             figure.title.clear();
         }
@@ -79,7 +79,7 @@ pub(super) fn topics(
     topics
 }
 
-/// Returns every topic of the page, with the figures that there are for it.
+/// Returns every topic of the page with its charts, of which there may be none.
 fn all_topics(of: &Material<'_>) -> Vec<Topic> {
     let mut rates: Vec<TopicFigure> = rate::against_latency(of).into_iter().collect();
     rates.extend(rate::searches(of));
@@ -166,7 +166,7 @@ pub(super) fn thresholds(charts: &[Chart], cases: &SideBySide<'_>) -> Vec<String
 }
 
 impl Material<'_> {
-    /// Returns the charts of a kind that are marks along an axis, one for each data set.
+    /// Returns the charts of a kind that consist of marks along an axis, one for each data set.
     fn charts(&self, kind: &str) -> Vec<TopicFigure> {
         let of_kind = self.charts.iter().filter(|chart| chart.kind == kind);
         let figures = of_kind.filter_map(|chart| {
@@ -184,7 +184,7 @@ impl Material<'_> {
         figures.collect()
     }
 
-    /// Returns the figure of one data set's panels, which is named where there are several; `None`
+    /// Returns the figure with one data set's panels, titled if there are several data sets; `None`
     /// without panels.
     fn figure_of_data_set(&self, data_set: &DataSet, body: String) -> Option<TopicFigure> {
         let title = match self.result.report.data_sets.len() {
@@ -199,7 +199,7 @@ impl Material<'_> {
         })
     }
 
-    /// Returns a figure's title: what it is of, and the data set where there are several.
+    /// Returns a figure's title, with the data set where there are several.
     fn title(&self, data_set: &str, of: &str) -> String {
         match self.result.report.data_sets.len() {
             0 | 1 => of.to_owned(),
@@ -207,7 +207,7 @@ impl Material<'_> {
         }
     }
 
-    /// Returns what the colours and shapes of targets mean, where there are several.
+    /// Returns the legend of the targets' colours and shapes, where there are several.
     fn legend(&self) -> String {
         let targets = self.cases.targets.iter().enumerate();
         let entries = targets.map(|(at, target)| {
@@ -223,7 +223,7 @@ impl Material<'_> {
 /// Returns a chart of marks with its legend, as HTML.
 fn lanes_of(chart: &Chart, rows: &RowsFigure, cases: &SideBySide<'_>) -> (String, String) {
     let has_targets = rows.groups.len() > 1;
-    // What holds for every target has the colour of none.
+    // Marks in the legend that apply to every target have a neutral colour.
     let class = if has_targets { "all" } else { "t0" };
     let mut groups = lanes::groups(rows, cases, &chart.data_set);
     if chart.kind == "bars" {
@@ -253,7 +253,8 @@ fn lanes_of(chart: &Chart, rows: &RowsFigure, cases: &SideBySide<'_>) -> (String
     (list(entries), lanes.html())
 }
 
-/// Gives the lane of a threshold its name, and its figure without the range, which the table has.
+/// Uses a threshold's name as the name of its lane, and removes the range from its value, since the
+/// table contains it.
 fn name_by_threshold(group: &mut lanes::LaneGroup) {
     let Some(lane) = group.lanes.first_mut() else {
         return;
@@ -284,7 +285,7 @@ fn list(entries: impl Iterator<Item = String>) -> String {
     format!("<ul class=\"legend\">{}</ul>", entries.concat())
 }
 
-/// Small charts side by side, each below its name.
+/// Returns small charts side by side, each below its name.
 fn panels(panels: impl IntoIterator<Item = (String, String, String)>) -> String {
     let panels = panels.into_iter().map(|(name, detail, body)| {
         let detail = match detail.is_empty() {
@@ -303,7 +304,7 @@ fn panels(panels: impl IntoIterator<Item = (String, String, String)>) -> String 
     }
 }
 
-/// Returns a part of an id: letters that need no escaping anywhere.
+/// Returns a name as a part of an id, with only characters that never need escaping.
 fn plain(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
     name.chars()
@@ -311,8 +312,7 @@ fn plain(name: &str) -> String {
         .collect()
 }
 
-/// Returns the part of a subtitle behind the data set, which the page's headings name, as a
-/// sentence.
+/// Returns a subtitle as a sentence, without the data set, which the page's headings contain.
 fn sentence(subtitle: &str) -> String {
     let rest = subtitle
         .split_once(" · ")

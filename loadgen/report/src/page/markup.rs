@@ -1,6 +1,6 @@
-//! Text as HTML.
+//! Converts text to HTML.
 
-/// Returns the text with what HTML would take for markup escaped.
+/// Escapes the characters that are special in HTML.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
@@ -8,12 +8,12 @@ pub(super) fn escaped(text: &str) -> String {
         .replace('"', "&quot;")
 }
 
-/// What stands behind a number and belongs to it.
+/// Units that must stay on the same line as the number before them.
 const UNITS: [&str; 13] = [
     "µs", "ms", "s", "B", "KiB", "MiB", "GiB", "TiB", "MiB/s", "GiB/s", "×", "%", "cases",
 ];
 
-/// Returns the text with numbers tied to their units, so that no line breaks between them.
+/// Returns the text with no-break spaces between numbers and their units.
 pub(super) fn tied(text: &str) -> String {
     let mut tied = String::with_capacity(text.len());
     for word in text.split_inclusive(' ') {
@@ -30,7 +30,7 @@ pub(super) fn tied(text: &str) -> String {
     tied
 }
 
-/// Returns the text as HTML, with what stands between backticks as code.
+/// Returns the text as HTML, with the parts in backticks as code.
 pub(super) fn with_code(text: &str) -> String {
     let mut html = String::new();
     for (at, part) in tied(text).split('`').enumerate() {

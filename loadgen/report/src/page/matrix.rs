@@ -1,5 +1,5 @@
-//! The tables that hold targets against each other: what was done down, each figure of each target
-//! across, with its ratio to the first target's.
+//! The tables that compare targets: one line for each work and one column for each metric and
+//! target, with the ratio to the first target's value.
 
 mod loads;
 
@@ -16,9 +16,9 @@ use super::side_by_side::{SideBySide, Work};
 /// A table.
 #[derive(Debug, Serialize)]
 pub(super) struct Matrix {
-    /// Whether there is more than one target, so that each column names its own.
+    /// Whether there is more than one target, so that columns must name theirs.
     has_targets: bool,
-    /// What the columns are of: each stands over one column for each target.
+    /// The metrics. Each spans one column for each target.
     groups: Vec<ColumnGroup>,
     targets: Vec<String>,
     sections: Vec<Section>,
@@ -27,11 +27,11 @@ pub(super) struct Matrix {
 #[derive(Debug, Serialize)]
 struct ColumnGroup {
     title: &'static str,
-    /// What a reader needs to know about the figure, in a few words.
+    /// A short explanation of the metric.
     about: &'static str,
 }
 
-/// The lines of one data set, or of one case.
+/// The lines of one data set, or of one case's loads.
 #[derive(Debug, Serialize)]
 struct Section {
     name: String,
@@ -46,24 +46,24 @@ struct MatrixLine {
     cells: Vec<Cell>,
 }
 
-/// One figure of one target.
+/// One metric of one target.
 #[derive(Debug, Default, Serialize)]
 struct Cell {
-    /// Column and target, for narrow windows where the head of the table is not shown.
+    /// Metric and target, for narrow windows in which the head of the table is hidden.
     label: String,
-    /// The figure in words.
+    /// The value as text.
     value: String,
-    /// The figure over the first target's: `3.24 ×`.
+    /// The ratio to the first target's value: `3.24 ×`.
     ratio: String,
-    /// Where the ratio lies, by its starts: `[3.1, 3.4]`.
+    /// The confidence interval of the ratio, from the starts: `[3.1, 3.4]`.
     interval: String,
-    /// A sure verdict: its sign and name. Only these have a colour.
+    /// The sign and the name of a certain verdict. Only certain verdicts are coloured.
     verdict: Option<(char, &'static str)>,
-    /// What else there is of it, each on a line of its own: range, higher quantiles.
+    /// Further values, each on a line of its own: range, higher quantiles.
     details: Vec<String>,
-    /// Why it must not be taken as it is.
+    /// Why the value needs care.
     flag: String,
-    /// What the column is sorted by; none sorts last.
+    /// The value that the column is sorted by. Cells without one come last.
     sort: Option<f64>,
     counts: bool,
 }
@@ -99,7 +99,7 @@ const COLUMNS: [Column; 4] = [
 ];
 
 impl Matrix {
-    /// Returns the main table: every case of every data set.
+    /// Returns the main table, with every case of every data set.
     pub(super) fn of_cases(data_sets: &[DataSet], cases: &SideBySide<'_>, pairs: &Pairs) -> Self {
         let all = || cases.works.iter().flat_map(Work::present);
         let columns = COLUMNS.iter().filter(|column| {
@@ -132,7 +132,7 @@ impl Matrix {
     }
 }
 
-/// Returns what a data set is, in words.
+/// Returns a short description of a data set.
 pub(super) fn about(data_set: &DataSet) -> String {
     format!(
         "{} objects, {} of keys and values",
@@ -157,7 +157,7 @@ fn line(work: &Work<'_>, columns: &[&Column], cases: &SideBySide<'_>, pairs: &Pa
     }
 }
 
-/// Returns what a cell is called where the table's head is not to be seen.
+/// Returns the label of a cell, for windows in which the table's head is hidden.
 fn label(title: &str, target: &str, cases: &SideBySide<'_>) -> String {
     match cases.targets.len() {
         1 => title.to_owned(),
@@ -213,7 +213,7 @@ fn cell(label: String, case: Option<&Case>, metric: Metric, pair: Option<&Pair>)
     cell
 }
 
-/// Returns a ratio with the digits that it deserves: `3.24 ×`, `0.017 ×`, `< 0.001 ×`.
+/// Returns a ratio with three digits: `3.24 ×`, `0.017 ×`, `< 0.001 ×`.
 pub(super) fn ratio(ratio: f64) -> String {
     match ratio {
         small if small < 0.001 => "< 0.001 ×".to_owned(),
@@ -231,11 +231,11 @@ fn shown(case: &Case, metric: Metric) -> String {
     })
 }
 
-/// Returns a figure in the words of the result's other tables; `None` where the case has none.
+/// Returns a metric as the result's other tables show it; `None` where the case has none.
 fn worded(case: &Case, metric: Metric) -> Option<String> {
     let server = case.server.as_ref();
     match metric {
-        // Also where it is not of one request: then it has no ratio.
+        // This may be a number of cores instead of a time per request, which has no ratio.
         Metric::ServerCpu => case_text::server_cpu(case),
         Metric::PeakMemory => figure(case, metric).and(server).map(|server| {
             Quantity::bytes_within(server.peak_above_idle, server.rss_resolution).to_string()
@@ -244,8 +244,7 @@ fn worded(case: &Case, metric: Metric) -> Option<String> {
     }
 }
 
-/// Returns what a reader must know before taking the case's time as it is; the notes have it in
-/// full.
+/// Returns a warning about the case's time. The notes contain the details.
 fn flag(case: &Case) -> &'static str {
     match &case.outcome {
         Outcome::Failed { .. } => "FAILED",
@@ -262,7 +261,7 @@ fn flag(case: &Case) -> &'static str {
     }
 }
 
-/// Returns two values with a dash between, the unit once where they share it: `450 … 610 ms`.
+/// Returns a range, with the unit only once where both values share it: `450 … 610 ms`.
 pub(super) fn between(least: Quantity, most: Quantity) -> String {
     let (least, most) = (least.to_string(), most.to_string());
     let unit = |text: &str| text.rsplit_once(' ').map(|(_, unit)| unit.to_owned());
@@ -272,8 +271,7 @@ pub(super) fn between(least: Quantity, most: Quantity) -> String {
     }
 }
 
-/// Returns everything that must be known about cases before they are compared, in words: the case,
-/// the target, the notes.
+/// Returns the notes to read before comparing cases: the case, the target, the notes.
 pub(super) fn notes(cases: &SideBySide<'_>) -> Vec<(String, String, String)> {
     let all = cases
         .works
@@ -289,7 +287,7 @@ pub(super) fn notes(cases: &SideBySide<'_>) -> Vec<(String, String, String)> {
         .collect()
 }
 
-/// Returns a work's name and what sets it apart, in one line.
+/// Returns a work's name and detail in one line.
 pub(super) fn title(work: &Work<'_>) -> String {
     match work.detail.is_empty() {
         true => work.name.clone(),

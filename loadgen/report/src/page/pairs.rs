@@ -1,31 +1,34 @@
-//! Ratios of a target's figures to those of the first target.
+//! Ratios of a target's metrics to those of the first target.
 //!
-//! Where starts of both servers come in numbers, a ratio has an interval and a verdict, as `loadgen
-//! compare` makes them. Of one start each, it has only what the extremes within the starts allow.
+//! Where there are enough starts of both servers, a ratio has a confidence interval and a verdict,
+//! as `loadgen compare` computes them. With one start each, it has a range that follows from the
+//! extremes within the starts.
 
 use crate::compare::{Comparison, Interval, Metric, Options, Sides, Verdict, compare};
 use crate::result::{Case, Quantiles, SavedResult, ServerStart};
 
 use super::side_by_side::{SideBySide, Work};
 
-/// Values from which on their extremes say nothing of their median.
+/// The number of values from which on their extremes do not bound the median usefully.
 const FEW: u64 = 100;
 
 /// The comparison of each target with the first one.
 pub(super) struct Pairs {
-    /// In the order of the targets; none for the first, and where nothing can be compared.
+    /// The comparisons in the order of the targets; `None` for the first one, and where nothing can
+    /// be compared.
     comparisons: Vec<Option<Comparison>>,
 }
 
-/// A figure of one target over the same figure of the first.
+/// The ratio of a target's metric to the first target's.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Pair {
-    /// Above 1: larger than the first target's.
+    /// The ratio. Above 1, the target's value is larger.
     pub(super) ratio: f64,
-    /// Where the ratio lies: an interval of 95 % where there is a verdict, else from the smallest
-    /// over the first's largest value to the reverse. `None` where only one value is known.
+    /// The range of the ratio: the 95 % confidence interval where there is a verdict, otherwise
+    /// from the smallest value over the first target's largest to the reverse. `None` where the
+    /// extremes are unknown or say too little.
     pub(super) ends: Option<[f64; 2]>,
-    /// What is sure; `None` of too few starts.
+    /// The verdict; `None` if there are too few starts.
     pub(super) verdict: Option<Verdict>,
 }
 
@@ -36,7 +39,8 @@ impl Pairs {
         let against = |(at, target): (usize, &&str)| {
             let sides = Sides::of_targets(std::slice::from_ref(result), base, target);
             let found = (at > 0).then(|| compare(&sides, &Options::default()));
-            // What must not be compared has no verdict; its figures stand next to each other.
+            // Where a comparison is not permitted there is no verdict. The values are shown
+            // nevertheless.
             found?.ok()
         };
         Self {
@@ -44,7 +48,7 @@ impl Pairs {
         }
     }
 
-    /// Returns a target's figure over the first target's, where both have one that may be ranked.
+    /// Returns the ratio to the first target's value, where both have a value that may be ranked.
     pub(super) fn of_metric(&self, work: &Work<'_>, target: usize, metric: Metric) -> Option<Pair> {
         if target == 0 {
             return None;
@@ -70,7 +74,7 @@ impl Pairs {
         })
     }
 
-    /// Returns how many verdicts of a metric there are of a target, of all its cases.
+    /// Returns the verdicts on a metric of a target over all its cases.
     pub(super) fn verdicts(&self, target: usize, metric: Metric) -> Vec<Verdict> {
         let lines = self.comparisons[target].iter().flat_map(|it| &it.lines);
         lines
@@ -97,8 +101,8 @@ fn has_interval(estimate: crate::compare::Estimate) -> bool {
     estimate.interval.is_some()
 }
 
-/// Returns whether extremes say where a median may lie: those of thousands of requests say what one
-/// may take.
+/// Returns whether the extremes bound the median usefully. Those of thousands of requests are the
+/// bounds of single requests.
 fn is_of_few(case: &Case, metric: Metric) -> bool {
     let values = match metric {
         Metric::P50 => case.latency_ms.as_ref(),
@@ -112,12 +116,12 @@ fn resolution(case: &Case) -> Option<u64> {
     case.server.as_ref()?.rss_resolution
 }
 
-/// Returns a case's figure, as comparisons take it of a start.
+/// Returns a case's metric, computed as comparisons do for a start.
 pub(super) fn figure(case: &Case, metric: Metric) -> Option<f64> {
     metric.of(&ServerStart::of(case))
 }
 
-/// Returns the smallest and the largest value that a case's figure is the middle of.
+/// Returns the smallest and the largest of the values that a case's metric summarizes.
 pub(super) fn extremes(case: &Case, metric: Metric) -> Option<[f64; 2]> {
     let of_quantiles = |quantiles: &Option<Quantiles>| {
         let quantiles = quantiles.as_ref()?;
@@ -131,7 +135,7 @@ pub(super) fn extremes(case: &Case, metric: Metric) -> Option<[f64; 2]> {
             ends(peaks.map(|bytes| *bytes as f64))
         }
         Metric::ServerCpu => {
-            // A round of small requests is thousands of them.
+            // A round of small requests contains thousands of them.
             let is_a_list = case.requests == case.rounds.len() as u64;
             let rounds = case.rounds.iter().filter(|_| is_a_list);
             ends(rounds.filter_map(|round| round.server_cpu_ms))
@@ -140,7 +144,7 @@ pub(super) fn extremes(case: &Case, metric: Metric) -> Option<[f64; 2]> {
     }
 }
 
-/// Returns the ends of several values; of one there are none, nor of values that are all nothing.
+/// Returns the smallest and the largest value; `None` if there is only one value or all are 0.
 fn ends(values: impl Iterator<Item = f64>) -> Option<[f64; 2]> {
     let values: Vec<f64> = values.collect();
     let (least, most) = values.iter().fold(

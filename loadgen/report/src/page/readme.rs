@@ -1,4 +1,4 @@
-//! What the README's template is filled with.
+//! The values that fill the README's template.
 
 use serde::Serialize;
 
@@ -16,14 +16,14 @@ use crate::warm_up;
 use super::environment::{self, Facts};
 use super::{Picture, details};
 
-/// The README, in words.
+/// The content of the README.
 #[derive(Serialize)]
 pub(super) struct Readme<'a> {
     report: &'a Report,
     command: String,
     elapsed: String,
     answer: Vec<String>,
-    /// What all targets of the run shared.
+    /// One line about what all targets share.
     shared: Option<String>,
     titles: [&'static str; TITLES.len()],
     data_sets: Vec<Section<'a>>,
@@ -32,21 +32,21 @@ pub(super) struct Readme<'a> {
     servers: Vec<(String, Facts)>,
 }
 
-/// One data set's part.
+/// The section of one data set.
 #[derive(Serialize)]
 struct Section<'a> {
     name: &'a str,
     about: String,
     rows: Vec<CaseRow>,
-    /// Loads that ran together.
+    /// The loads that ran together.
     load_titles: [&'static str; load_table::TITLES.len()],
     loads: Vec<LoadRow>,
-    /// What servers held at rest.
+    /// What the servers held at rest.
     rest_titles: [&'static str; at_rest_table::TITLES.len()],
     rests: Vec<at_rest_table::AtRestRow>,
-    /// Where the servers' CPU time went.
+    /// The servers' CPU profiles.
     profiles: Vec<ProfileLine>,
-    /// Below the table.
+    /// Lines below the table.
     lines: Vec<String>,
     pictures: Vec<&'a Picture>,
 }

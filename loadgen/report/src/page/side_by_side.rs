@@ -1,34 +1,34 @@
-//! The cases of a result side by side: what was done down the page, the targets across.
+//! The cases of a result side by side: one line for each work, one column for each target.
 
 use crate::case_text;
 use crate::result::{Case, Report, ServedFrom};
 
-/// Every case of a result, as a reader compares them.
+/// The cases of a result, arranged for comparison.
 #[derive(Debug)]
 pub(super) struct SideBySide<'a> {
-    /// The base of every ratio first.
+    /// The targets. The first one is the base of every ratio.
     pub(super) targets: Vec<&'a str>,
-    /// In the order in which they ran, data set by data set.
+    /// The works, grouped by data set, in the order in which they ran.
     pub(super) works: Vec<Work<'a>>,
 }
 
-/// What was done, by whichever target.
+/// Work that targets did, independent of the target.
 #[derive(Debug)]
 pub(super) struct Work<'a> {
     /// [`Case::data_set`].
     pub(super) data_set: &'a str,
     /// [`Case::work`].
     key: String,
-    /// The strategy and its clients; the case's name where it runs several loads.
+    /// The strategy and its clients, or the case's name where it runs several loads.
     pub(super) name: String,
-    /// Options, tier, encodings: what else a reader needs to know it by.
+    /// What else identifies the work: options, tier, encodings.
     pub(super) detail: String,
     /// The case of each target, in the order of [`SideBySide::targets`].
     pub(super) cases: Vec<Option<&'a Case>>,
 }
 
 impl<'a> SideBySide<'a> {
-    /// Returns the cases of a report, those that did the same on the same objects in one line.
+    /// Returns the cases of a report. Those that did the same on the same objects form one work.
     pub(super) fn of(report: &'a Report) -> Self {
         let targets = targets(report);
         let mut works: Vec<Work<'a>> = Vec::new();
@@ -69,29 +69,29 @@ impl<'a> SideBySide<'a> {
         Self { targets, works }
     }
 
-    /// Returns the works of one data set.
+    /// Returns the works on one data set.
     pub(super) fn of_data_set(&self, name: &str) -> impl Iterator<Item = &Work<'a>> {
         self.works.iter().filter(move |work| work.data_set == name)
     }
 }
 
 impl<'a> Work<'a> {
-    /// Returns what was done, whatever the objects.
+    /// Returns the identity of the work without the data set.
     pub(super) fn key(&self) -> &str {
         &self.key
     }
 
-    /// Returns what it is called in comparisons: its data set and what was done.
+    /// Returns the work's name in comparisons, which includes the data set.
     pub(super) fn label(&self) -> String {
         format!("{}/{}", self.data_set, self.key)
     }
 
-    /// Returns a target's case where it has figures that may be ranked.
+    /// Returns a target's case if it counts, so that its values may be ranked.
     pub(super) fn counted(&self, target: usize) -> Option<&'a Case> {
         self.cases[target].filter(|case| case.counts())
     }
 
-    /// Returns the cases that there are, each with the place of its target.
+    /// Returns the existing cases, each with the index of its target.
     pub(super) fn present(&self) -> impl Iterator<Item = (usize, &'a Case)> {
         let cases = self.cases.iter().enumerate();
         cases.filter_map(|(at, case)| Some((at, (*case)?)))
@@ -105,8 +105,8 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// Returns what else to know it by: tier, options, loads, and how the targets encoded what they
-    /// sent.
+    /// Returns what else identifies the work: tier, options, loads, and how the targets encoded
+    /// their responses.
     fn detail(&self, has_tiers: bool) -> String {
         let Some((_, case)) = self.present().next() else {
             return String::new();
@@ -126,7 +126,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Returns which load the case's own times are of, and what ran beside it.
+/// Returns the load that the case's own times belong to, and the loads that ran with it.
 fn loads(case: &Case) -> Option<String> {
     let timed = case.loads.iter().position(|load| load.measured)?;
     let others = case.loads.iter().enumerate().filter(|(at, _)| *at != timed);
@@ -138,8 +138,8 @@ fn loads(case: &Case) -> Option<String> {
     })
 }
 
-/// Returns how a target encoded what it sent, and whence; not what the case's strategy or options
-/// say.
+/// Returns how a target encoded its responses and whether they came from a cache, unless the case's
+/// strategy or options contain that already.
 fn encoding(case: &Case) -> Option<String> {
     let encoding = case.encoding.as_ref()?;
     let is_said = *encoding == case.strategy || case.kube_options.contains(encoding);
@@ -150,7 +150,7 @@ fn encoding(case: &Case) -> Option<String> {
     (!words.is_empty()).then(|| words.join(" "))
 }
 
-/// Returns the targets in the order of their first cases, the base of an A/B run before all.
+/// Returns the targets in the order of their first cases, but the base of an A/B run first.
 fn targets(report: &Report) -> Vec<&str> {
     let base = report.ab.as_ref().map(|ab| ab.base.as_str());
     let named = report.cases.iter().map(|case| case.target.as_str());

@@ -1,74 +1,75 @@
-//! What servers hold at rest between rounds of the same loads.
+//! The memory and other resources that servers hold at rest between rounds of the same loads.
 
 use serde::{Deserialize, Serialize};
 
-/// What the servers of a case held at rest, before its first round and after each.
+/// What the servers of a case held at rest, before the first round and after each.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AtRest {
     /// The rounds, in order.
     pub rounds: Vec<LoadRound>,
-    /// Each process and kind.
+    /// One entry per process and kind.
     pub held: Vec<Held>,
 }
 
-/// One round of the loads of a case.
+/// One round of a case's loads.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LoadRound {
-    /// Requests and lists of all loads, those of the warm-up left out.
+    /// Requests and lists of all loads, without those of the warm-up.
     pub requests: u64,
-    /// Events at all watchers, each once and in order.
+    /// Events that all watchers received, each once and in order.
     pub events: u64,
     /// How often connections of watchers were cut.
     pub cuts: u64,
-    /// Time from its first connection to its last check, in seconds.
+    /// Time from the round's first connection to its last check, in seconds.
     pub elapsed_s: f64,
 }
 
-/// One kind of things that a process held at rest.
+/// One kind of resource that a process held at rest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Held {
     /// `etcd` or `kube`.
     pub process: String,
-    /// What.
+    /// The kind of resource.
     pub kind: HeldKind,
-    /// How much: before the first round, then after each. Memory is in bytes.
+    /// The amount: before the first round, then after each. Memory is in bytes.
     pub at_rest: Vec<u64>,
-    /// How much more there is after the last round than after the first, by the median slope.
+    /// By how much the amount after the last round exceeds that after the first, by the median
+    /// slope.
     pub growth: f64,
-    /// How much `growth` may be. Zero where each value must equal the first.
+    /// The largest permitted `growth`. Zero where each value must equal the first.
     pub allowed: f64,
-    /// The probability that values without a trend rise as steadily as these; null where each
-    /// must equal the first.
+    /// The probability that values without a trend rise as steadily as these. Null where each must
+    /// equal the first.
     pub chance: Option<f64>,
-    /// What follows.
+    /// The verdict that follows from these values.
     pub verdict: Verdict,
 }
 
-/// What a process can hold.
+/// A kind of resource that a process can hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum HeldKind {
-    /// Bytes that its allocator has handed out, by its own word.
+    /// Bytes that the process's allocator has handed out, as the process reports them.
     Allocated,
     /// Resident bytes of anonymous pages.
     PrivateMemory,
-    /// Open file descriptors that are no sockets.
+    /// Open file descriptors other than sockets.
     Files,
     /// Open sockets.
     Sockets,
     /// Threads.
     Threads,
-    /// Tasks of the server's runtime; of a Go program goroutines.
+    /// Tasks of the server's runtime; in a Go program, goroutines.
     Tasks,
     /// Connections of clients.
     Connections,
     /// Watchers.
     Watchers,
-    /// Earlier states that a watch cache keeps for pages and exact lists.
+    /// Earlier snapshots that a watch cache retains for pages and lists at an exact revision.
     PastSnapshots,
     /// Leases.
     Leases,
@@ -76,15 +77,15 @@ pub enum HeldKind {
     Keys,
 }
 
-/// Whether what is held at rest returns to where it was.
+/// Whether what is held at rest returns to its earlier level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It returns.
     Returned,
-    /// It does not.
+    /// It does not return.
     NotReturned,
-    /// It moves too much for an answer.
+    /// The values vary too much to tell.
     CannotTell,
 }

@@ -4,74 +4,74 @@ use serde::{Deserialize, Serialize};
 
 use super::spread::Spread;
 
-/// What lists take compared with a baseline: as many bytes from one contiguous buffer, over the
-/// same HTTP to the same kind of client, by a process of loadgen's own that is the same for every
-/// target.
+/// Lists compared with a baseline: the same number of bytes from one contiguous buffer, over the
+/// same HTTP to the same kind of client. The baseline is sent by a process of loadgen that is the
+/// same for every target.
 ///
-/// Two servers, or two minutes, of one machine may differ by more than a list and a body do. So the
-/// two are interleaved, and what is compared are the two of one round: a ratio holds for each round
-/// by itself, and its median over rounds is the figure.
+/// On one machine, two servers or two minutes may differ by more than a list and its baseline do.
+/// So the two are interleaved, and each list is compared with the baseline of the same round. The
+/// result is the median of the rounds' ratios.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Baseline {
-    /// True: the lists' objects were checked. False in results of clients that looked at none.
+    /// True when the lists' objects were checked. False in results whose clients checked none.
     pub checked: bool,
-    /// Bytes of the body: those of one list as received.
+    /// Bytes of the baseline's body, the same as of one list as received.
     pub body_bytes: u64,
     /// Time of a list.
     pub list_ms: Spread,
-    /// Time of a body.
+    /// Time of the baseline.
     pub body_ms: Spread,
     /// CPU time of all servers during a list; null where loadgen started none.
     #[serde(default)]
     pub list_server_cpu_ms: Option<Spread>,
-    /// Time of a round's list over that of its body.
+    /// Time of a round's list divided by that of its baseline.
     pub time_ratio: Spread,
-    /// The same of the servers' CPU time; null where loadgen started none.
+    /// The same ratio of the servers' CPU time; null where loadgen started none.
     pub server_cpu_ratio: Option<Spread>,
-    /// The same of the client's.
+    /// The same ratio of the client's CPU time.
     pub client_cpu_ratio: Spread,
     /// Time of the same bytes over a plain socket, written 256 KiB at a time and read into one
-    /// buffer; null in results without.
+    /// buffer; null in results without this measurement.
     #[serde(default)]
     pub socket_ms: Option<Spread>,
-    /// Time of a round's list over that of its bytes over a plain socket.
+    /// Time of a round's list divided by that of the same bytes over a plain socket.
     #[serde(default)]
     pub socket_time_ratio: Option<Spread>,
-    /// Each round.
+    /// The rounds, in order.
     pub rounds: Vec<BaselineRound>,
 }
 
-/// One list and one body.
+/// The list and the baseline of one round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BaselineRound {
-    /// Which of them came first: it alternates.
+    /// Whether the list came first. The order alternates.
     pub list_first: bool,
     /// The list.
     pub list: Transfer,
-    /// The body.
+    /// The baseline.
     pub body: Transfer,
     /// The same bytes over a plain socket.
     #[serde(default)]
     pub socket: Option<Transfer>,
 }
 
-/// What one of them took.
+/// The cost of one transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Transfer {
     /// Wall-clock time at the client, from the request to the last byte.
     pub ms: f64,
-    /// CPU time meanwhile of all servers, or of the baseline's process; null where none of them is
-    /// ours.
+    /// CPU time of all servers meanwhile, or of the baseline's process; null where loadgen started
+    /// no server.
     pub server_cpu_ms: Option<f64>,
     /// CPU time of the client's thread meanwhile.
     pub client_cpu_ms: f64,
 }
 
 impl Baseline {
-    /// Returns what rounds come to; `None` without any.
+    /// Returns the summary of the rounds; `None` without any.
     #[must_use]
     pub fn of(body_bytes: u64, rounds: Vec<BaselineRound>) -> Option<Self> {
         let each = |of: fn(&BaselineRound) -> f64| Spread::of(rounds.iter().map(of));
@@ -122,7 +122,7 @@ mod tests {
         }
     }
 
-    /// Between two rounds this machine became twice as slow: a ratio of the medians would say 1.65.
+    /// Between two rounds this machine became twice as slow: a ratio of the medians would be 1.65.
     #[test]
     fn a_machine_that_slows_down_between_rounds_changes_no_ratio() {
         let rounds = vec![

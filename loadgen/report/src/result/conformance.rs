@@ -1,29 +1,29 @@
-//! What a probe found of an existing endpoint before anything was measured on it.
+//! The results of probing an existing endpoint before anything is measured on it.
 
 use serde::{Deserialize, Serialize};
 
-/// Which rules of the contract an endpoint honours.
+/// The rules of the contract that an endpoint honours, and those that it does not.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Conformance {
     /// The target, as in [`super::ServerSetup::target`].
     pub target: String,
-    /// Version that the server says it is.
+    /// Version that the server reports.
     pub version: String,
-    /// Rules that are honoured.
+    /// The rules that the endpoint honours.
     pub honoured: Vec<String>,
-    /// Rules that are not, or were not tried.
+    /// The rules that it does not honour, or that were not tried.
     pub others: Vec<RuleFinding>,
 }
 
-/// A rule that is not honoured.
+/// A rule that an endpoint does not honour, or that was not tried.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RuleFinding {
-    /// Its name, as `range-stream`.
+    /// The rule's name, as `range-stream`.
     pub rule: String,
-    /// `lacking`, `broken` or `not_tried`.
+    /// The verdict: `lacking`, `broken` or `not_tried`.
     pub verdict: String,
-    /// What came back, or why it was not tried.
+    /// What the endpoint returned, or why the rule was not tried.
     pub came: String,
 }

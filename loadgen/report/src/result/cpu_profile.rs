@@ -1,4 +1,4 @@
-//! Where the CPU time of a case's servers went, by profilers that ran while it was measured.
+//! CPU profiles of a case's servers, taken by profilers while the case was measured.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,48 +9,49 @@ pub const PROFILED: &str = "profiled: its figures include what the profiler cost
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CpuProfile {
-    /// `etcd` or `kube` of servers that the run started; the URL of an existing endpoint.
+    /// `etcd` or `kube` for servers that the run started; the URL of an existing endpoint.
     pub process: String,
-    /// What took it; null where nothing could.
+    /// The profiler; null where none was available.
     pub profiler: Option<Profiler>,
-    /// How long the profiler ran, in seconds: from when the measured part began, 30 at most. 0
-    /// where it never began.
+    /// How long the profiler ran, in seconds: from the beginning of the measured phase, at most 30.
+    /// 0 where it never began.
     pub sampled_s: f64,
-    /// Samples of a function on a CPU. Each busy core makes 100 a second by `pprof`, 99 by `perf`.
+    /// The number of samples. Each busy core yields 100 a second with `pprof`, 99 with `perf`.
     pub samples: u64,
-    /// The functions that were on a CPU in most samples, their callees not counted: five at most.
+    /// The functions that were on a CPU in most samples, without the functions they call: at most
+    /// five.
     pub hottest: Vec<HotFunction>,
     /// The stacks, as a path in the result folder: `profiles/….pb.gz` as the server sent it, or
-    /// `profiles/….folded.gz` with one stack and its samples a line. The flame graph is beside it;
-    /// see [`CpuProfile::flame_graph`]. Null where there is no profile.
+    /// `profiles/….folded.gz` with one stack and its number of samples per line. The flame graph is
+    /// in the same folder; see [`CpuProfile::flame_graph`]. Null where there is no profile.
     pub file: Option<String>,
-    /// Why there is none.
+    /// Why there is no profile.
     pub missing: Option<String>,
 }
 
-/// What takes profiles.
+/// A program that takes CPU profiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Profiler {
-    /// A Go server itself, asked for `/debug/pprof/profile`.
+    /// The Go server itself, through its `/debug/pprof/profile`.
     Pprof,
     /// `perf record` on the server's process.
     Perf,
 }
 
-/// A function and how much of the profile it is.
+/// A function and its part of a profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HotFunction {
-    /// Its name, as the profiler has it.
+    /// The function's name, as the profiler reports it.
     pub function: String,
-    /// The part of all samples in which it was on a CPU.
+    /// The part of all samples in which the function itself was on a CPU, from 0 to 1.
     pub part: f64,
 }
 
 impl Profiler {
-    /// Returns what the names of its files end with.
+    /// Returns the ending of the profiler's file names.
     #[must_use]
     pub fn extension(self) -> &'static str {
         match self {
@@ -62,13 +63,13 @@ impl Profiler {
 
 /// The folder of profiles in a result folder.
 pub(super) const PROFILES: &str = "profiles/";
-/// How the names of files with stacks end.
+/// The endings of the names of files with stacks.
 const PPROF_END: &str = ".pb.gz";
 const FOLDED_END: &str = ".folded.gz";
 
 impl CpuProfile {
-    /// Returns where the flame graph is, as a path in the result folder; `None` without a profile,
-    /// and where a report that somebody wrote names a file elsewhere.
+    /// Returns the path of the flame graph within the result folder; `None` without a profile, and
+    /// where an edited report names a file outside the folder of profiles.
     #[must_use]
     pub fn flame_graph(&self) -> Option<String> {
         let name = self.file.as_ref()?.strip_prefix(PROFILES)?;
@@ -77,7 +78,7 @@ impl CpuProfile {
         (!stem.contains(['/', '\\'])).then(|| format!("{PROFILES}{stem}.svg"))
     }
 
-    /// Returns whether a profiler ran, whatever came of it.
+    /// Returns whether a profiler ran, even if it yielded no profile.
     #[must_use]
     pub fn has_run(&self) -> bool {
         self.sampled_s > 0.0

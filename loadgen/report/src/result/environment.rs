@@ -1,4 +1,4 @@
-//! Where and with what a run was made: without it a number cannot be compared with another.
+//! The machine and the settings of a run, without which its numbers cannot be compared with others.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,46 +20,47 @@ pub struct Environment {
     pub os: String,
     /// Kernel release.
     pub kernel: String,
-    /// TCP's congestion control, as `cubic`, read from a connection of this run: the same for every
-    /// target that the run started, and for the generator. Null where the kernel does not tell.
-    /// Results of before this field have the system's, as `tcp_congestion_control`.
+    /// TCP's congestion control, as `cubic`, read from a connection of this run: the same for the
+    /// generator and for every target that the run started. Null where the kernel does not report
+    /// it. Results without this field have the system's setting instead, as
+    /// `tcp_congestion_control`.
     #[serde(default, alias = "tcp_congestion_control")]
     pub congestion_control: Option<String>,
     /// Whether generator and servers ran in a network namespace of their own.
     #[serde(default)]
     pub network_namespace: bool,
-    /// Why not, where they did not.
+    /// Why they did not, where that is so.
     #[serde(default)]
     pub network_namespace_reason: Option<String>,
-    /// CPUs that started servers were kept on, as `0,2-3`; null where nobody asked.
+    /// CPUs that started servers were pinned to, as `0,2-3`; null where they were not pinned.
     #[serde(default)]
     pub server_cpus: Option<String>,
-    /// CPUs that the generator was kept on.
+    /// CPUs that the generator was pinned to; null where it was not pinned.
     #[serde(default)]
     pub client_cpus: Option<String>,
     /// `vm.percpu_pagelist_high_fraction`: the part of memory that Linux keeps as lists of free
-    /// pages, one list a core; 0 where it fits them to the load, and while they grow, everything
-    /// that crosses a socket is slower. Null where the kernel does not tell.
+    /// pages, one list per core. At 0 Linux adapts the lists to the load, and while they grow,
+    /// everything that crosses a socket is slower. Null where the kernel does not report it.
     #[serde(default)]
     pub free_page_lists: Option<u32>,
     /// Whether the host of this virtual machine takes free pages back (virtio's free page
-    /// reporting): to write to one again costs several times as much, and whatever takes new
-    /// memory, the buffers of sockets too, is slower for that moment. Null where the kernel does
-    /// not tell.
+    /// reporting). Writing to such a page again costs several times as much, so everything that
+    /// takes new memory, including the buffers of sockets, is slower for that moment. Null where
+    /// the kernel does not report it.
     #[serde(default)]
     pub free_page_reporting: Option<bool>,
     /// `loadgen`'s version.
     pub version: String,
-    /// The commit that it was built from, `-dirty` when the tree had changes; null outside a
-    /// repository.
+    /// The commit that `loadgen` was built from, with `-dirty` when the tree had changes; null
+    /// outside a repository.
     pub commit: Option<String>,
-    /// `release` or `debug`: a debug build's figures mean nothing.
+    /// `release` or `debug`. The measurements of a debug build mean nothing.
     pub profile: String,
-    /// The command line, argument by argument. Secrets are replaced before they get here.
+    /// The command line, one entry per argument. Secrets have been replaced.
     pub command: Vec<String>,
     /// Each target of the run.
     pub servers: Vec<ServerSetup>,
-    /// The generator's side of the connection.
+    /// The transport settings of the generator's connections.
     pub client: ClientSettings,
     /// The disk that servers started by this run keep their data on; null when they keep it in
     /// memory or run elsewhere.
@@ -67,15 +68,15 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Returns version and commit of the program that measured.
+    /// Returns version and commit of the `loadgen` that measured.
     #[must_use]
     pub fn program(&self) -> String {
         let commit = self.commit.as_deref().unwrap_or("unknown commit");
         format!("{} ({commit})", self.version)
     }
 
-    /// Returns one line on what all targets of the run shared: network and CPUs. `None` for results
-    /// that do not say it.
+    /// Returns one line about the network and the CPUs, which all targets of the run share. `None`
+    /// for results that lack these fields.
     #[must_use]
     pub fn shared_line(&self) -> Option<String> {
         let control = self.congestion_control.as_ref()?;
@@ -96,7 +97,7 @@ impl Environment {
     }
 }
 
-/// How one target was set up. What a foreign endpoint does not tell is null.
+/// The setup of one target. What an existing endpoint does not report is null.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ServerSetup {
@@ -104,22 +105,22 @@ pub struct ServerSetup {
     pub target: String,
     /// Program and version, as `etcd 3.7.1`.
     pub program: String,
-    /// Every flag that it was started with.
+    /// Every flag that the program was started with.
     pub flags: Vec<String>,
     /// The allocator and its settings, as `jemalloc dirty_decay_ms:1000`, or `go`.
     pub allocator: Option<String>,
-    /// Whether a write waits for the disk; null when there is no disk or nobody says.
+    /// Whether a write waits for the disk; null when there is no disk or it is not known.
     pub fsync: Option<bool>,
     /// Quota of the database, in bytes.
     pub quota_bytes: Option<u64>,
-    /// Whether it was started anew between seeding and taking its idle figures, as every server is
-    /// that keeps its data on disk.
+    /// Whether the server was restarted between seeding and reading its idle memory, as is done
+    /// with every server that keeps its data on disk.
     #[serde(default)]
     pub restarted_after_seeding: bool,
 }
 
 impl ServerSetup {
-    /// Returns its flags without the ports and folders of this very start.
+    /// Returns the flags without the ports and folders that differ from start to start.
     #[must_use]
     pub fn lasting_flags(&self) -> Vec<String> {
         let flags = self.flags.iter();
@@ -133,7 +134,7 @@ impl ServerSetup {
     }
 }
 
-/// The generator's transport settings, which govern what servers may send.
+/// The generator's transport settings, which limit what servers may send.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ClientSettings {
@@ -153,7 +154,7 @@ pub struct ClientSettings {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Disk {
-    /// The folder that was asked about.
+    /// The folder whose file system is described.
     pub path: String,
     /// File system type, as `ext4` or `tmpfs`.
     pub file_system: String,

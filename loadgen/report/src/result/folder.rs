@@ -1,4 +1,4 @@
-//! The folder of a result: raw data first, under a temporary name until everything is in it.
+//! The folder of a result. It has a temporary name until the raw data and everything else is in it.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
@@ -16,21 +16,21 @@ use super::report::{Report, SCHEMA_VERSION};
 use super::series::{Series, SeriesError, read_series, write_series};
 use crate::latency::Latencies;
 
-/// Name of the report within a result folder; a folder without it is none.
+/// Name of the report within a result folder. A folder without it is not a result.
 pub const REPORT_FILE: &str = "report.json";
 const HISTOGRAMS_FILE: &str = "histograms.hlog";
 const SERIES_FILE: &str = "series.csv.gz";
-/// The series of results that were saved uncompressed. Still read, no longer written.
+/// The uncompressed series in older results, which are read but not written.
 const PLAIN_SERIES_FILE: &str = "series.csv";
 const SCENARIO_FILE: &str = "scenario.toml";
-/// Files that may have the same name but for a number behind it.
+/// The highest number that is appended to make a file name unique.
 const SAME_NAMES: usize = 1_000;
-/// Bytes of a name: file systems allow 255, endings included.
+/// The maximal length of a name in bytes. File systems allow 255, including endings.
 const LONGEST_NAME: usize = 200;
-/// What a folder's name ends with while it is being filled.
+/// The ending of a folder's name while the folder is being filled.
 const PARTIAL: &str = ".partial";
 
-/// Everything that is measured, before any of it is drawn.
+/// A result: everything that was measured, without charts and pages.
 #[derive(Debug, Clone)]
 pub struct SavedResult {
     /// `report.json`.
@@ -46,13 +46,14 @@ pub struct SavedResult {
 /// Why a result could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// There is a result of that name already.
+    /// A result of that name exists already.
     #[error("{} exists already: results are never overwritten, choose another --out", .0.display())]
     Exists(PathBuf),
-    /// The folder is there but was never finished, nor any case of it.
+    /// The folder was left behind by an unfinished run and holds no measured case.
     #[error("{} is what an unfinished run left behind, not a result", .0.display())]
     Partial(PathBuf),
-    /// The folder is there and has cases, but was never finished; a run may still be at it.
+    /// The folder was left behind by an unfinished run and holds measured cases. The run may still
+    /// be in progress.
     #[error("{} is what an unfinished run left behind: if it runs no more, rename the folder without `{PARTIAL}` to read the rows that it measured", .0.display())]
     Unfinished(PathBuf),
     /// The folder holds no report.
@@ -61,23 +62,23 @@ pub enum FolderError {
     /// A file could not be read or written.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         source: io::Error,
     },
-    /// The report is not one of ours.
+    /// The report cannot be parsed or serialized.
     #[error("{}: {source}", path.display())]
     Report {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// What is wrong in it.
+        /// The error.
         source: serde_json::Error,
     },
-    /// A report of another version.
+    /// The report has another schema version.
     #[error("{} has schema version {found}; this program reads version {SCHEMA_VERSION}", path.display())]
     Version {
-        /// Which one.
+        /// The file.
         path: PathBuf,
         /// The version in it.
         found: u64,
@@ -85,23 +86,23 @@ pub enum FolderError {
     /// The histograms are damaged.
     #[error("{}: {source}", path.display())]
     Histograms {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong in it.
+        /// The error.
         source: LogError,
     },
     /// The series are damaged.
     #[error("{}: {source}", path.display())]
     Series {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong in it.
+        /// The error.
         source: SeriesError,
     },
 }
 
-/// A result that is being written. Dropped unfinished, it leaves a folder whose name ends in
-/// `.partial`, which nothing takes for a result.
+/// A result that is being written. If it is dropped before [`ResultFolder::finish`], the folder
+/// remains under a name that ends in `.partial`, and is not read as a result.
 #[derive(Debug)]
 pub struct ResultFolder {
     partial: PathBuf,
@@ -109,8 +110,8 @@ pub struct ResultFolder {
 }
 
 impl ResultFolder {
-    /// Claims `parent/name` by making `parent/name.partial`. Call it before the run: an existing
-    /// result must not be found out about only after an hour of measuring.
+    /// Claims `parent/name` by creating `parent/name.partial`. Call it before the run, so that an
+    /// existing result is discovered before an hour of measuring and not after it.
     ///
     /// # Errors
     /// When either folder exists, or cannot be made.
@@ -131,14 +132,14 @@ impl ResultFolder {
         Ok(Self { partial, whole })
     }
 
-    /// Returns where files go until [`ResultFolder::finish`].
+    /// Returns the folder that files are written to until [`ResultFolder::finish`].
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.partial
     }
 
-    /// Writes the raw data, over what was written before: each file is whole at any moment, and the
-    /// report, the last of them, tells of nothing that the others do not have.
+    /// Writes the raw data and replaces what was written before. Each file is complete at any
+    /// moment. The report is written last, so it never refers to data that the other files lack.
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -146,7 +147,7 @@ impl ResultFolder {
         result.write_into(&self.partial)
     }
 
-    /// Keeps the stacks of a profile of a server; returns its path in the folder, for
+    /// Saves the stacks of a server's profile. Returns the file's path in the folder, for
     /// [`super::CpuProfile::file`].
     ///
     /// # Errors
@@ -162,7 +163,8 @@ impl ResultFolder {
         fs::create_dir_all(&folder).map_err(at(&folder))?;
         let name = plain(&format!("{}-{process}", case.id()));
         let end = profiler.extension();
-        // Names that differ in what file systems dislike only are told apart by a number.
+        // Cases whose ids differ only in replaced characters get the same name; a number
+        // distinguishes them.
         for number in 1..=SAME_NAMES {
             let apart = if number == 1 {
                 String::new()
@@ -183,10 +185,10 @@ impl ResultFolder {
         Err(FolderError::Exists(folder.join(name)))
     }
 
-    /// Gives the folder its name.
+    /// Renames the folder to its final name.
     ///
     /// # Errors
-    /// When it cannot be renamed, or a result of that name has appeared meanwhile.
+    /// When it cannot be renamed, or a result of that name has been created meanwhile.
     pub fn finish(self) -> Result<PathBuf, FolderError> {
         if self.whole.exists() {
             return Err(FolderError::Exists(self.whole));
@@ -195,7 +197,7 @@ impl ResultFolder {
         Ok(self.whole)
     }
 
-    /// Removes the folder and what is in it: for a run that ended before it measured anything.
+    /// Removes the folder and its contents, for a run that ended before it measured anything.
     ///
     /// # Errors
     /// When it cannot be removed.
@@ -205,7 +207,7 @@ impl ResultFolder {
 }
 
 impl SavedResult {
-    /// Returns the histogram of a case: `latency`, `null_sink`, `first_chunk` or `lag`.
+    /// Returns the histogram of a case. `measure` is [`TaggedHistogram::measure`].
     #[must_use]
     pub fn histogram(&self, measure: &str, case: &Case) -> Option<&Latencies> {
         let case = log_name(&case.id());
@@ -278,7 +280,8 @@ impl SavedResult {
             path: path.clone(),
             source,
         };
-        // The version first: a report of another version should say so, not complain about a field.
+        // The version is checked first, so that a report of another version yields that error and
+        // not one about a field.
         let versioned: Versioned = serde_json::from_slice(&json).map_err(malformed)?;
         if versioned.schema_version != u64::from(SCHEMA_VERSION) {
             return Err(FolderError::Version {
@@ -321,8 +324,8 @@ struct Versioned {
     schema_version: u64,
 }
 
-/// Returns the name of a result: `<date>T<time>-<host>-<scenario>`, in UTC and without what file
-/// systems dislike.
+/// Returns the name of a result: `<date>T<time>-<host>-<scenario>`, in UTC, without characters that
+/// file systems dislike.
 #[must_use]
 pub fn folder_name(started: SystemTime, host: &str, scenario: &str) -> String {
     let time = humantime::format_rfc3339_seconds(started)
@@ -331,7 +334,7 @@ pub fn folder_name(started: SystemTime, host: &str, scenario: &str) -> String {
     format!("{time}-{}-{}", plain(host), plain(scenario))
 }
 
-/// Returns a name without what file systems dislike, and no longer than they allow.
+/// Replaces the characters that file systems dislike and cuts the name to the length they allow.
 fn plain(text: &str) -> String {
     let plain = |c: char| match c.is_ascii_alphanumeric() || "-_.".contains(c) {
         true => c,

@@ -13,21 +13,22 @@ use hdrhistogram::serialization::{Deserializer, V2Serializer};
 
 use crate::latency::{DIGITS, Latencies};
 
-/// How a histogram begins that is not compressed (V2).
+/// The first bytes of an uncompressed histogram (V2).
 const PLAIN: u32 = 0x1c84_9313;
-/// Bytes before the counts of a histogram.
+/// Bytes of a histogram's header, which precedes the counts.
 const HEADER_BYTES: usize = 40;
 
-/// One line of the log: a histogram, what it is of, and when it was filled.
+/// One line of the log: a histogram, what was timed, and when.
 #[derive(Debug, Clone)]
 pub struct TaggedHistogram {
-    /// What was timed: `latency`, `null_sink`, `first_chunk` or `lag`.
+    /// What was timed: `latency`, `service`, `lag`, `null_sink`, `first_chunk` or `synced`. For a
+    /// load, its name comes first: `puts.latency`.
     pub measure: String,
     /// [`crate::result::Case::id`].
     pub case: String,
-    /// When its first value was recorded, from the start of the run.
+    /// When the first value was recorded, from the start of the run.
     pub start: Duration,
-    /// How long it was filled.
+    /// The time during which values were recorded.
     pub duration: Duration,
     /// The values.
     pub histogram: Latencies,
@@ -40,7 +41,7 @@ impl TaggedHistogram {
     }
 }
 
-/// Returns a case's id as it appears in a tag.
+/// Returns a case's id as it is written in a tag.
 pub(crate) fn log_name(case: &str) -> String {
     case.replace(|c: char| c == ',' || c.is_whitespace(), "_")
 }
@@ -51,7 +52,7 @@ pub enum LogError {
     /// The file could not be written.
     #[error("cannot write the histogram log: {0}")]
     Write(String),
-    /// Something that is no interval log.
+    /// The bytes are not an interval log.
     #[error("the histogram log is damaged at byte {0}")]
     Syntax(usize),
     /// A line whose histogram does not decode.
@@ -59,12 +60,12 @@ pub enum LogError {
     Histogram {
         /// Tag of the entry.
         tag: String,
-        /// What the decoder said.
+        /// The decoder's error.
         reason: String,
     },
 }
 
-/// Writes all histograms, values in nanoseconds; the maximum in each line is in milliseconds.
+/// Writes all histograms, with values in nanoseconds. The maximum in each line is in milliseconds.
 ///
 /// # Errors
 /// When `to` cannot be written.
@@ -94,10 +95,10 @@ pub fn write_log(
     Ok(())
 }
 
-/// Reads a log back. `case` of each entry is the id with commas and white space replaced by `_`.
+/// Reads a log. `case` of each entry is the id with commas and white space replaced by `_`.
 ///
 /// # Errors
-/// When the bytes are no interval log, or hold a histogram that does not decode.
+/// When the bytes are not an interval log, or a histogram in it does not decode.
 pub fn read_log(log: &[u8]) -> Result<Vec<TaggedHistogram>, LogError> {
     let mut histograms = Vec::new();
     for entry in IntervalLogIterator::new(log) {
@@ -136,8 +137,8 @@ pub fn read_log(log: &[u8]) -> Result<Vec<TaggedHistogram>, LogError> {
     Ok(histograms)
 }
 
-/// Checks that a histogram is one of those that are written: as long as it says, and no finer. The
-/// decoder takes memory for what a histogram says of itself, up to 4 GiB.
+/// Checks that a histogram has the length that its header states and no more significant digits
+/// than are written. The decoder allocates what the header asks for, up to 4 GiB.
 fn check_size(bytes: &[u8]) -> Result<(), String> {
     let word = |at: usize| {
         let word = bytes.get(at..)?.first_chunk()?;

@@ -7,26 +7,26 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Outcome {
-    /// It ran to its end.
+    /// The case ran to its end.
     Measured,
-    /// The target cannot do it, or this machine cannot hold it.
+    /// The target does not support the case, or this machine has too few resources for it.
     NotApplicable {
-        /// Why, with the figure that decided.
+        /// The reason, with the number that decided.
         reason: String,
     },
-    /// The target answered wrongly, or died.
+    /// The target sent a wrong response, or died.
     Failed {
-        /// What happened first.
+        /// The first error.
         reason: String,
     },
-    /// It ran, but the figures say nothing about the target.
+    /// The case ran, but its metrics say nothing about the target.
     Invalid {
-        /// What spoiled them.
+        /// What made them invalid.
         reason: String,
     },
-    /// It was stopped, since the server holds other people's data and suffered.
+    /// The case was stopped because the server holds other people's data and suffered.
     Stopped {
-        /// What the server showed, or which limit was reached.
+        /// The server's symptom, or the limit that was reached.
         reason: String,
     },
     /// The run was stopped from outside while this case was measured.

@@ -1,18 +1,18 @@
-//! A distribution, as results have it.
+//! The quantiles of a distribution, as saved in results.
 
 use serde::{Deserialize, Serialize};
 
 /// A distribution in milliseconds, from a histogram with three significant digits.
 ///
-/// A quantile is null when the sample is too small to carry it: the median needs 3 values, a higher
-/// quantile q needs 10/(1−q). Minimum and maximum are exact within the histogram's resolution and
-/// null only when `n` is 0.
+/// A quantile is null when the sample is too small to support it: the median needs 3 values, a
+/// higher quantile q needs 10/(1−q). Minimum and maximum are exact within the histogram's
+/// resolution and null only when `n` is 0.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Quantiles {
     /// Number of values.
     pub n: u64,
-    /// Values above the histogram's bound, counted there instead of where they were.
+    /// Values above the histogram's upper bound, which were counted at that bound.
     pub clamped: u64,
     /// Smallest value.
     pub min: Option<f64>,

@@ -1,4 +1,4 @@
-//! `report.json`.
+//! The root of `report.json`: the report of a run, with its data sets, cases and thresholds.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,17 +8,18 @@ use super::environment::Environment;
 use super::generators::{Generator, RunShard};
 use super::threshold::Threshold;
 
-/// The version of `report.json`. It grows by one when a field changes its meaning or goes away; new
-/// fields do not count.
+/// The version of `report.json`. It increases by one when a field changes its meaning or is
+/// removed. New fields do not increase it.
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// `report.json`, whole. Its published JSON Schema is `loadgen/report/schema/report.schema.json`.
+/// The root of `report.json`. Its published JSON Schema is
+/// `loadgen/report/schema/report.schema.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Report {
     /// [`SCHEMA_VERSION`] of the program that wrote it.
     pub schema_version: u32,
-    /// Name of the scenario, or `prefix` when what was there was read.
+    /// Name of the scenario, or `prefix` when existing keys of an endpoint were read.
     pub scenario: String,
     /// When the run began: RFC 3339, UTC.
     pub started: String,
@@ -26,42 +27,42 @@ pub struct Report {
     pub elapsed_s: f64,
     /// True when the run was stopped from outside: the cases hold what was measured up to then.
     pub interrupted: bool,
-    /// Where and with what it ran; of a merged result, the first generator's, and the command that
-    /// merged them.
+    /// The environment of the run. In a merged result it is the first generator's, with the command
+    /// that merged the results.
     pub environment: Environment,
-    /// Which of several generators this is the result of; null where there was one alone, and where
-    /// all are in it.
+    /// The generator that this result belongs to, of several. Null where there was only one, and in
+    /// a merged result.
     #[serde(default)]
     pub shard: Option<RunShard>,
     /// The generators whose results were merged into this one, in order; empty where none were.
-    /// Memory and CPU of the servers, which all of them saw, are those that the first one took, and
-    /// so are the series.
+    /// Memory and CPU of the servers, which every generator sampled, are those of the first one,
+    /// and so are the series.
     #[serde(default)]
     pub generators: Vec<Generator>,
-    /// What was listed, each by itself.
+    /// The data sets that were listed.
     pub data_sets: Vec<DataSet>,
-    /// Which target is the base and which the new one, where `loadgen ab` measured pairs of starts
-    /// and looked after each whether to go on.
+    /// The base and the new target, where `loadgen ab` measured pairs of starts and decided after
+    /// each pair whether to measure another.
     #[serde(default)]
     pub ab: Option<AbTargets>,
-    /// One entry per data set, target and strategy, in the order in which they ran. What could not
-    /// run is here too, with its reason.
+    /// One entry per data set, target and strategy, in the order in which they ran. Cases that
+    /// could not run are included, with the reason.
     pub cases: Vec<Case>,
-    /// How what cases cost grows with the number of objects, where a run has three data sets or
-    /// more of objects of one size.
+    /// How the cost of cases grows with the number of objects, where a run has at least three data
+    /// sets whose objects have the same size.
     #[serde(default)]
     pub growth: Vec<Growth>,
-    /// The scenario's thresholds and what the run made of them.
+    /// The scenario's thresholds, each with its verdict.
     #[serde(default)]
     #[serde(rename = "bars")]
     pub thresholds: Vec<Threshold>,
-    /// What each etcd that holds other people's data honours of the contract, by rules that only
-    /// read.
+    /// The rules of the contract that each etcd with other people's data honours, as far as they
+    /// can be checked by reads alone.
     #[serde(default)]
     pub conformance: Vec<Conformance>,
 }
 
-/// How one figure of a case grows with the number of objects.
+/// How one metric of a case grows with the number of objects.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Growth {
@@ -69,11 +70,11 @@ pub struct Growth {
     pub target: String,
     /// The case, without data set and target: `etcd/stream`.
     pub case: String,
-    /// The figure, by its name in a case.
+    /// The metric, by its name in a case.
     pub metric: String,
-    /// The slope on logarithmic axes: 1 where the figure grows in proportion to the objects.
+    /// The slope on logarithmic axes: 1 where the metric grows in proportion to the objects.
     pub exponent: f64,
-    /// Objects and figure of each data set, in the order of their numbers.
+    /// Number of objects and value of the metric for each data set, in ascending order of objects.
     pub points: Vec<[f64; 2]>,
 }
 
@@ -81,25 +82,25 @@ pub struct Growth {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AbTargets {
-    /// What is compared with.
+    /// The target that the other is compared with.
     pub base: String,
-    /// What is judged.
+    /// The target that is judged.
     pub new: String,
 }
 
-/// What was listed: enough to make the same bytes again anywhere.
+/// A data set that was listed: enough to generate the same bytes again on any machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DataSet {
-    /// Its name in the scenario, or `prefix:…` for what was found on an endpoint.
+    /// The name in the scenario, or `prefix:…` for existing keys of an endpoint.
     pub name: String,
-    /// Seed of the generator; null when the data was not ours.
+    /// Seed of the generator; null when loadgen did not generate the data.
     pub seed: Option<u64>,
     /// Number of objects.
     pub objects: u64,
     /// Keys and values together, without any envelope.
     pub bytes: u64,
-    /// The fingerprint of the whole set, which every case must have received; null when the data
-    /// was not ours.
+    /// The fingerprint of the whole data set, which every case must have received; null when
+    /// loadgen did not generate the data.
     pub fingerprint: Option<String>,
 }

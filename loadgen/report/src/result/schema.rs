@@ -1,5 +1,4 @@
-//! `schema/report.schema.json` of this crate is what these structs say, field for field, with their
-//! docs.
+//! Checks that `schema/report.schema.json` of this crate matches these structs and their docs.
 
 use super::report::Report;
 use crate::published_schema;

@@ -4,20 +4,21 @@ use std::io::{Read, Write};
 
 use serde::{Deserialize, Serialize};
 
-/// A process at one moment. Sizes are in bytes.
+/// One sample of a process. Sizes are in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Seconds since the series began.
     pub elapsed_s: f64,
     /// Resident size.
     pub rss: u64,
-    /// Its anonymous part.
+    /// The anonymous part of the resident size.
     pub anon: u64,
-    /// Its file-mapped part.
+    /// The file-mapped part of the resident size.
     pub file: u64,
     /// CPU time that the process has used since it started.
     pub cpu_s: f64,
-    /// What its allocator says is allocated, as of the latest answer; null when nobody says.
+    /// Allocated bytes as the process's allocator last reported them; null when they are not
+    /// reported.
     pub allocated: Option<u64>,
 }
 
@@ -26,7 +27,7 @@ pub struct Sample {
 pub struct Series {
     /// [`crate::result::Case::id`].
     pub case: String,
-    /// Which process: `etcd` or `kube` for the server's tiers, `loadgen` for the generator.
+    /// The process: `etcd` or `kube` for the server's tiers, `loadgen` for the generator.
     pub process: String,
     /// In order of time.
     pub samples: Vec<Sample>,
@@ -81,11 +82,10 @@ pub fn write_series(to: impl Write, all: &[Series]) -> Result<(), SeriesError> {
     Ok(())
 }
 
-/// Reads what [`write_series`] wrote. Neighbouring lines of the same case and process make one
-/// series.
+/// Reads what [`write_series`] wrote. Adjacent lines of the same case and process form one series.
 ///
 /// # Errors
-/// When a line is not of that shape.
+/// When a line does not have these columns.
 pub fn read_series(from: impl Read) -> Result<Vec<Series>, SeriesError> {
     let mut all: Vec<Series> = Vec::new();
     for row in csv::Reader::from_reader(from).deserialize() {

@@ -1,83 +1,85 @@
-//! What a case cost the server: memory as three numbers, CPU from the process's clock, and the
-//! server's own counters.
+//! The cost of a case on the server: memory as three numbers, CPU time from the process's clock,
+//! and the server's own counters.
 //!
-//! Private memory (anonymous pages) is the headline. Pages of mapped files, which the kernel can
-//! drop and read again, are a figure of their own. Idle and peak are taken of each process and then
-//! added up: of the whole, a process that shrinks would hide one that grows.
+//! The main number is private memory (anonymous pages). Pages of mapped files, which the kernel can
+//! drop and read again, are counted separately. Idle and peak are taken of each process and then
+//! added up: in a total, a process that shrinks would hide one that grows.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Lists of fewer bytes are not divided by: what grows above idle is then buffers and the
-/// allocator's steps, whatever the list.
+/// The least total size of lists that memory growth is divided by. For smaller lists, the growth
+/// above idle consists of buffers and allocator steps, whatever the list.
 const LEAST_LISTED_BYTES: u64 = 4 << 20;
 
-/// What a case cost the server's process (the sum of all its processes, where a target has
-/// several). Sizes are in bytes.
+/// The cost of a case on the server's process, or the sum over all its processes, where a target
+/// has several. Sizes are in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ServerFigures {
-    /// Resident after the server settled, before the warm-up: private memory and pages of files.
+    /// Resident size after the server settled, before the warm-up: private memory and pages of
+    /// files.
     pub rss_idle: u64,
-    /// The kernel's high-water mark of the measured phase, which was reset before it; of several
-    /// processes the sum of theirs, whenever each had it.
+    /// The kernel's high-water mark of the resident size in the measured phase, which was reset
+    /// before that phase. With several processes it is the sum of their marks, which may be of
+    /// different moments.
     pub rss_peak: u64,
-    /// Private (anonymous) memory after the server settled, the lowest that was seen then or in the
-    /// measured phase; null where the process is not ours to look at.
+    /// Private (anonymous) memory after the server settled: the lowest that was sampled then or in
+    /// the measured phase; null where loadgen cannot inspect the process.
     #[serde(default)]
     pub rss_anon_idle: Option<u64>,
-    /// Peak of private memory in the measured phase: the highest that was sampled, or what the
-    /// kernel's high-water mark has beyond the most pages of files that were sampled, whichever is
-    /// larger. Null as above.
+    /// Peak of private memory in the measured phase: the larger of the highest sample and of the
+    /// kernel's high-water mark minus the highest sample of pages of files. Null as above.
     pub rss_anon_peak: Option<u64>,
     /// Pages of mapped files and shared memory after the server settled; null as above.
     #[serde(default)]
     pub rss_file_idle: Option<u64>,
-    /// Most of them that were sampled in the measured phase; null as above.
+    /// The highest sample of these pages in the measured phase; null as above.
     pub rss_file_peak: Option<u64>,
-    /// How far growth of resident sizes may be from the truth, since each core counts some pages
-    /// for itself; null as above.
+    /// The uncertainty of growth of resident sizes, since each core counts some pages for itself;
+    /// null as above.
     #[serde(default)]
     pub rss_resolution: Option<u64>,
-    /// `rss_anon_idle` over the bytes of keys and values that were written; null where nothing was.
+    /// `rss_anon_idle` divided by the bytes of keys and values that were written; null where
+    /// nothing was.
     #[serde(default)]
     pub idle_per_stored_byte: Option<f64>,
     /// Allocated bytes after the server settled, from its allocator or its own metrics; null when
-    /// it does not say.
+    /// it does not report them.
     pub allocated_idle: Option<u64>,
-    /// Highest allocated bytes that the sampler saw.
+    /// The highest sample of allocated bytes.
     pub allocated_peak: Option<u64>,
-    /// For each process the larger of private growth and allocated growth, added up. Where the
-    /// process is not ours to look at, the growth of its whole resident size stands for the private
-    /// one.
+    /// The sum over the processes of the larger of private growth and allocated growth. Where
+    /// loadgen cannot inspect the process, the growth of its whole resident size is used instead of
+    /// the private one.
     pub peak_above_idle: u64,
-    /// `peak_above_idle` over the bytes of the lists in flight (one list per client); null where
-    /// those are less than 4 MiB, which buffers alone outweigh.
+    /// `peak_above_idle` divided by the bytes of the lists in flight (one list per client); null
+    /// where those are less than 4 MiB, which buffers alone exceed.
     pub peak_per_listed_byte: Option<f64>,
-    /// The same figure for each repeat apart, where the peak was reset before each: what `compare`
-    /// tests.
+    /// The same value for each repeat by itself, where the peak was reset before each. `compare`
+    /// tests these.
     pub peaks_above_idle: Vec<u64>,
-    /// Private memory late in the measured phase over early in it: of its last fifth over that of
-    /// its second fifth. Each is cut into ten windows, and this is the median of their ratios, of
-    /// the first late one over the first early one and so on; of several processes the sum of each.
-    /// 1 where memory is flat. Null of a phase of less than a minute, of one whose load changes by
-    /// intent, and where the process is not ours to look at.
+    /// Private memory late in the measured phase divided by that early in it: the last fifth over
+    /// the second fifth. Each fifth is cut into ten windows, and this is the median of the ratios
+    /// of the n-th late window to the n-th early one. With several processes it is computed from
+    /// their sum. 1 where memory is flat. Null for a phase shorter than a minute, for one whose
+    /// load changes by intent, and where loadgen cannot inspect the process.
     #[serde(default)]
     pub late_over_early: Option<f64>,
-    /// Where the ratio lies with 95 % confidence, if windows are independent: two of the ten ratios
+    /// The 95 % confidence interval of the ratio, if windows are independent: two of the ten ratios
     /// ([`Spread::likely`](super::Spread)).
     #[serde(default)]
     pub late_over_early_likely: Option<[f64; 2]>,
-    /// Kernel memory of TCP sockets after the server settled: of all processes of this machine,
-    /// both ends of each connection here. null on existing endpoints, or the kernel does
-    /// not tell.
+    /// Kernel memory of TCP sockets after the server settled. It covers all processes of this
+    /// machine, and both ends of each connection between them. Null on existing endpoints and where
+    /// the kernel does not report it.
     #[serde(default)]
     pub socket_idle: Option<u64>,
-    /// Most of it that was sampled in the measured phase.
+    /// The highest sample of socket memory in the measured phase.
     #[serde(default)]
     pub socket_peak: Option<u64>,
-    /// How far it may be from the truth, since each core counts some for itself.
+    /// The uncertainty of socket memory, since each core counts some for itself.
     #[serde(default)]
     pub socket_resolution: Option<u64>,
     /// The process of the etcd tier by itself; null where loadgen started none.
@@ -86,22 +88,23 @@ pub struct ServerFigures {
     /// The process of the Kubernetes tier by itself; null where loadgen started none.
     #[serde(default)]
     pub kube: Option<TierFigures>,
-    /// User and system CPU time of the measured phase; null where it could not be read, as
-    /// [`super::Case::missing_figures`] says then.
+    /// User and system CPU time of the measured phase; null where it could not be read.
+    /// [`super::Case::missing_figures`] then gives the reason.
     pub cpu_s: Option<f64>,
-    /// `cpu_s` over the lists of that phase.
+    /// `cpu_s` divided by the lists of that phase.
     pub cpu_s_per_request: Option<f64>,
-    /// The server's own counters over the measured phase: revision reads, progress requests,
-    /// fallbacks, who served. Without those that could not be read, as
-    /// [`super::Case::missing_figures`] says then.
+    /// The increase of the server's own counters over the measured phase: revision reads, progress
+    /// requests, fallbacks, which part of the server served. Counters that could not be read are
+    /// absent; [`super::Case::missing_figures`] then gives the reason.
     pub counters: BTreeMap<String, u64>,
-    /// True where memory and CPU are what the server tells on its metrics page, since its process
-    /// is not ours to look at: memory as it was between lists, pages of files included, without the
-    /// peaks within one; CPU of whatever it did, for anybody.
+    /// True where memory and CPU are taken from the server's metrics page, since loadgen cannot
+    /// inspect its process. Memory is then sampled between lists, includes pages of files, and
+    /// misses the peaks within a list. CPU covers all work of the server, for any client.
     #[serde(default)]
     pub is_own_word: bool,
-    /// Each member of a cluster by itself, where several endpoints were given; the figures above
-    /// are their sums. Empty else. A member that ceased to tell its figures is missing in both.
+    /// Each member of a cluster by itself, where several endpoints were given; otherwise empty. The
+    /// fields above are the members' sums. A member that stopped reporting its metrics is missing
+    /// in both.
     #[serde(default)]
     pub members: Vec<MemberFigures>,
 }
@@ -112,7 +115,7 @@ pub struct ServerFigures {
 pub struct MemberFigures {
     /// Its URL.
     pub endpoint: String,
-    /// Whether it was the leader when the case began; null where it did not tell.
+    /// Whether the member was the leader when the case began; null where it did not report that.
     pub is_leader: Option<bool>,
     /// As [`ServerFigures::rss_idle`].
     pub rss_idle: u64,
@@ -124,7 +127,7 @@ pub struct MemberFigures {
     pub allocated_peak: Option<u64>,
     /// As [`ServerFigures::peak_above_idle`].
     pub peak_above_idle: u64,
-    /// CPU time of whatever it did in the measured phase, for anybody; null as
+    /// CPU time of the member in the measured phase, for any client; null as
     /// [`ServerFigures::cpu_s`].
     pub cpu_s: Option<f64>,
 }
@@ -157,26 +160,27 @@ pub struct TierFigures {
     pub allocated_peak: Option<u64>,
     /// The larger of private growth and allocated growth.
     pub peak_above_idle: u64,
-    /// Resident after the measured phase, settled again: with whatever it keeps to be faster next
-    /// time. Null where it cannot be told to settle.
+    /// Resident size after the measured phase, once the server has settled again. It includes
+    /// memory that the server keeps in order to be faster next time. Null where the server cannot
+    /// be made to settle.
     pub rss_after: Option<u64>,
-    /// What of `rss_after` is private memory.
+    /// The private part of `rss_after`.
     #[serde(default)]
     pub rss_anon_after: Option<u64>,
-    /// `rss_anon_after` over the bytes of keys and values that were written.
+    /// `rss_anon_after` divided by the bytes of keys and values that were written.
     pub after_per_stored_byte: Option<f64>,
     /// As [`ServerFigures::cpu_s`].
     pub cpu_s: Option<f64>,
-    /// `cpu_s` over the lists of that phase.
+    /// `cpu_s` divided by the lists of that phase.
     pub cpu_s_per_request: Option<f64>,
-    /// How long its watch cache took to be filled when it started; null where it has none.
+    /// How long it took to fill the server's watch cache at its start; null where it has none.
     pub cache_fill_s: Option<f64>,
 }
 
 impl TierFigures {
-    /// Returns by how much a peak is above idle: the larger of private growth and allocated growth,
-    /// so that memory which was freed after seeding, stayed resident and is used again does not
-    /// hide.
+    /// Returns by how much a peak is above idle: the larger of private growth and allocated growth.
+    /// Allocated growth reveals memory that was freed after seeding, stayed resident and is used
+    /// again.
     #[must_use]
     pub fn above_idle(&self, anon: u64, allocated: Option<u64>) -> u64 {
         let private = anon.saturating_sub(self.rss_anon_idle);
@@ -187,9 +191,10 @@ impl TierFigures {
 }
 
 impl ServerFigures {
-    /// Returns by how much pages of mapped files (etcd's database) grew, which lists read in and
-    /// the kernel can drop. They are no part of `peak_above_idle`. `None` where they are hardly
-    /// worth a word beside it: a program's own pages are.
+    /// Returns by how much the resident pages of mapped files (etcd's database) grew, which lists
+    /// read in and the kernel can drop. `peak_above_idle` does not include them. `None` where the
+    /// growth is at most 5 % of `peak_above_idle` or at most 4 MiB, which a program's own pages can
+    /// account for.
     #[must_use]
     pub fn mapped_above_idle(&self) -> Option<u64> {
         let grown = self.rss_file_peak?.saturating_sub(self.rss_file_idle?);
@@ -202,7 +207,7 @@ impl ServerFigures {
         Some(self.socket_peak?.saturating_sub(self.socket_idle?))
     }
 
-    /// Adds up what each process has; each must have its peaks by now.
+    /// Sums up the processes, whose peaks must have been set.
     pub fn add_up<'a>(&mut self, tiers: impl IntoIterator<Item = &'a mut TierFigures>) {
         let (mut anon_idle, mut anon_peak, mut file_idle, mut file_peak) = (0, 0, 0, 0);
         let (mut allocated_idle, mut allocated_peak) = (Some(0), Some(0));
@@ -230,8 +235,8 @@ impl ServerFigures {
         self.cpu_s = cpu_s;
     }
 
-    /// Computes what follows from the growth above idle and from CPU: per byte in flight, per
-    /// request.
+    /// Computes the ratios that follow from the growth above idle and from CPU time: per byte in
+    /// flight and per request.
     pub fn settle(&mut self, bytes_in_flight: u64, requests: u64) {
         self.peak_per_listed_byte = (bytes_in_flight >= LEAST_LISTED_BYTES)
             .then(|| self.peak_above_idle as f64 / bytes_in_flight as f64);
@@ -273,7 +278,7 @@ mod tests {
         assert_eq!(server.peak_per_listed_byte, None, "of some objects");
     }
 
-    /// Of the sum, 35 KiB: the first gave back what the second took.
+    /// The sum would have grown by 35 KiB only: the first process freed what the second took.
     #[test]
     fn a_process_that_shrinks_hides_none_that_grows() {
         let mut server = ServerFigures::default();

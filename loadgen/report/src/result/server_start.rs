@@ -1,4 +1,4 @@
-//! What a case measured on one start of its servers: the unit of every comparison.
+//! The measurements of a case on one start of its servers, which is the unit of every comparison.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,14 +6,14 @@ use super::{Case, Quantiles};
 
 /// One start of a case's servers, and what the case measured on it.
 ///
-/// Lists of one start share its memory layout, its threads and its moment, so they say how that
-/// start behaves and little about the next one (Georges et al., OOPSLA 2007; Kalibera and Jones,
-/// ISMM 2013). Comparisons therefore count starts.
+/// Lists on one start share its memory layout, its threads and its moment in time. They tell how
+/// that start behaves and little about the next one (Georges et al., OOPSLA 2007; Kalibera and
+/// Jones, ISMM 2013). Comparisons therefore count starts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ServerStart {
-    /// Number of the pair that it belongs to: starts of two targets with the same number ran one
-    /// right after the other. Null where starts were not made in pairs.
+    /// Number of the pair that the start belongs to: starts of two targets with the same number ran
+    /// one right after the other. Null where starts were not made in pairs.
     #[serde(default)]
     pub pair: Option<u32>,
     /// Requests completed on it, failed ones included.
@@ -28,7 +28,7 @@ pub struct ServerStart {
     pub first_chunk_ms: Option<Quantiles>,
     /// As [`Case::requests_per_s`].
     pub requests_per_s: Option<f64>,
-    /// Median over rounds of the time of a list over that of its baseline.
+    /// Median over rounds of the time of a list divided by that of its baseline.
     pub over_baseline: Option<f64>,
     /// As [`super::ServerFigures::cpu_s_per_request`].
     pub server_cpu_s_per_request: Option<f64>,
@@ -43,7 +43,7 @@ pub struct ServerStart {
 }
 
 impl ServerStart {
-    /// Returns the start of a case that was measured on one.
+    /// Returns the start of a case that was measured on only one.
     #[must_use]
     pub fn of(case: &Case) -> Self {
         let (server, client) = (case.server.as_ref(), case.client.as_ref());

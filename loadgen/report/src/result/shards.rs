@@ -1,4 +1,4 @@
-//! What workers that share the objects between them came to, each and together.
+//! The results of workers that share the objects between them, of each worker and of all together.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,62 +8,64 @@ use super::quantiles::Quantiles;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sharding {
-    /// The field whose hash decides: `uid` or `namespace`.
+    /// The field whose hash determines an object's shard: `uid` or `namespace`.
     pub key: String,
-    /// How hashes were cut: `equal` ranges, or `weighted` by the objects that they hold.
+    /// How the hash range was divided: into `equal` ranges, or into ranges `weighted` by their
+    /// objects.
     pub plan: String,
-    /// Workers, each with one shard.
+    /// The number of workers. Each has one shard.
     pub workers: u32,
-    /// Objects of the largest shard.
+    /// Objects in the largest shard.
     pub objects_max: u64,
-    /// `objects_max` over the mean.
+    /// `objects_max` divided by the mean.
     pub objects_skew: f64,
-    /// Bytes that the worker with most received for one list, or for the state that a watch begins
-    /// with.
+    /// Bytes received by the worker that received most, for one list or for the initial state of a
+    /// watch.
     pub bytes_max: u64,
-    /// `bytes_max` over the mean.
+    /// `bytes_max` divided by the mean.
     pub bytes_skew: f64,
     /// CPU time of the servers for the list of the most expensive shard, listed by itself; null for
     /// watches, and where every worker lists everything.
     #[serde(default)]
     pub server_cpu_s_max: Option<f64>,
-    /// CPU time of the same servers for a list of everything, in turn with those of the shards by
-    /// themselves.
+    /// CPU time of the same servers for a list of everything, interleaved with the lists of single
+    /// shards.
     #[serde(default)]
     pub server_cpu_s_whole: Option<f64>,
-    /// `server_cpu_s_max` over `server_cpu_s_whole`: what one shard costs as a part of everything,
-    /// from 0 to 1.
+    /// `server_cpu_s_max` divided by `server_cpu_s_whole`: the cost of one shard as a part of the
+    /// whole, from 0 to 1.
     #[serde(default)]
     pub server_cpu_part_max: Option<f64>,
-    /// Rounds in which each shard was listed by itself; the figures are medians of them. 0 where
-    /// there was none.
+    /// Rounds in which each shard was listed by itself. The CPU times of single shards are medians
+    /// over these rounds. 0 where there was none.
     #[serde(default)]
     pub alone_rounds: u32,
-    /// CPU time of the busiest worker's thread for one list, or for the live part of a watch.
+    /// CPU time of the busiest worker's thread for one list, or for the events of a watch after its
+    /// initial state.
     pub worker_cpu_s_max: f64,
-    /// Memory of the largest worker; null where the allocator does not count by thread.
+    /// Memory of the worker with most; null where the allocator does not count by thread.
     #[serde(default)]
     pub worker_memory_max: Option<u64>,
-    /// Watches: time until the last worker had the whole state.
+    /// Watches: time until the last worker had the whole initial state.
     #[serde(default)]
     pub synced_ms: Option<Quantiles>,
     /// Watches: CPU time of the servers until then.
     #[serde(default)]
     pub sync_server_cpu_s: Option<f64>,
-    /// Part of the objects that would change hands with one worker more and the same kind of plan,
-    /// from 0 to 1. Null where the objects are not ours.
+    /// Part of the objects that would move to another worker if one worker were added with the same
+    /// kind of plan, from 0 to 1. Null where loadgen did not generate the objects.
     #[serde(default)]
     pub moved_to_next: Option<f64>,
-    /// The same with a plan in which objects only move to the new worker.
+    /// The same part with a plan in which objects only move to the new worker.
     #[serde(default)]
     pub least_moved: Option<f64>,
-    /// Watches: what happened behind the state.
+    /// Watches: the events after the initial state.
     #[serde(default)]
     pub events: Option<ShardEvents>,
-    /// Watches: how one worker more took part while objects were written.
+    /// Watches: how one worker was added while objects were written.
     #[serde(default)]
     pub resharding: Option<Resharding>,
-    /// Each worker.
+    /// One entry per worker.
     pub shards: Vec<ShardFigures>,
 }
 
@@ -71,84 +73,87 @@ pub struct Sharding {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ShardFigures {
-    /// What it asked for, or kept of everything.
+    /// The selector that the worker requested, or that it applied to the whole list.
     pub selector: String,
-    /// Objects that it had.
+    /// Objects in the worker's shard.
     pub objects: u64,
-    /// Bytes that it received for one list, or for the state that a watch begins with.
+    /// Bytes received for one list, or for the initial state of a watch.
     pub bytes: u64,
-    /// Median time of its list among the others'; null for watches.
+    /// Median time of the worker's list while the others list too; null for watches.
     #[serde(default)]
     pub list_ms: Option<f64>,
-    /// CPU time of the servers for its list by itself; null for watches, where it lists everything,
-    /// and where no server is ours.
+    /// CPU time of the servers for the worker's list by itself; null for watches, where the worker
+    /// lists everything, and where loadgen started no server.
     #[serde(default)]
     pub server_cpu_s: Option<f64>,
-    /// CPU time of its thread for one list, or for the live part of a watch.
+    /// CPU time of the worker's thread for one list, or for the events of a watch after its initial
+    /// state.
     pub cpu_s: f64,
-    /// Most bytes that its thread had allocated at a time, by the allocator's counters of the
-    /// thread, above what it had when the list, or the watch, began: buffers, and for a watch the
-    /// revision and hash of each object, not the objects. All workers are threads of one process,
-    /// so there is no resident size of one. Null where the allocator does not count by thread.
+    /// Most bytes that the worker's thread had allocated at a time, by the allocator's counters of
+    /// that thread, above the bytes it had when the list or the watch began. These are buffers, and
+    /// for a watch the revision and hash of each object, not the objects. All workers are threads
+    /// of one process, so a single worker has no resident size. Null where the allocator does not
+    /// count by thread.
     #[serde(default)]
     pub memory_bytes: Option<u64>,
-    /// Watches: events of its own objects.
+    /// Watches: events of the worker's own objects.
     #[serde(default)]
     pub events: u64,
-    /// Watches: bytes that came behind the state.
+    /// Watches: bytes received after the initial state.
     #[serde(default)]
     pub event_bytes: u64,
 }
 
-/// From N workers to N + 1 while objects are written. The old shards hold up to one revision, the
-/// new ones behind it; each worker lists what is new to it at that revision.
+/// The change from N workers to N + 1 while objects are written. The old shards are valid up to one
+/// revision, the new ones after it. Each worker lists the objects that are new to it at that
+/// revision.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Resharding {
-    /// `replan`: shards for one worker more by the same plan; `give`: each worker gave the new one
-    /// what it had above the new mean.
+    /// `replan`: the same plan, computed for one worker more. `give`: each worker gave the new one
+    /// its excess over the new mean.
     pub plan: String,
-    /// Part of the objects that changed hands, from 0 to 1.
+    /// Part of the objects that moved to another worker, from 0 to 1.
     pub moved: f64,
     /// Objects that were listed again.
     pub objects_listed: u64,
     /// Bytes received for those lists.
     pub bytes_listed: u64,
-    /// From the order to share anew until the last worker held its new shard and could watch it.
-    /// Nobody sees events of this time before it is over.
+    /// Time from the order to reshard until the last worker held its new shard and could watch it.
+    /// No worker sees events of this time before it is over.
     pub synced_ms: f64,
-    /// Until the last worker missed nothing up to that revision: part of `synced_ms`.
+    /// Time until the last worker had all events up to that revision: part of `synced_ms`.
     pub waited_ms: f64,
-    /// CPU time of the servers until then, writes included; null where no server is ours.
+    /// CPU time of the servers until then, including writes; null where loadgen started no server.
     #[serde(default)]
     pub server_cpu_s: Option<f64>,
-    /// Objects of the largest new shard over the mean.
+    /// Objects of the largest new shard divided by the mean.
     pub objects_skew: f64,
-    /// The new worker. Its objects and bytes are those that it listed.
+    /// The added worker. Its objects and bytes are those that it listed.
     pub joined: ShardFigures,
 }
 
-/// Events of all workers, compared with the writes: each must reach the worker that has its object,
-/// once, and no other.
+/// The events of all workers, compared with the writes. Each event must reach the worker that has
+/// the object, exactly once, and no other worker.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ShardEvents {
     /// Acknowledged writes.
     pub writes: u64,
-    /// Writes whose event came to the right worker.
+    /// Writes whose event reached the right worker.
     pub delivered: u64,
-    /// Writes whose event did not.
+    /// Writes whose event did not reach the right worker.
     pub dropped: u64,
-    /// Events that came again, or at another worker's.
+    /// Events that were received twice, or by the wrong worker.
     pub superfluous: u64,
-    /// Events that workers threw away because the object is another's, which they had to read
-    /// first.
+    /// Events that workers received and then discarded because the object belongs to another
+    /// worker.
     pub filtered: u64,
     /// Bytes of the events of the worker that received most.
     pub bytes_max: u64,
-    /// Times that a worker lost its connection on purpose and resumed.
+    /// How often a worker lost its connection on purpose and resumed.
     pub reconnects: u64,
-    /// Times that the server ended a watch, as it does with a reader that falls behind; the worker
+    /// How often the server ended a watch, as it does with a client that falls behind. The worker
     /// resumed.
     #[serde(default)]
     pub ended: u64,

@@ -1,26 +1,26 @@
-//! The middle of a few values.
+//! The median, the range and the confidence interval of a few values.
 
 use serde::{Deserialize, Serialize};
 
-/// The middle of a few values, and how far they lie apart.
+/// The median of a few values, and how far they are apart.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Spread {
-    /// The smallest.
+    /// The smallest value.
     pub min: f64,
-    /// The median; the mean of the middle two of an even number.
+    /// The median; for an even number of values, the mean of the middle two.
     pub p50: f64,
-    /// The largest.
+    /// The largest value.
     pub max: f64,
-    /// Where the median of more and more such values lies, with 95 % confidence at least: two of
-    /// the values (order statistics), as the second lowest and the second highest of ten. Null of
-    /// fewer than six.
+    /// The confidence interval, of at least 95 %, of the median that more such values would have.
+    /// Its bounds are two of the values (order statistics), as the second lowest and the second
+    /// highest of ten. Null for fewer than six values.
     #[serde(default)]
     pub likely: Option<[f64; 2]>,
 }
 
 impl Spread {
-    /// Returns the spread of these values; `None` when there is none, or one is no number.
+    /// Returns the spread of these values; `None` without values, or if one is not finite.
     #[must_use]
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
@@ -40,16 +40,16 @@ impl Spread {
     }
 }
 
-/// Returns the median of these values, as [`Spread::p50`]; `None` when there is none, or one is no
-/// number.
+/// Returns the median of these values, as [`Spread::p50`]; `None` without values, or if one is not
+/// finite.
 #[must_use]
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     Spread::of(values).map(|spread| spread.p50)
 }
 
-/// Returns how many of `n` values may be left out at either end so that the median lies between the
-/// others with 95 % confidence: it is beyond the k-th value when at most k of n coins fall on one
-/// side. `None` where all of them are too few.
+/// Returns how many of `n` values can be left out at either end so that the median lies between the
+/// remaining ones with 95 % confidence. The median is beyond the k-th value when at most k of n
+/// coins fall on one side. `None` where `n` values are too few.
 fn left_out(n: usize) -> Option<usize> {
     let mut ways = 1.0;
     let mut beyond = 0.0;
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(of_three.likely, None, "of three it may lie anywhere");
     }
 
-    /// As tables of the sign test have it.
+    /// The expected values are those of tables of the sign test.
     #[test]
     fn a_median_lies_between_values_that_the_sign_test_names() {
         let expected = [

@@ -8,7 +8,7 @@ use super::{SCHEMA_VERSION, SuiteResult, markdown, text};
 use crate::result::{FolderError, Report, SavedResult};
 use crate::terminal;
 
-/// Name of the file that makes a folder that of a suite.
+/// Name of the file that identifies a folder as that of a suite.
 pub const SUITE_FILE: &str = "suite.json";
 
 /// Why a suite could not be saved or read.
@@ -17,33 +17,33 @@ pub enum SuiteError {
     /// A file or folder could not be written or read.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which one.
+        /// The file or folder.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         source: io::Error,
     },
-    /// The file is not one of ours.
+    /// The file cannot be parsed or serialized.
     #[error("{}: {source}", path.display())]
     Malformed {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// What is wrong in it.
+        /// The error.
         source: serde_json::Error,
     },
-    /// A file of another version.
+    /// The file has another schema version.
     #[error("{} has schema version {found}; this program reads version {SCHEMA_VERSION}", path.display())]
     Version {
-        /// Which one.
+        /// The file.
         path: PathBuf,
         /// The version in it.
         found: u32,
     },
-    /// A run that does not lie beside the suite.
+    /// The folder of a run is not next to that of the suite.
     #[error("{}: the folder of a run is `{name}`, which is no name beside it", path.display())]
     NotBeside {
         /// The suite's file.
         path: PathBuf,
-        /// What it names.
+        /// The name of the folder in that file.
         name: String,
     },
     /// A run of the suite cannot be read.
@@ -51,7 +51,7 @@ pub enum SuiteError {
     Run(#[from] FolderError),
 }
 
-/// Returns whether a folder is that of a suite.
+/// Returns whether a folder belongs to a suite.
 #[must_use]
 pub fn is_suite(folder: &Path) -> bool {
     folder.join(SUITE_FILE).is_file()
@@ -66,11 +66,11 @@ pub fn save(result: &SuiteResult, folder: &Path) -> Result<(), SuiteError> {
     write(result, folder)
 }
 
-/// Judges a saved suite again by the runs beside its folder, and writes its files anew. Returns its
-/// table.
+/// Evaluates a saved suite again from the runs next to its folder, and rewrites its files. Returns
+/// its table.
 ///
 /// # Errors
-/// [`SuiteError`] when the suite or one of its runs cannot be read, or the files not be written.
+/// [`SuiteError`] when the suite or one of its runs cannot be read, or the files cannot be written.
 pub fn draw_again(folder: &Path) -> Result<String, SuiteError> {
     let path = folder.join(SUITE_FILE);
     let json = fs::read(&path).map_err(at(&path))?;
@@ -105,7 +105,8 @@ pub fn draw_again(folder: &Path) -> Result<String, SuiteError> {
     Ok(text(&result, terminal::width()))
 }
 
-/// Returns whether it names something in a folder, and nothing outside of it.
+/// Returns whether the name is a single path component, so that it names nothing outside of a
+/// folder.
 fn is_name(name: &str) -> bool {
     let mut parts = Path::new(name).components();
     matches!((parts.next(), parts.next()), (Some(Component::Normal(part)), None) if part == name)

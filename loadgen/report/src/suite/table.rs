@@ -1,4 +1,4 @@
-//! A suite's verdict in words: a headline, notes, and a line for each threshold.
+//! A suite's verdict as text: a headline, notes, and a line for each threshold.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
@@ -18,10 +18,10 @@ const TITLES: [&str; 8] = [
     "beside",
 ];
 
-/// Which of them are numbers.
+/// The columns that contain numbers.
 const NUMBERS: std::ops::Range<usize> = 3..5;
 
-/// The columns that have anything to say, and the lines of the table.
+/// The columns that are not empty, and the rows of the table.
 struct Rows {
     columns: Vec<usize>,
     rows: Vec<[String; TITLES.len()]>,
@@ -36,10 +36,10 @@ impl Rows {
     }
 }
 
-/// What is said of a trial run.
+/// The note for a suite with few objects and repeats.
 const SMALL: &str = "Few objects and repeats, to see whether all of it works: limits that depend on the number of objects are not judged.";
 
-/// Returns the verdict as a table. It is folded to `width` columns where one is given.
+/// Returns the verdict as a table. It is wrapped to `width` columns where one is given.
 #[must_use]
 pub fn text(result: &SuiteResult, width: Option<u16>) -> String {
     let Rows { columns, rows } = &Rows::of(result);
@@ -71,7 +71,7 @@ pub fn text(result: &SuiteResult, width: Option<u16>) -> String {
     text
 }
 
-/// Returns the verdict as a page in Markdown, with links to the runs beside it.
+/// Returns the verdict as a page in Markdown, with links to the runs next to it.
 #[must_use]
 pub fn markdown(result: &SuiteResult) -> String {
     let mut page = format!(
@@ -102,7 +102,7 @@ pub fn markdown(result: &SuiteResult) -> String {
     page
 }
 
-/// Returns how many thresholds came to what.
+/// Returns the number of thresholds with each verdict, as text.
 fn headline(result: &SuiteResult) -> String {
     let Verdict {
         met,
@@ -147,7 +147,7 @@ fn cells(line: &SuiteLine) -> [String; TITLES.len()] {
     ]
 }
 
-/// Returns text as it may stand in a table of Markdown.
+/// Escapes text for a table in Markdown.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

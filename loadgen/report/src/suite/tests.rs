@@ -112,7 +112,7 @@ fn each_threshold_counts_once_as_the_worst_run_with_a_figure_has_it() {
         ["b-lists", "b-lists", "a-lists", "b-lists", "c-others"],
         "missed, missed, undecided, met by less"
     );
-    // The order of the runs does not matter, and the worse of two rates is the lower one.
+    // The order of the runs does not matter, and the lower of two rates is the worse one.
     let rate = |value| Threshold {
         at_least: true,
         ..threshold("rate", Some(value), Some(true))

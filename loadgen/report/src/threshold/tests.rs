@@ -1,4 +1,4 @@
-//! Thresholds of made-up cases.
+//! Tests of thresholds with synthetic cases.
 
 use super::*;
 use crate::result::{Quantiles, ServerFigures, Spread};
@@ -141,7 +141,7 @@ fn memory_closer_to_its_limit_than_its_counter_can_tell_is_undecided() {
     assert_eq!(verdicts, [Some(true), None, None, Some(false)]);
 }
 
-/// 84,000 KiB are 677 times 124 KiB, which are known to within 256.
+/// 84,000 KiB are 677 times 124 KiB, but both are known only within 256 KiB.
 #[test]
 fn ratios_of_memory_have_the_floor_that_comparisons_have() {
     let scenario = Scenario::parse(SCENARIO, "floor").expect("a scenario");
@@ -154,7 +154,7 @@ fn ratios_of_memory_have_the_floor_that_comparisons_have() {
     assert!((ratio - expected).abs() < 1e-9, "{ratio} is not {expected}");
 }
 
-/// A case whose server holds so much above idle.
+/// Returns a case whose server holds so much above idle.
 fn holding(target: &str, kib: u64) -> Case {
     let mut case = case(target, "stream", Some(1.0));
     case.server = Some(ServerFigures {

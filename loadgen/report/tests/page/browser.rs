@@ -1,4 +1,4 @@
-//! A headless Chromium, driven over the DevTools protocol on a pipe: JSON messages that end with a
+//! Controls a headless Chromium over the DevTools protocol on a pipe: JSON messages that end with a
 //! zero byte.
 
 use std::fs::File;
@@ -13,39 +13,39 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// How long the browser may take for one answer. A hang fails the test instead of holding it.
+/// The timeout for one response of the browser. A hang then fails the test instead of blocking it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What a page did when it was opened.
+/// The observations while a page was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Opened {
-    /// Errors and warnings of the console, exceptions, and what the browser refused.
+    /// Errors and warnings of the console, exceptions, and requests that the browser refused.
     pub(crate) complaints: Vec<String>,
-    /// Addresses that it asked for, besides its own.
+    /// The URLs that the page requested, other than its own.
     pub(crate) requests: Vec<String>,
     /// What the script returned.
     pub(crate) value: Value,
 }
 
-/// Which colours the reader's system asks for.
+/// The colour scheme that the reader's system prefers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
-    /// Dark on light.
+    /// Dark text on a light background.
     Light,
-    /// Light on dark.
+    /// Light text on a dark background.
     Dark,
 }
 
-/// How a page is looked at.
+/// The window in which a page is opened.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
-    /// In pixels.
+    /// The width in pixels.
     pub(crate) width: u32,
-    /// See [`Scheme`].
+    /// The colour scheme.
     pub(crate) scheme: Scheme,
 }
 
-/// A running browser with one tab. Ends when dropped.
+/// A running browser with one tab. It is killed when dropped.
 pub(crate) struct Browser {
     child: Child,
     to: ChildStdin,
@@ -56,7 +56,7 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// Starts `program` with its data in `folder`.
+    /// Starts `program`, with its data in `folder`.
     pub(crate) fn start(program: &Path, folder: &Path) -> Self {
         let log = File::create(folder.join("browser.log")).expect("a writable folder");
         // The protocol's pipe is file descriptors 3 and 4, which the standard library cannot name.
@@ -111,7 +111,7 @@ impl Browser {
         browser
     }
 
-    /// Opens a file in a window, and returns what happened and what `script` evaluates to.
+    /// Opens a file in a window. Returns the observations and the value of `script`.
     pub(crate) fn open(&mut self, file: &Path, window: Window, script: &str) -> Opened {
         let metrics = json!({
             "width": window.width, "height": 800, "deviceScaleFactor": 1, "mobile": false,
@@ -123,7 +123,7 @@ impl Browser {
         };
         let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
         self.call("Emulation.setEmulatedMedia", media);
-        // They would take 15 px of it; a telephone's take none.
+        // Scrollbars would take 15 px of the width; those of a phone take none.
         self.call("Emulation.setScrollbarsHidden", json!({"hidden": true}));
         self.events.clear();
         let url = format!("file://{}", file.display());
@@ -159,7 +159,7 @@ impl Browser {
         opened
     }
 
-    /// Returns what a script evaluates to in the opened page.
+    /// Returns the value of a script in the opened page.
     pub(crate) fn evaluate(&mut self, script: &str) -> Value {
         let evaluate = json!({"expression": script, "returnByValue": true});
         let mut evaluated = self.call("Runtime.evaluate", evaluate);
@@ -186,8 +186,7 @@ impl Browser {
         }
     }
 
-    /// Writes what the window shows into the folder that `LOADGEN_TEST_PICTURES` names, if it
-    /// names one.
+    /// Saves a picture of the window in the folder that `LOADGEN_TEST_PICTURES` names, if any.
     pub(crate) fn picture(&mut self, window: Window) {
         let Some(folder) = std::env::var_os("LOADGEN_TEST_PICTURES") else {
             return;
@@ -227,7 +226,8 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Killed rather than asked to close: its data goes with the test's folder.
+        // The browser is killed instead of closed, since its data is removed with the test's
+        // folder.
         drop(self.child.kill());
         drop(self.child.wait());
     }

@@ -1,4 +1,5 @@
-//! A made-up result with every kind of row, to draw, save and compare. Nothing in it was measured.
+//! A synthetic result with every kind of row, to draw, save and compare. Nothing in it was
+//! measured.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ const MIB: f64 = 1024.0 * 1024.0;
 const OBJECTS: u64 = 150_000;
 const BYTES: u64 = 1_515_000_000;
 
-/// What a row shall look like.
+/// The values from which a row is made.
 struct Sketch {
     target: &'static str,
     tier: Tier,
@@ -29,7 +30,7 @@ struct Sketch {
     cpu_s: f64,
 }
 
-/// Returns a result of one data set on two targets. `speed` stretches every time and size of the
+/// Returns a result of one data set on two targets. `speed` multiplies every time and size of the
 /// target `bench`.
 pub(crate) fn result(speed: f64) -> SavedResult {
     let mut result = SavedResult {
@@ -238,7 +239,7 @@ fn report() -> Report {
     }
 }
 
-/// Adds a row, its histograms and its series, all following from the sketch.
+/// Adds a row, its histograms and its series, all derived from the sketch.
 fn measured(result: &mut SavedResult, sketch: &Sketch) {
     let mut case = Case::new(
         "pods-150k",
@@ -338,7 +339,7 @@ fn measured(result: &mut SavedResult, sketch: &Sketch) {
         (0..=steps)
             .map(|step| {
                 let part = f64::from(step) / f64::from(steps);
-                // Each of the five lists fills and frees.
+                // Memory rises and falls with each of the five lists.
                 let now = base + above * (part * 5.0 * std::f64::consts::PI).sin().abs();
                 Sample {
                     elapsed_s: duration.as_secs_f64() * part,

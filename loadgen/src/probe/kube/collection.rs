@@ -1,4 +1,4 @@
-//! What is asked: a collection that is small enough to be read as a whole, since a server may
+//! The collection that is probed. It must be small enough to be read as a whole, since a server may
 //! ignore a limit.
 
 use http::{Method, StatusCode};
@@ -11,8 +11,8 @@ use crate::progress::{Counted, Progress};
 use crate::seed::kube::{Api, Namespaces};
 use kube_api::client::KubeError;
 
-/// Collections that a cluster has and that are small in most, in the order in which they are
-/// looked at.
+/// Collections that every cluster has and that are small in most, in the order in which they are
+/// tried.
 const CANDIDATES: [&str; 5] = [
     "/api/v1/namespaces/kube-system/configmaps",
     "/api/v1/namespaces/default/configmaps",
@@ -20,41 +20,41 @@ const CANDIDATES: [&str; 5] = [
     "/api/v1/nodes",
     "/api/v1/namespaces/kube-system/pods",
 ];
-/// Objects that a collection must and may have.
+/// The fewest and the most objects of a collection.
 const FEWEST: u64 = 4;
 const MOST: u64 = 200;
-/// Objects that are read to estimate a collection's size, and how large it may be.
+/// The number of objects that are read to estimate a collection's size, and the largest size.
 const SAMPLE: u64 = 3;
 const MOST_BYTES: u64 = 4 << 20;
-/// Objects in a collection of our own.
+/// The number of objects in a collection of the probe's own.
 const FURNISHED: usize = 25;
-/// The resource of a collection of our own.
+/// The resource of a collection of the probe's own.
 const RESOURCE: &str = "configmaps";
 
-/// What is asked.
+/// The collection that is probed.
 #[derive(Debug)]
 pub(super) struct Collection {
     /// Its path.
     pub(super) path: String,
     /// The kind of its objects.
     pub(super) kind: String,
-    /// What its first list held.
+    /// Its first list.
     pub(super) base: List,
 }
 
 impl Collection {
-    /// Returns the name of its object `nth`; there are [`FEWEST`] at least.
+    /// Returns the name of the object at index `nth`; there are at least [`FEWEST`].
     pub(super) fn name(&self, nth: usize) -> String {
         let key = self.base.items.get(nth).map_or("", |(key, _)| key);
         key.rsplit('/').next().unwrap_or_default().to_owned()
     }
 }
 
-/// Returns the first collection of a cluster that is small: counted and sampled by a page of three
-/// objects before it is read.
+/// Returns the first of the [`CANDIDATES`] that is small enough. Each is counted and sampled by a
+/// page of three objects before it is read.
 ///
 /// # Errors
-/// The API is lost.
+/// The error with which the API was lost.
 pub(super) async fn find(requests: &mut Requests) -> Result<Option<Collection>, KubeProbeError> {
     for path in CANDIDATES {
         let sampled = requests.get(&format!("{path}?limit={SAMPLE}")).await;
@@ -67,7 +67,7 @@ pub(super) async fn find(requests: &mut Requests) -> Result<Option<Collection>, 
             Err(Trouble::Lost(error)) => return Err(error.into()),
             Err(_) => continue,
         };
-        // A server that returns no page has said by then how much it is.
+        // A server that ignored the limit has sent the whole collection already.
         let total = match (&page.token, page.remaining) {
             (Some(_), None) => continue,
             (_, remaining) => page.items.len() as u64 + remaining.unwrap_or(0),
@@ -83,11 +83,11 @@ pub(super) async fn find(requests: &mut Requests) -> Result<Option<Collection>, 
     Ok(None)
 }
 
-/// Lists a collection that is known to be small; `None` where that is not allowed, or has too few
-/// objects.
+/// Lists a collection that is known to be small. Returns `None` if that is not permitted, or if it
+/// has too few objects.
 ///
 /// # Errors
-/// The API is lost.
+/// The error with which the API was lost.
 pub(super) async fn look(
     requests: &mut Requests,
     path: &str,
@@ -108,7 +108,7 @@ pub(super) async fn look(
     }))
 }
 
-/// A namespace of our own with some objects.
+/// A namespace that the probe creates, with some objects.
 #[derive(Debug)]
 pub(super) struct Own {
     api: Api,
@@ -116,7 +116,7 @@ pub(super) struct Own {
 }
 
 impl Own {
-    /// Returns a namespace with a name of its own; sends nothing.
+    /// Returns a namespace with a unique name; sends nothing.
     pub(super) fn new(endpoint: &KubeEndpoint, run_id: &str) -> Self {
         Self {
             api: Api {
@@ -134,10 +134,10 @@ impl Own {
         format!("/api/v1/namespaces/{name}/{RESOURCE}")
     }
 
-    /// Makes the namespace, and some objects so that there is something to read.
+    /// Creates the namespace and some objects, so that there is something to read.
     ///
     /// # Errors
-    /// [`KubeProbeError`] with what the API says.
+    /// [`KubeProbeError`] with the API's error.
     pub(super) async fn create(&self, requests: &mut Requests) -> Result<(), KubeProbeError> {
         self.namespaces.create(&self.api).await?;
         let path = self.collection();
@@ -161,10 +161,10 @@ impl Own {
         Ok(())
     }
 
-    /// Removes the namespace with what is in it, within five minutes.
+    /// Removes the namespace with its objects, within five minutes.
     ///
     /// # Errors
-    /// What is left, and how it is removed.
+    /// What is left, and how to remove it.
     pub(super) async fn remove(self, progress: &Progress) -> Result<(), KubeProbeError> {
         let phase = progress.phase("removing the namespace", 1, Counted::Namespaces);
         Ok(self.namespaces.remove(&self.api, RESOURCE, &phase).await?)

@@ -1,5 +1,5 @@
-//! Rules of what was compacted. Every etcd of a cluster has compacted its first revision; where
-//! one has not, they are not tried.
+//! Rules of compacted resourceVersions. Every etcd of a running cluster has compacted its first
+//! revision; otherwise, these rules are not tried.
 
 use kube_api::client::KubeError;
 use kube_api::continue_token::ContinueToken;
@@ -13,10 +13,10 @@ use crate::probe::{found, not_tried};
 
 const NOT_COMPACTED: &str = "nothing was compacted yet: resourceVersion 1 is there";
 
-/// Tries all of them.
+/// Tries these rules.
 ///
 /// # Errors
-/// The API is lost.
+/// The error with which the API was lost.
 pub(super) async fn try_all(probe: &mut Probe) -> Result<(), KubeError> {
     try_rules! { probe:
         GONE by list;
@@ -37,7 +37,8 @@ async fn list(probe: &mut Probe) -> Checked {
 
 async fn token(probe: &mut Probe) -> Checked {
     let last = probe.collection.name(1);
-    // Relative to the collection, as a server makes it of a list in one namespace.
+    // The token's key is relative to the collection, as in a server's token for a list of one
+    // namespace.
     let token = in_query(&ContinueToken::after(1, &last).encode());
     let response = probe.get(&format!("limit=1&continue={token}")).await?;
     match response.code {

@@ -1,4 +1,5 @@
-//! Rules of watches, on the history that was written: what is sent, in which order, and to whom.
+//! Rules of watches of the history that [`super::writes`] wrote: which events are sent, in which
+//! order, and to which selectors.
 
 use kube_api::client::KubeError;
 use serde_json::Value;
@@ -9,17 +10,17 @@ use super::writes::{FIRST, History, MORE};
 use super::{Checked, Probe};
 use crate::probe::{Found, found};
 
-/// Type and resourceVersion of each event of `a`; its deletion's resourceVersion is told by nothing
-/// but the event, so it is written as [`DELETION`].
+/// Type and resourceVersion of each event of `a`. The resourceVersion of a deletion is known from
+/// its event only, so it is represented by [`DELETION`].
 type Events = Vec<(String, u64)>;
 
-/// Stands for the resourceVersion of the deletion.
+/// The placeholder for the resourceVersion of the deletion.
 const DELETION: u64 = 0;
 
-/// Tries all of them.
+/// Tries these rules.
 ///
 /// # Errors
-/// The API is lost.
+/// The error with which the API was lost.
 pub(super) async fn try_all(probe: &mut Probe, history: &History) -> Result<(), KubeError> {
     if history.patched == 0 || history.gone_by == 0 {
         return Ok(());
@@ -50,7 +51,7 @@ fn event(kind: &str, version: u64) -> (String, u64) {
     (kind.to_owned(), version)
 }
 
-/// Every event that the history of `a` has, in order.
+/// Returns all events of the history of `a`, in order.
 fn due(history: &History) -> Events {
     vec![
         event("ADDED", history.created),
@@ -60,7 +61,7 @@ fn due(history: &History) -> Events {
     ]
 }
 
-/// Returns what a watch sends from a resourceVersion on until `a` is deleted for it.
+/// Returns the events of a watch from a resourceVersion until the deletion of `a` for this watch.
 async fn watched(
     probe: &Probe,
     history: &History,
@@ -72,7 +73,7 @@ async fn watched(
         labels => format!("&labelSelector={}", in_query(labels)),
     };
     let path = probe.path(&format!("watch=true&resourceVersion={from}{selector}"));
-    // The last that is due with any of the selectors; what comes before it has come.
+    // The earliest resourceVersion at which the last event for this selector may come.
     let last = match labels {
         "stage=one" => history.updated,
         _ => history.patched + 1,
@@ -89,7 +90,7 @@ fn is_a(event: &Value) -> bool {
     event["object"]["metadata"]["name"] == "a"
 }
 
-/// Type and resourceVersion of each event of `a`.
+/// Returns type and resourceVersion of each event of `a`.
 fn of_a(events: &[Value], history: &History) -> Events {
     let events = events.iter().filter(|event| is_a(event));
     let events = events.map(|event| {
@@ -141,7 +142,8 @@ fn deleted(events: &[Value], history: &History) -> Found {
 async fn leaves(probe: &Probe, history: &History) -> Checked {
     let events = watched(probe, history, history.before, "stage=one").await?;
     let mut came = of_a(&events, history);
-    // Others of that stage may come; the history of `a` ends here for this watch.
+    // Events of other objects with this label may follow; the history of `a` ends here for this
+    // watch.
     came.truncate(2);
     let due = vec![
         event("ADDED", history.created),

@@ -1,4 +1,4 @@
-//! Rules of the forms that a list is asked for in: protobuf, tables, metadata alone.
+//! Rules of the representations of a list: protobuf, tables, metadata alone.
 
 use http::Method;
 use kube_api::client::KubeError;
@@ -14,10 +14,10 @@ use crate::probe::{found, lacking};
 const TABLE_TYPE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const PARTIAL_TYPE: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
-/// Tries all of them.
+/// Tries these rules.
 ///
 /// # Errors
-/// The API is lost.
+/// The error with which the API was lost.
 pub(super) async fn try_all(probe: &mut Probe) -> Result<(), KubeError> {
     try_rules! { probe:
         PROTOBUF by protobuf;
@@ -27,7 +27,7 @@ pub(super) async fn try_all(probe: &mut Probe) -> Result<(), KubeError> {
     Ok(())
 }
 
-/// Returns the base's list in another form.
+/// Requests the collection's first list in another representation.
 async fn at_base(probe: &mut Probe, accept: &'static str) -> Result<Response, Trouble> {
     let n = probe.collection.base.version;
     let path = probe.path(&format!("resourceVersion={n}&resourceVersionMatch=Exact"));
@@ -57,14 +57,14 @@ async fn protobuf(probe: &mut Probe) -> Checked {
     Ok(found(holds, came))
 }
 
-/// `metadata.resourceVersion` of a list.
+/// Returns `metadata.resourceVersion` of a list.
 fn version_in(list: &[u8]) -> Result<String, Malformed> {
     let metadata = find_bytes(list, 1)?.unwrap_or_default();
     let version = find_bytes(metadata, 2)?.unwrap_or_default();
     Ok(String::from_utf8_lossy(version).into_owned())
 }
 
-/// Returns how many items a list has.
+/// Returns the number of items of a list.
 fn items_in(list: &[u8]) -> Result<usize, Malformed> {
     let mut items = 0;
     for field in Fields::new(list) {

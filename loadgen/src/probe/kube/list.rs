@@ -1,4 +1,4 @@
-//! A list as rules compare it.
+//! A list response as rules compare it.
 
 use serde_json::Value;
 
@@ -9,21 +9,21 @@ use super::requests::{Response, Trouble, key_of, version_of};
 pub(super) struct List {
     /// Its resourceVersion.
     pub(super) version: u64,
-    /// What the next page is asked for with.
+    /// The continue token of the next page.
     pub(super) token: Option<String>,
     /// `remainingItemCount`.
     pub(super) remaining: Option<u64>,
     /// `namespace/name` and resourceVersion of each item.
     pub(super) items: Vec<(String, u64)>,
-    /// All of it.
+    /// The whole response.
     pub(super) json: Value,
 }
 
 impl List {
-    /// Reads a response that must be a list.
+    /// Parses a response that must be a list.
     ///
     /// # Errors
-    /// [`Trouble::Broken`] with what came instead.
+    /// [`Trouble::Broken`] with what was received instead.
     pub(super) fn read(response: Response) -> Result<Self, Trouble> {
         let response = response.success()?;
         let Some(items) = response.json["items"].as_array() else {
@@ -43,12 +43,12 @@ impl List {
         })
     }
 
-    /// Returns the items as they came.
+    /// Returns the items as they were received.
     pub(super) fn objects(&self) -> &[Value] {
         self.json["items"].as_array().map_or(&[], Vec::as_slice)
     }
 
-    /// Returns what a report shows of it.
+    /// Returns a short description for the report.
     pub(super) fn shown(&self) -> String {
         let mut text = format!("{} items at {}", self.items.len(), self.version);
         if self.token.is_some() {

@@ -1,4 +1,4 @@
-//! Rules of lists: at which resourceVersion, in which pages, and what is selected.
+//! Rules of lists: their resourceVersion, their pages, and their selectors.
 
 use kube_api::client::KubeError;
 
@@ -8,16 +8,17 @@ use super::rules::*;
 use super::{Checked, Probe, try_rules};
 use crate::probe::{Found, found};
 
-/// A limit that leaves a rest.
+/// A limit that is less than the number of objects.
 const LIMIT_OF_TWO: usize = 2;
-/// Pages that a list is read in, and pages at which reading ends whatever the tokens say.
+/// The number of pages in which a list is read, and the number at which reading stops even if there
+/// is a token.
 const PAGES_WANTED: usize = 3;
 const MOST_PAGES: usize = 12;
 
-/// Tries all of them.
+/// Tries these rules.
 ///
 /// # Errors
-/// The API is lost.
+/// The error with which the API was lost.
 pub(super) async fn try_all(probe: &mut Probe) -> Result<(), KubeError> {
     try_rules! { probe:
         LIST_SHAPE by shape;
@@ -117,7 +118,7 @@ async fn version(probe: &mut Probe) -> Checked {
     at_least(probe, "").await
 }
 
-/// Returns a list at the base's resourceVersion or later.
+/// Checks that a list is at the resourceVersion of the first list or later.
 async fn at_least(probe: &mut Probe, options: &str) -> Checked {
     let base = probe.collection.base.version;
     let query = format!("resourceVersion={base}{options}");
@@ -150,7 +151,7 @@ async fn exact_limit(probe: &mut Probe) -> Checked {
     first_page(probe, "&resourceVersionMatch=Exact").await
 }
 
-/// Returns a page at exactly the base's resourceVersion.
+/// Checks that a page is at exactly the resourceVersion of the first list.
 async fn first_page(probe: &mut Probe, options: &str) -> Checked {
     let base = probe.collection.base.version;
     let query = format!("resourceVersion={base}&limit=2{options}");
@@ -185,7 +186,7 @@ async fn remaining_selector(probe: &mut Probe) -> Checked {
     Ok(found(holds, list.shown()))
 }
 
-/// Returns all pages, and the list at the resourceVersion of the first.
+/// Reads all pages, and the whole list at the resourceVersion of the first page.
 async fn pages(probe: &mut Probe) -> Result<(Vec<List>, List), Trouble> {
     let limit = probe.collection.base.items.len().div_ceil(PAGES_WANTED);
     let mut pages = vec![probe.list(&format!("limit={limit}")).await?];
@@ -242,7 +243,8 @@ async fn cached_page(probe: &mut Probe) -> Checked {
     third(probe, "&resourceVersion=0").await
 }
 
-/// Returns the second page after one of two items. At resourceVersion 0 its limit may be ignored.
+/// Checks the page after a first page of two items, read with a different limit. With
+/// resourceVersion 0, its limit may be ignored.
 async fn third(probe: &mut Probe, options: &str) -> Checked {
     let page = probe.list("limit=2").await?;
     let whole = probe.exact(page.version).await?;
@@ -293,7 +295,7 @@ async fn get_cached(probe: &mut Probe) -> Checked {
     object(probe, "?resourceVersion=0").await
 }
 
-/// Returns the base's second object by itself.
+/// Checks a GET of the second object of the first list.
 async fn object(probe: &mut Probe, query: &str) -> Checked {
     let path = format!("{}{query}", probe.object(&probe.collection.name(1)));
     let response = probe.requests.get(&path).await?.success()?;
@@ -302,7 +304,7 @@ async fn object(probe: &mut Probe, query: &str) -> Checked {
     let holds = key_of(object) == *key
         && object["kind"] == probe.collection.kind.as_str()
         && object["apiVersion"].is_string()
-        // What the cache has may be older, and is never nothing.
+        // The object in the cache may be older, but has a resourceVersion.
         && (version_of(object) >= *version || (!query.is_empty() && version_of(object) > 0));
     Ok(found(holds, response.shown()))
 }

@@ -1,4 +1,4 @@
-//! Rules of requests that are refused: by which code and reason.
+//! Rules of requests that must be refused, with their status code and reason.
 
 use http::Method;
 use kube_api::client::KubeError;
@@ -9,15 +9,15 @@ use super::{Checked, Probe};
 use crate::probe::found;
 use crate::probe::rule::Rule;
 
-/// A resourceVersion that does not come while a probe runs is so far ahead.
+/// The distance to a resourceVersion that is not reached while a probe runs.
 const AHEAD: u64 = 1_000_000_000;
-/// A name that no object has.
+/// The name of an object that does not exist.
 const NOBODY: &str = "loadgen-test-none";
 
-/// Tries all of them.
+/// Tries these rules.
 ///
 /// # Errors
-/// The API is lost.
+/// The error with which the API was lost.
 pub(super) async fn try_all(probe: &mut Probe) -> Result<(), KubeError> {
     let n = probe.collection.base.version;
     let page = probe.list("limit=2").await;
@@ -36,11 +36,11 @@ pub(super) async fn try_all(probe: &mut Probe) -> Result<(), KubeError> {
     Ok(())
 }
 
-/// A rule, the query that breaks it, and the code and reason that refuse it.
+/// A rule, a query that must be refused, and the code and reason of the refusal.
 type Refused = (&'static Rule, String, u16, &'static str);
 
-/// Returns the queries that are refused; `n` is the collection's revision, and `token` continues a
-/// list of it.
+/// Returns the queries that must be refused; `n` is the collection's resourceVersion, and `token`
+/// continues a list of it.
 fn refused(n: u64, token: &str) -> [Refused; 13] {
     let labels = in_query("a in");
     let fields = in_query("spec.none=any");
@@ -123,8 +123,8 @@ fn refused(n: u64, token: &str) -> [Refused; 13] {
     ]
 }
 
-/// Returns whether a query is refused by this code and reason. One that is not may begin a watch,
-/// so each is asked on a connection of its own.
+/// Checks that a query is refused with this code and reason. An accepted query may start a watch,
+/// so each is sent on a connection of its own.
 async fn refusal(probe: &mut Probe, query: &str, code: u16, reason: &str) -> Checked {
     let path = probe.path(query);
     let watched = probe.requests.watch(&path, JSON, |_| true).await?;
@@ -149,7 +149,7 @@ async fn accept(probe: &mut Probe) -> Checked {
         .requests
         .send(Method::GET, &path, none, JSON, String::new());
     let response = sent.await?;
-    // Words and form of this one differ between servers.
+    // Text and format of this response differ between servers.
     Ok(found(response.code == 406, response.shown()))
 }
 

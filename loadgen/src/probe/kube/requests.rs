@@ -1,4 +1,4 @@
-//! Requests of a probe, each bounded in time and bytes, and what came back.
+//! Sends the requests of a probe, each with a limit of time and bytes, and reads the responses.
 
 use std::time::Duration;
 
@@ -13,25 +13,25 @@ use crate::timeouts::ANSWERS_WITHIN;
 
 /// `application/json`.
 pub(super) const JSON: &str = "application/json";
-/// A longer response is not read: [`super::collection`] chooses what is shorter.
+/// The largest response that is read, in bytes: [`super::collection`] chooses collections below it.
 const LONGEST_RESPONSE: usize = 16 << 20;
-/// How long a watch is read, unless it ends by itself.
+/// The longest time for which a watch is read.
 const WATCHED_FOR: Duration = Duration::from_secs(4);
-/// Characters of a message that are shown.
+/// The number of characters of a message that are shown.
 const SHOWN_CHARS: usize = 160;
 
-/// Why nothing can be said of a rule's response, or what is wrong with it at once.
+/// The reason why a rule's response cannot be checked, or is wrong.
 #[derive(Debug)]
 pub(super) enum Trouble {
     /// The API cannot be reached any more.
     Lost(KubeError),
-    /// The request is refused, whatever it asks for.
+    /// The request is refused for a reason that has nothing to do with the rule.
     NotTried(String),
-    /// No response, or one that cannot be what was asked for.
+    /// There is no response, or one that is not of the requested kind.
     Broken(String),
 }
 
-/// What a Kubernetes API is asked by.
+/// A client of a Kubernetes API.
 #[derive(Debug)]
 pub(super) struct Requests {
     url: String,
@@ -44,20 +44,20 @@ pub(super) struct Requests {
 pub(super) struct Response {
     pub(super) code: u16,
     pub(super) body: Bytes,
-    /// Null where the body is no JSON.
+    /// The parsed body; null if it is not JSON.
     pub(super) json: Value,
 }
 
-/// What a watch sent until it was left, or ended.
+/// The response of a watch until the client stopped reading, or it ended.
 #[derive(Debug)]
 pub(super) struct Watched {
-    /// Status code and body, where it was refused.
+    /// The response with which the watch was refused, if it was.
     pub(super) refused: Option<Response>,
-    /// Bytes that came, where they are no JSON.
+    /// The bytes after the last event; all bytes if the watch is not in JSON.
     pub(super) bytes: Bytes,
-    /// Events that came.
+    /// The events in JSON.
     pub(super) events: Vec<Value>,
-    /// Whether the response ended as responses end.
+    /// Whether the response ended without an error.
     pub(super) ended: bool,
 }
 
@@ -65,7 +65,7 @@ impl Requests {
     /// Returns a client of the API at `url`; connects with the first request.
     ///
     /// # Errors
-    /// [`KubeError`] when the URL or the credentials cannot be used.
+    /// [`KubeError`] if the URL or the credentials cannot be used.
     pub(super) fn new(url: &str, access: &KubeAccess) -> Result<Self, KubeError> {
         Ok(Self {
             url: url.to_owned(),
@@ -74,7 +74,7 @@ impl Requests {
         })
     }
 
-    /// GETs JSON.
+    /// Sends a GET for JSON.
     ///
     /// # Errors
     /// [`Trouble`].
@@ -83,8 +83,8 @@ impl Requests {
             .await
     }
 
-    /// Sends a body of this media type (none where it is empty) and reads the response, whatever
-    /// its status.
+    /// Sends a request with a body of this media type (without one if it is empty) and reads the
+    /// response, whatever its status.
     ///
     /// # Errors
     /// [`Trouble`].
@@ -162,7 +162,7 @@ impl Requests {
                 }
             }
         };
-        // What came by then is looked at: something is missing at its end.
+        // What was received by then is checked; a check finds what is missing.
         timeout(WATCHED_FOR, reading).await.unwrap_or_default();
         watched.bytes = unread.freeze();
         Ok(watched)
@@ -170,7 +170,8 @@ impl Requests {
 }
 
 impl Response {
-    /// Returns the response unless it says nothing about what was asked for.
+    /// Returns the response, or [`Trouble::NotTried`] if the server refused it for lack of
+    /// permission or for overload.
     fn admitted(self) -> Result<Self, Trouble> {
         match self.code {
             401 | 403 => Err(Trouble::NotTried(format!(
@@ -185,12 +186,12 @@ impl Response {
         }
     }
 
-    /// Returns a Status's reason.
+    /// Returns the `reason` of a Status.
     pub(super) fn reason(&self) -> &str {
         self.json["reason"].as_str().unwrap_or_default()
     }
 
-    /// Returns whether it is a Status of this code and reason.
+    /// Returns whether this is a Status with this code and reason.
     pub(super) fn is_status(&self, code: u16, reason: &str) -> bool {
         self.code == code
             && self.json["kind"] == "Status"
@@ -206,7 +207,7 @@ impl Response {
     /// Returns the response if it is a success.
     ///
     /// # Errors
-    /// [`Trouble::Broken`] with what came instead.
+    /// [`Trouble::Broken`] with what was received instead.
     pub(super) fn success(self) -> Result<Self, Trouble> {
         match self.code {
             200..300 => Ok(self),
@@ -214,7 +215,7 @@ impl Response {
         }
     }
 
-    /// Returns what a report shows of it.
+    /// Returns a short description for the report.
     pub(super) fn shown(&self) -> String {
         let code = self.code;
         let short = |text: &str| text.chars().take(SHOWN_CHARS).collect::<String>();
@@ -232,7 +233,7 @@ impl Response {
 }
 
 impl Watched {
-    /// Returns the events, where the watch was not refused.
+    /// Returns the watch, if it was not refused.
     ///
     /// # Errors
     /// [`Trouble::Broken`] with the refusal.
@@ -256,7 +257,7 @@ pub(super) fn version_of(object: &Value) -> u64 {
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// Returns `namespace/name`, or the name where there is no namespace.
+/// Returns `namespace/name`, or the name if there is no namespace.
 pub(super) fn key_of(object: &Value) -> String {
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
     match text("namespace") {
@@ -265,7 +266,7 @@ pub(super) fn key_of(object: &Value) -> String {
     }
 }
 
-/// Returns a value as a query has it.
+/// Encodes a value for a query.
 pub(super) fn in_query(value: &str) -> String {
     form_urlencoded::byte_serialize(value.as_bytes()).collect()
 }

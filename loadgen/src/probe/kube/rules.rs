@@ -1,8 +1,8 @@
-//! Every rule that a Kubernetes API is probed for: what the contract says, and what is sent to see
-//! whether it is kept.
+//! Every rule that a Kubernetes API is probed for: what the contract says, and what is sent to
+//! check it.
 //!
-//! `C` is the collection that is asked, `N` the resourceVersion of its first list. The contract is
-//! the API concepts' table of list and watch options, and KEPs 365 (pages), 956 (bookmarks), 2340
+//! `C` is the probed collection, `N` the resourceVersion of its first list. The contract is the API
+//! concepts' table of list and watch options, and KEPs 365 (pages), 956 (bookmarks), 2340
 //! (consistent reads), 3157 (watch-list), 4988 (past snapshots) and 5866 (shards).
 
 use crate::probe::rule::rules;

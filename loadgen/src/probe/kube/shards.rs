@@ -1,4 +1,4 @@
-//! Rules of shards (KEP-5866), which a server may lack: it ignores the selector then.
+//! Rules of shards (KEP-5866), an optional feature: a server without it ignores the selector.
 
 use std::num::NonZeroU32;
 
@@ -13,10 +13,11 @@ use crate::probe::{Found, found, lacking};
 
 const HALVES: NonZeroU32 = NonZeroU32::new(2).expect("not zero");
 
-/// Tries all of them. Where there are no shards, the first says so, and the others are not tried.
+/// Tries these rules. If the server has no shards, the first rule is recorded as lacking and the
+/// others are not tried.
 ///
 /// # Errors
-/// The API is lost.
+/// The error with which the API was lost.
 pub(super) async fn try_all(probe: &mut Probe) -> Result<(), KubeError> {
     let selectors = ShardSelector::equal_shards(ShardKey::Uid, HALVES);
     let mut halves = Vec::new();

@@ -1,4 +1,4 @@
-//! Rules of watches that only read: how they begin, and how they end.
+//! Rules of watches that only read: how a watch begins, and how it ends.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,16 @@ use super::rules::*;
 use super::{Checked, Probe};
 use crate::probe::{Found, found, lacking};
 
-/// Media type of a watch in protobuf.
+/// The media type of a watch in protobuf.
 const PROTOBUF_WATCH: &str = "application/vnd.kubernetes.protobuf;stream=watch";
-/// The annotation of the bookmark behind the initial events.
+/// The annotation of the bookmark after the initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// Tries all of them. Those that run for a second run at once, each on a connection of its own.
+/// Tries these rules. Watches that run for a second run concurrently, each on a connection of its
+/// own.
 ///
 /// # Errors
-/// The API is lost.
+/// The error with which the API was lost.
 pub(super) async fn try_all(probe: &mut Probe) -> Result<(), KubeError> {
     let initial = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
     let n = probe.collection.base.version;
@@ -108,7 +109,7 @@ async fn watch_list(
     Ok(())
 }
 
-/// Returns whether an event is the bookmark behind the initial events, or an error.
+/// Returns whether an event is the bookmark after the initial events, or an error.
 fn is_initial_end(event: &Value) -> bool {
     let annotations = &event["object"]["metadata"]["annotations"];
     match event["type"].as_str() {
@@ -118,7 +119,7 @@ fn is_initial_end(event: &Value) -> bool {
     }
 }
 
-/// Returns whether the initial events are the list at the bookmark's resourceVersion.
+/// Checks that the initial events are the list at the bookmark's resourceVersion.
 async fn whole(probe: &mut Probe, watched: &Watched) -> Checked {
     let end = watched.events.iter().position(is_initial_end);
     let Some((end, before)) = end.and_then(|end| watched.events[..=end].split_last()) else {
@@ -130,7 +131,7 @@ async fn whole(probe: &mut Probe, watched: &Watched) -> Checked {
     };
     let version = version_of(&end["object"]);
     let due: BTreeMap<_, _> = probe.exact(version).await?.items.into_iter().collect();
-    // Somebody else's changes may come before the bookmark.
+    // Changes by other clients may come before the bookmark.
     let mut objects = BTreeMap::new();
     for event in before {
         let (key, version) = (key_of(&event["object"]), version_of(&event["object"]));
@@ -161,7 +162,7 @@ fn bookmark(probe: &Probe, watched: &Watched) -> Found {
     found(holds, format!("a {kind} at {version}, N is {base}"))
 }
 
-/// Returns whether every object that was listed is among the events, each ADDED.
+/// Checks that every object of the first list has an ADDED event.
 fn state(probe: &Probe, watched: &Watched) -> Found {
     let added: Vec<_> = watched
         .of_type("ADDED")
@@ -177,7 +178,7 @@ fn state(probe: &Probe, watched: &Watched) -> Found {
     found(missing == 0, came)
 }
 
-/// Returns whether no event is as old as the list, or older.
+/// Checks that every event is newer than the first list.
 fn nothing_old(probe: &Probe, watched: &Watched) -> Found {
     if let Some(refused) = &watched.refused {
         return found(false, refused.shown());
@@ -193,7 +194,7 @@ fn nothing_old(probe: &Probe, watched: &Watched) -> Found {
     found(first.is_none(), came)
 }
 
-/// Returns whether a watch of one object has that object's events alone.
+/// Checks that a watch of one object has events of that object only.
 fn alone(probe: &Probe, watched: &Watched) -> Found {
     let key = &probe.collection.base.items[1].0;
     let objects = watched.events.iter().map(|event| key_of(&event["object"]));

@@ -1,4 +1,4 @@
-//! Rules that write, into a namespace of our own: one history of a few objects, which
+//! Rules that write, into a namespace of the probe's own: one history of a few objects, which
 //! [`super::events`] watches afterwards.
 
 use http::Method;
@@ -12,31 +12,31 @@ use crate::probe::found;
 
 const MERGE_PATCH: &str = "application/merge-patch+json";
 const JSON_PATCH: &str = "application/json-patch+json";
-/// Values that `a` has, one after the other, and the labels `stage` that come with them.
+/// The successive values of the object `a`, each with its label `stage`.
 pub(super) const FIRST: (&str, &str) = ("first", "one");
 pub(super) const SECOND: (&str, &str) = ("second", "two");
-/// What the patch adds.
+/// The value that the patch adds.
 pub(super) const MORE: &str = "third";
 
-/// At which resourceVersions `a` was what; 0 where it was not.
+/// The resourceVersions of the history of `a`; 0 for a step that failed.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct History {
-    /// Before it was created.
+    /// The collection's resourceVersion before the creation.
     pub(super) before: u64,
-    /// Created.
+    /// The resourceVersion of the creation.
     pub(super) created: u64,
-    /// Changed by a PUT.
+    /// The resourceVersion of the change by a PUT.
     pub(super) updated: u64,
-    /// Changed by a patch.
+    /// The resourceVersion of the change by a patch.
     pub(super) patched: u64,
-    /// Deleted, or some time before.
+    /// The resourceVersion of a list after the deletion; the deletion is at this one or earlier.
     pub(super) gone_by: u64,
 }
 
-/// Tries all of them, in the order of the history.
+/// Tries these rules, in the order of the history.
 ///
 /// # Errors
-/// The API is lost.
+/// The error with which the API was lost.
 pub(super) async fn try_all(probe: &mut Probe) -> Result<History, KubeError> {
     let mut history = History::default();
     let checked = create(probe, &mut history).await;
@@ -120,7 +120,7 @@ impl Probe {
         sent.await
     }
 
-    /// `a`, or whatever comes instead.
+    /// Reads an object.
     async fn read(&mut self, name: &str) -> Result<Response, Trouble> {
         let path = self.object(name);
         self.requests.get(&path).await
@@ -169,7 +169,7 @@ async fn twice(probe: &mut Probe) -> Checked {
     ))
 }
 
-/// `a` with its second value, as of this resourceVersion.
+/// Returns `a` with its second value and this resourceVersion.
 fn second(version: u64) -> Value {
     let mut second = object("a", SECOND);
     second["metadata"]["resourceVersion"] = version.to_string().into();
@@ -270,7 +270,7 @@ async fn dry_run(probe: &mut Probe) -> Checked {
 
 async fn snapshot(probe: &mut Probe) -> Checked {
     let page = probe.list("limit=5").await?;
-    // Behind every object that was furnished.
+    // The name sorts after every existing object.
     probe.post(&object("z", FIRST), "").await?.success()?;
     let token = in_query(page.token.as_deref().unwrap_or_default());
     let rest = probe.list(&format!("limit=100&continue={token}")).await?;
@@ -313,7 +313,7 @@ async fn labels(probe: &mut Probe) -> Checked {
     Ok(found(holds, came.join("; ")))
 }
 
-/// Returns whether a DELETE with preconditions that do not hold is refused, and deletes nothing.
+/// Checks that a DELETE whose preconditions do not hold is refused and deletes nothing.
 async fn precondition(probe: &mut Probe, preconditions: &Value) -> Checked {
     let response = probe.delete(options(preconditions)).await?;
     let now = probe.read("a").await?;

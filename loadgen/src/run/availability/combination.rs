@@ -1,4 +1,4 @@
-//! What can be said of a case before anything is started: whether its target can have it at all.
+//! Checks before anything is started: whether a target can ever run a case.
 
 use anyhow::anyhow;
 use workloads::scenario::{Keys, LoadSpec, LoadsSpec};
@@ -8,8 +8,8 @@ use crate::exit::Failure;
 use crate::run::target::Target;
 use crate::servers::target_spec::TargetSpec;
 
-/// Returns why a target can never have a case; `None` when it may. `loaded` are the objects that
-/// are written for it, if any are.
+/// Returns why a target can never run a case; `None` if it may. `loaded` is the kind of the objects
+/// that are written for the case, if any are.
 pub(in crate::run) fn never(
     target: &TargetSpec,
     scenario: &Scenario,
@@ -63,14 +63,13 @@ pub(in crate::run) fn needs_kubernetes(kind: Kind, tier: Tier) -> Option<&'stati
         .then_some("the Kubernetes tier serves Kubernetes objects, and these are raw values")
 }
 
-/// Returns what is written to a target before its cases: an API that is only read is asked for what
-/// it holds, whatever the data set would be.
+/// Returns the kind of the objects that are written to a target before its cases. `None` for an API
+/// that is only read: its own objects are listed, whatever the data set is.
 pub(in crate::run) fn loaded(target: &TargetSpec, seed_data: bool, kind: Kind) -> Option<Kind> {
     (target.is_started() || seed_data).then_some(kind)
 }
 
-/// Refuses a scenario of which no target can have any case: it would end well and have nothing to
-/// show.
+/// Rejects a scenario of which no target can run any case: it would succeed without any result.
 ///
 /// # Errors
 /// [`Failure`] with exit code 2 and each target's reasons.
@@ -101,15 +100,15 @@ pub(in crate::run) fn measures_something(
     )))
 }
 
-/// Returns whether a case writes more than the objects of its data set and the keys and leases of
-/// its loads, which are deleted from an endpoint that is not ours, or takes away the history of
-/// others.
+/// Returns whether a case writes data that is not deleted afterwards from an endpoint that loadgen
+/// did not start, or compacts history that other clients may need. Objects of the data set, and the
+/// keys and leases of its loads, are deleted.
 fn writes_what_stays(scenario: &Scenario, case: &CaseSpec) -> bool {
     let mut writers = scenario
         .background
         .iter()
         .filter(|load| load.strategy == Strategy::Put && load.keys == Keys::Elsewhere);
-    // What goes through a Kubernetes API is deleted again.
+    // Objects that are written through a Kubernetes API are deleted again.
     let loads = case.loads.iter().flat_map(|case| &case.load);
     let requests = loads.filter(|load| load.tier() == Tier::Etcd);
     let requests = requests.flat_map(LoadSpec::small_requests);

@@ -1,5 +1,5 @@
-//! Why a case cannot be had: its target cannot have it at all, this machine cannot hold it, or the
-//! server does not know the call.
+//! Why a case is not available: its target cannot run it at all, this machine does not have the
+//! memory or disk, or the server does not know the RPC.
 
 use etcd_api::error::Error as EtcdError;
 use load::endpoint::TargetEndpoint;
@@ -15,7 +15,7 @@ use crate::servers::running::Running;
 use crate::timeouts::ANSWERS_WITHIN;
 
 impl CaseRun<'_> {
-    /// Checks what can be said before anything is started.
+    /// Checks what is known before anything is started.
     pub(in crate::run) fn check_possible(&self) -> Result<(), Early> {
         let loaded = self.data().map(|data| data.spec().kind);
         match never(
@@ -43,8 +43,9 @@ impl CaseRun<'_> {
         }
     }
 
-    /// Checks that this machine holds the case. What the target cannot do at all is found out
-    /// before, so that a case is N/A for the reason that more memory would not change.
+    /// Checks that this machine has the memory and disk for the case. This follows the checks of
+    /// the target, so that a case that the target cannot run is N/A for that reason, which more
+    /// memory would not change.
     pub(in crate::run) fn check_fits(&self) -> Result<(), Early> {
         let ObjectSource::Fresh(data) = &self.source else {
             return Ok(());
@@ -53,7 +54,7 @@ impl CaseRun<'_> {
         let clients = workers.map_or(self.clients(), std::num::NonZeroU32::get);
         let target = &self.target.spec;
         let needs = Needs::of(target, self.tier, self.strategy(), data, clients);
-        // A kernel that does not tell what is free does not stop anybody.
+        // If the kernel does not report free memory or disk, the case runs.
         let memory = measure::free_memory_bytes().unwrap_or(u64::MAX);
         let disk = measure::free_disk_bytes(&std::env::temp_dir()).unwrap_or(u64::MAX);
         match needs.refuse(memory, disk, data.len()) {
@@ -62,14 +63,14 @@ impl CaseRun<'_> {
         }
     }
 
-    /// Checks that the target knows the call, before anything is written to it for nothing.
+    /// Checks that the target knows the RPC, before data is written to it in vain.
     pub(in crate::run) async fn probe(
         &self,
         case: &ListCase,
         running: &Running,
     ) -> Result<(), Early> {
-        // Only RangeStream can be unknown to an etcd, and to begin any other list is for the server
-        // to read all of it.
+        // RangeStream is the only RPC that an etcd may not know, and a server reads all of any
+        // other list as soon as it begins.
         if self.care.is_some()
             && case.by_our_client().strategy.etcd_response() != Some(EtcdResponse::Stream)
         {

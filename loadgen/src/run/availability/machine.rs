@@ -1,21 +1,21 @@
-//! Whether this machine can hold a case: what servers are known to need, compared with what is
-//! free.
+//! Compares the memory and disk that a case needs with what is free on this machine.
 //!
-//! Factors are from measurements of the servers at their worst (etcd 3.7.1: 10,000 objects of 100
-//! KB), rounded up: a case that is N/A can be had with fewer objects, one that the kernel kills
-//! takes the run with it.
+//! The factors are measurements of the servers at their worst (etcd 3.7.1: 10,000 objects of 100
+//! KB), rounded up: a case that is N/A can be run with fewer objects, but a case that the kernel
+//! kills ends the whole run.
 
 use workloads::{DataSet, Driver, EtcdResponse, GoClient, Strategy, Tier};
 
 use crate::safety::stored_bytes;
 use crate::servers::target_spec::TargetSpec;
 
-/// What a server has before it holds anything, and the generator's own share, in bytes.
+/// Memory of a server without data, together with the generator's own, in bytes. Also added to the
+/// disk that a case needs.
 const BASE_BYTES: u64 = 256 << 20;
-/// Of what is free, what a case may count on.
+/// The percentage of the free memory and disk that a case may use.
 const USABLE_PERCENT: u64 = 90;
 
-/// What a case needs, in bytes.
+/// The memory and disk that a case needs, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::run) struct Needs {
     pub(in crate::run) memory: u64,
@@ -23,7 +23,7 @@ pub(in crate::run) struct Needs {
 }
 
 impl Needs {
-    /// Returns the needs of a case on servers that we start.
+    /// Returns the needs of a case on servers that loadgen starts.
     pub(in crate::run) fn of(
         target: &TargetSpec,
         tier: Tier,
@@ -44,20 +44,20 @@ impl Needs {
         let (rest, per_list, disk) = match (is_ours, tier, strategy) {
             (true, Tier::Etcd, _) if is_small => (bytes * 3 / 2, 1 << 20, 0),
             (_, Tier::Etcd, _) if is_small => (bytes, 1 << 20, bytes * 4),
-            // Each list is streamed: a client costs buffers, and the largest object.
+            // Lists are streamed: each client costs buffers and the largest object.
             (true, Tier::Kube, _) => (bytes * 3, (2 << 20) + page(2), 0),
             (true, _, _) if response == Some(EtcdResponse::Buffered) => {
                 (bytes * 3 / 2, bytes * 3 / 2, 0)
             }
             (true, _, _) => (bytes * 3 / 2, 16 << 20, 0),
-            // A cache in front of an etcd, which answers.
+            // An etcd, and in front of it a cache that serves the lists.
             (_, Tier::Kube, _) => (bytes * 4, (2 << 20) + page(2), bytes * 4),
-            // The mapped database file counts, but can be dropped: half of it must fit.
+            // The mapped database file counts, but its pages can be dropped: half of it must fit.
             (_, _, _) if response == Some(EtcdResponse::Stream) => (bytes, bytes, bytes * 4),
             (_, _, Strategy::Paged(size)) => (bytes, page(size.get()) * 5, bytes * 4),
             _ => (bytes, bytes * 4, bytes * 4),
         };
-        // The log has every object once, and a snapshot beside it.
+        // The log contains every object once, and a snapshot is as large again.
         let disk = match target {
             TargetSpec::BenchLog { .. } => bytes * 2,
             _ => disk,
@@ -68,8 +68,8 @@ impl Needs {
         }
     }
 
-    /// Returns why the case cannot run with so much free, and how many objects would; `None` when
-    /// it can.
+    /// Returns why the case cannot run with this much free memory and disk, and how many objects
+    /// would fit; `None` if it can run.
     pub(in crate::run) fn refuse(
         self,
         free_memory: u64,
@@ -101,8 +101,8 @@ impl Needs {
     }
 }
 
-/// Returns what a Go client needs to hold a list, as a multiple of what is stored: the responses,
-/// what they are decoded to, and what its collector has not freed yet.
+/// Returns the memory that a Go client needs for a list, as a multiple of the stored bytes: the
+/// responses, the decoded objects, and what the garbage collector has not freed yet.
 fn of_program(client: GoClient) -> u64 {
     match client {
         GoClient::Unary | GoClient::Stream | GoClient::Paged(_) => 5,

@@ -1,5 +1,5 @@
-//! What a started target has for a case: how it encodes, who answers, and why it cannot have the
-//! case.
+//! What a started target offers for a case: the encoding of its responses, the part of the server
+//! that serves them, and why it cannot run the case.
 
 use kube_api::GroupVersionResource;
 use load::operation::list::ListCase;
@@ -9,7 +9,7 @@ use workloads::{EtcdResponse, GoClient, PlainList, Strategy, Tier};
 
 use crate::servers::running::Running;
 
-/// Returns how the server encodes what it sends for this case.
+/// Returns how the server encodes its responses in this case.
 pub(in crate::run) fn encoding(case: &ListCase, running: &Running) -> &'static str {
     match (case.tier, case.strategy) {
         (_, Strategy::NoLists | Strategy::NoWatches) => "none",
@@ -26,8 +26,8 @@ pub(in crate::run) fn encoding(case: &ListCase, running: &Running) -> &'static s
     }
 }
 
-/// Returns which part of the server answers; the watch cache only where the server's own counters
-/// say so later.
+/// Returns which part of the server serves the case. Whether that is the watch cache is known only
+/// later, from the server's own counters.
 pub(in crate::run) fn served_from(case: &ListCase) -> ServedFrom {
     match case.tier {
         Tier::Etcd => ServedFrom::Store,
@@ -35,8 +35,7 @@ pub(in crate::run) fn served_from(case: &ListCase) -> ServedFrom {
     }
 }
 
-/// Returns why this target cannot have the case although it speaks the protocol; `None` when it
-/// may.
+/// Returns why this target cannot run the case although it serves the tier; `None` if it may.
 pub(in crate::run) fn refused(case: &ListCase, running: &Running) -> Option<String> {
     if let Some(reason) = refused_of_resource(case) {
         return Some(reason);
@@ -65,7 +64,7 @@ pub(in crate::run) fn refused(case: &ListCase, running: &Running) -> Option<Stri
     }
 }
 
-/// Returns why a case cannot be had of its resource; `None` when it may.
+/// Returns why the resource does not support the case; `None` if it does.
 fn refused_of_resource(case: &ListCase) -> Option<String> {
     if case.tier != Tier::Kube || case.strategy == Strategy::NoLists {
         return None;
@@ -81,8 +80,8 @@ fn refused_of_resource(case: &ListCase) -> Option<String> {
     (is_watch && !case.resource.is_watchable).then(|| format!("{name} cannot be watched"))
 }
 
-/// Returns why a Go client cannot list from this target; `None` when it may. The programs know no
-/// credentials, and only pods.
+/// Returns why a Go client cannot list from this target; `None` if it can. The Go programs are
+/// given no credentials, and they list only pods, in all namespaces.
 fn refused_to(case: &ListCase, client: GoClient, running: &Running) -> Option<String> {
     let etcd = running.etcd.as_ref().filter(|_| case.tier == Tier::Etcd);
     let secured = etcd.is_some_and(|etcd| {

@@ -1,10 +1,10 @@
-//! Loads in rounds on the same servers, and what those hold at rest before the first round and
-//! after each.
+//! Loads in rounds on the same servers, and what the servers hold at rest before the first round
+//! and after each round.
 //!
-//! A round is the whole measured part of a case: new clients connect, warm up, are measured, and
-//! what they were sent is checked. Then what it made is taken back, history is compacted up to the
-//! latest revision, and the servers are waited for: what differs from round to round then is what
-//! they have not let go of.
+//! A round is the whole measured part of a case: new clients connect, warm up and are measured, and
+//! the responses they received are checked. Then the objects that the round created are deleted,
+//! history is compacted up to the latest revision, and loadgen waits until the servers are at rest.
+//! What then grows from round to round is what the servers have not released.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -31,37 +31,40 @@ use crate::seed::revoke;
 use crate::servers::running::Running;
 use crate::timeouts::in_time;
 
-/// How long a server may take until it has noticed that its clients have gone.
+/// How long a server may take to notice that its clients have disconnected.
 const RETURNED_WITHIN: Duration = Duration::from_secs(10);
-/// How long a watch cache may take until it has noticed that history was compacted: ours looks
+/// How long a watch cache may take to notice that history was compacted: bench-server's checks
 /// every 15 s.
 const COMPACTED_WITHIN: Duration = Duration::from_secs(25);
-/// Readings that must agree before the first is believed: seconds, since each waits for memory.
+/// Number of readings that must agree before the first reading is accepted. Each takes seconds,
+/// since it waits until memory settles.
 const STILL: usize = 2;
-/// Pause between looks at whether it has.
+/// Pause between two readings.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// The name of the Kubernetes tier's process.
 const KUBE: &str = "kube";
 
-/// What each process holds.
+/// What each process holds, by process name and kind.
 type Reading = BTreeMap<(String, HeldKind), u64>;
 
-/// What tells how much of a kind a server has: the first of these gauges that its page has.
+/// The gauges from which the count of each kind is read: the first one that the server's metrics
+/// contain.
 const GAUGES: [(HeldKind, &[&str]); 3] = [
     (HeldKind::Connections, &["bench_server_connections_open"]),
     (HeldKind::Watchers, &["etcd_debugging_mvcc_watcher_total"]),
     (HeldKind::Tasks, &["bench_server_tasks", "go_goroutines"]),
 ];
-/// Gauges of the Kubernetes tier that have a value for each resource; none before there was one.
+/// Gauges of the Kubernetes tier with a value for each resource. A gauge without any value counts
+/// as 0.
 const KUBE_GAUGES: [(HeldKind, &str); 2] = [
     (HeldKind::Watchers, "apiserver_longrunning_requests"),
     (HeldKind::PastSnapshots, "bench_cache_snapshots"),
 ];
 
 impl CaseRun<'_> {
-    /// The measured part of a case, so often on the same servers. Figures of the case are those of
-    /// its last round.
+    /// Runs the measured part of a case in rounds on the same servers. The measurements of the case
+    /// are those of its last round.
     pub(super) async fn rounds_of_loads(
         &self,
         case: &LoadsSpec,
@@ -107,8 +110,9 @@ impl CaseRun<'_> {
         }
     }
 
-    /// Takes back what a round made, waits until the servers are at rest, and reads what they hold.
-    /// What only clients make is waited for where there is more of it than in the `first` reading.
+    /// Deletes what a round created, waits until the servers are at rest, and reads what they hold.
+    /// Also waits, up to a limit, while they hold more than in the `first` reading of a kind that
+    /// must return to it.
     async fn at_rest(
         &self,
         verifier: &Verifier,
@@ -134,7 +138,8 @@ impl CaseRun<'_> {
             for child in running.processes() {
                 let process = Process::new(child.pid())?;
                 let url = running.metrics_url(child.name());
-                // One connection for all: each is one that the server has.
+                // One connection for all requests, since each connection counts among those that
+                // the server holds.
                 let mut client = url.and_then(|url| MetricsClient::new(&url).ok());
                 self.unless_stopped(settle(&process, client.as_mut()))
                     .await??;
@@ -144,8 +149,8 @@ impl CaseRun<'_> {
             }
             let within = match first {
                 Some(first) => within(&above(first, &reading)),
-                // Nobody knows yet what it holds without clients, and those that seeded it may not
-                // be gone.
+                // It is not known yet what the server holds without clients, and the clients that
+                // seeded it may still be connected.
                 None if stands_still(&before, &reading) => Duration::ZERO,
                 None => RETURNED_WITHIN,
             };
@@ -158,15 +163,15 @@ impl CaseRun<'_> {
     }
 }
 
-/// Returns what is above what it was, of that which only clients make. What lies in pools is not
-/// waited for.
+/// Returns the kinds that are above the `first` reading, among those that must return to it. Pooled
+/// memory, for example, need not.
 fn above(first: &Reading, now: &Reading) -> Vec<HeldKind> {
     let of_clients = now.iter().filter(|((_, kind), _)| kind.must_equal());
     let above = of_clients.filter(|(key, held)| first.get(*key).is_some_and(|then| *held > then));
     above.map(|((_, kind), _)| *kind).collect()
 }
 
-/// Returns how long it is waited for that all of this goes.
+/// Returns how long to wait for these kinds to return to what they were.
 fn within(above: &[HeldKind]) -> Duration {
     match above {
         [] => Duration::ZERO,
@@ -175,7 +180,7 @@ fn within(above: &[HeldKind]) -> Duration {
     }
 }
 
-/// Returns whether what only clients make has been the same in the last [`STILL`] readings and now.
+/// Returns whether the kinds that must return were the same in the last [`STILL`] readings and now.
 fn stands_still(before: &[Reading], now: &Reading) -> bool {
     let Some(last) = before.len().checked_sub(STILL) else {
         return false;
@@ -185,9 +190,10 @@ fn stands_still(before: &[Reading], now: &Reading) -> bool {
         .all(|reading| above(reading, now).is_empty() && above(now, reading).is_empty())
 }
 
-/// Deletes what loads created below a prefix, revokes all leases and compacts; returns how many
-/// keys and leases there are then. Where a Kubernetes tier is in front, it is told of the
-/// compaction as by another apiserver that has compacted: etcd tells nobody.
+/// Deletes what loads created below a prefix, revokes all leases and compacts. Returns the numbers
+/// of keys and leases that remain. etcd does not notify its clients of a compaction, so a
+/// Kubernetes tier in front is notified as by another apiserver that has compacted: through the key
+/// [`COMPACT_REV_KEY`].
 async fn take_back(
     config: &ClientConfig,
     created: &str,
@@ -218,7 +224,7 @@ async fn take_back(
             ..PutRequest::default()
         };
         let before = in_time(client.kv().put(agreed)).await?.into_inner().prev_kv;
-        // It is nobody's object.
+        // That key is none of the objects.
         keys -= u64::from(before.is_some());
     }
     let compact = CompactionRequest {
@@ -226,7 +232,7 @@ async fn take_back(
         physical: true,
     };
     match in_time(client.kv().compact(compact)).await {
-        // Nothing was written since it was compacted last.
+        // Nothing was written since the last compaction.
         Ok(_) | Err(EtcdError::Refused(Refusal::Compacted)) => {}
         Err(error) => return Err(error),
     }
@@ -240,7 +246,7 @@ async fn leases(client: &Client) -> Result<Vec<i64>, EtcdError> {
     Ok(all.map(|lease| lease.id).collect())
 }
 
-/// Returns what a process holds now; what it does not tell is left out.
+/// Returns what a process holds now, except for kinds that it does not report.
 async fn held(
     name: &str,
     process: &Process,
@@ -250,7 +256,7 @@ async fn held(
         Some(client) => client.metrics().await,
         None => Ok(MetricsText::default()),
     };
-    // Taken for an empty page, it would hold nothing of what is counted.
+    // An empty page in its place would count as nothing held.
     let page = page.map_err(|e| Early::Failed(format!("what {name} holds at rest: {e}")))?;
     let handles = process.handles()?;
     let mut held = vec![
@@ -271,7 +277,7 @@ async fn held(
     Ok(held)
 }
 
-/// Returns what the readings say, of everything that each of them has.
+/// Returns the verdicts on everything that each reading contains.
 fn judged(readings: &[Reading], rounds: &[LoadRound]) -> AtRest {
     let keys = readings.first().into_iter().flat_map(BTreeMap::keys);
     let held = keys.filter_map(|key| {
@@ -285,7 +291,7 @@ fn judged(readings: &[Reading], rounds: &[LoadRound]) -> AtRest {
     }
 }
 
-/// Returns what a round did.
+/// Returns the totals of a round.
 fn round_of(loads: &[report::result::Load], elapsed: Duration) -> LoadRound {
     let is_watch = |load: &&report::result::Load| load.events.is_some();
     let requests = loads.iter().filter(|load| !is_watch(load));

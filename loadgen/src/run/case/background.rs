@@ -1,8 +1,8 @@
-//! Loads in the background of a case: started before its clients warm up, stopped after its last
-//! phase, counted over all of that.
+//! Loads in the background of a case. They start before its clients warm up, stop after its last
+//! phase, and are counted from start to stop.
 //!
-//! To add a kind of load: a strategy of a shape that [`Load::start`] knows needs nothing; another
-//! shape is an arm there.
+//! A new strategy of a driver that [`Load::start`] handles needs no change here; another driver
+//! needs an arm there.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -24,21 +24,21 @@ use workloads::{DataSet, DataSetSpec, Driver, GeneratorShard, Kind, Profile};
 
 use super::{CaseRun, Early};
 
-/// A case lasts less than this.
+/// Longer than any case lasts.
 const FOR_EVER: Duration = Duration::from_secs(24 * 3_600);
-/// Keys that no case reads.
+/// The prefix of keys that no case reads.
 const ELSEWHERE: &str = "/elsewhere/";
-/// Keys that nobody writes.
+/// The prefix of keys that are never written.
 const NOWHERE: &str = "/nowhere/";
-/// Objects that writers write there, and their bytes.
+/// The number of objects below [`ELSEWHERE`], and their size in bytes.
 const OBJECTS_ELSEWHERE: (u64, u64) = (10_000, 1_024);
 
-/// Running loads of one case. Dropped, they stop.
+/// The running background loads of a case. They stop when dropped.
 #[derive(Debug, Default)]
 pub(super) struct Loads(Vec<Load>);
 
 impl Loads {
-    /// Stops all of them; answers what each did.
+    /// Stops all of them and returns their counts.
     pub(super) async fn stop(self) -> Vec<BackgroundLoad> {
         let mut all = Vec::new();
         for load in self.0 {
@@ -53,7 +53,7 @@ impl Loads {
 struct Load {
     stop: CancellationToken,
     background: BackgroundLoad,
-    /// Answers requests and errors.
+    /// Returns the numbers of requests and of errors.
     work: Option<JoinHandle<(u64, u64)>>,
     idle: Option<(Watchers, Arc<Deliveries>)>,
 }
@@ -68,7 +68,7 @@ impl Drop for Load {
 }
 
 impl CaseRun<'_> {
-    /// Returns what the case names in `background`, as its case describes it before anything ran.
+    /// Returns the loads that the case names in `background`, without counts.
     pub(super) fn background(&self) -> Vec<BackgroundLoad> {
         let loads = self.backgrounds();
         loads.map(described).collect()
@@ -80,7 +80,7 @@ impl CaseRun<'_> {
         names.filter_map(move |name| all.iter().find(|load| load.name == *name))
     }
 
-    /// Starts what the case names in `background`.
+    /// Starts the loads that the case names in `background`.
     pub(super) async fn start_background(
         &self,
         case: &ListCase,
@@ -166,11 +166,12 @@ impl Load {
                 let stop = load.stop.clone();
                 load.work = Some(tokio::spawn(async move {
                     let tally = callers.run(pace, FOR_EVER, &stop).await;
-                    // One that had to stop sending was not background the case throughout.
+                    // A load that had to stop sending did not run in the background throughout, so
+                    // that counts as an error.
                     (tally.requests, tally.errors + u64::from(tally.overrun))
                 }));
             }
-            // A scenario with another shape here has been refused.
+            // A scenario with another driver here was rejected before.
             Driver::Idle
             | Driver::Delivery
             | Driver::Shards
@@ -192,7 +193,7 @@ impl Load {
         self.stop.cancel();
         let mut background = self.background.clone();
         if let Some(work) = self.work.take() {
-            // A task that panicked has said so on standard error.
+            // A task that panicked has reported that on standard error.
             (background.requests, background.errors) = work.await.unwrap_or((0, 1));
         }
         if let Some((watchers, deliveries)) = self.idle.take() {
@@ -203,7 +204,7 @@ impl Load {
     }
 }
 
-/// Lists again and again, looking at nothing, until `stop`.
+/// Lists repeatedly, without verification, until `stop` or an error.
 async fn lists(clients: Clients, stop: CancellationToken) -> (u64, u64) {
     let (mut requests, mut errors) = (0, 0);
     loop {
@@ -214,13 +215,13 @@ async fn lists(clients: Clients, stop: CancellationToken) -> (u64, u64) {
         requests += round.len() as u64;
         errors += round.iter().filter(|done| done.result.is_err()).count() as u64;
         if errors > 0 {
-            // A broken target would be asked as fast as it refuses.
+            // Stop, or a broken target would be sent requests as fast as it rejects them.
             return (requests, errors);
         }
     }
 }
 
-/// Returns what writers write outside of the listed keys.
+/// Returns the data set that writers write outside of the listed keys.
 fn elsewhere() -> DataSet {
     let (objects, object_size) = OBJECTS_ELSEWHERE;
     DataSet::new(&DataSetSpec {

@@ -1,6 +1,7 @@
-//! Lists interleaved with a baseline: as many bytes from one contiguous buffer through the same
-//! HTTP, and over a plain socket. It follows the measured phase, so none of it is in the case's own
-//! figures, and the buffer is another process's, which ends with it.
+//! Lists interleaved with a baseline: the same number of bytes from one contiguous buffer, with the
+//! same HTTP settings and over a plain socket. The baseline follows the measured phase, so none of
+//! it is in the case's own measurements. The buffer belongs to a separate process, which ends with
+//! the baseline.
 
 use std::time::Duration;
 
@@ -17,16 +18,16 @@ use crate::progress::Counted;
 use crate::servers::baseline::BaselineServer;
 use crate::servers::running::Running;
 
-/// Rounds of a list, its baseline and its bytes over a socket: as many in this order as in the
-/// other.
+/// Rounds of a list, its baseline and its bytes over a socket, half of them in this order and half
+/// in the reverse order.
 const ROUNDS: u32 = 10;
-/// Memory that must be left beside the baseline's buffer.
+/// Memory that must remain free beside the baseline's buffer.
 const LEFT_FREE_BYTES: u64 = 512 << 20;
 
 impl CaseRun<'_> {
-    /// Measures the case's lists against their bytes, where its case wants it. A target that is
-    /// somewhere else has no baseline: from this machine's loopback interface it would be no floor
-    /// of theirs.
+    /// Measures the case's lists against a baseline, if the case asks for one. A target that
+    /// loadgen did not start has none: the baseline runs over this machine's loopback interface,
+    /// which is no lower bound for a server elsewhere.
     pub(super) async fn baseline(
         &self,
         clients: &Clients,

@@ -1,5 +1,5 @@
-//! A case of deliveries: puts, one after the other, each of which must reach every watcher before
-//! the next is sent.
+//! A case of deliveries: puts, one after the other. Each put must reach every watcher before the
+//! next one is sent.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
@@ -17,15 +17,15 @@ use crate::servers::running::Running;
 use crate::timeouts::in_time;
 use crate::to_result;
 
-/// Watchers where a case does not say.
+/// The default number of watchers.
 const WATCHERS: u32 = 1_000;
-/// How long a put may take to reach all of them.
+/// How long a put may take to reach all watchers.
 const DELIVERED_WITHIN: Duration = Duration::from_secs(30);
-/// Bytes of a put's value: what is sent to each watcher again.
+/// Size of a put's value, which is sent to each watcher.
 const VALUE_BYTES: usize = 100;
 
 impl CaseRun<'_> {
-    /// The measured part of a case of deliveries.
+    /// Runs the measured part of a case of deliveries.
     pub(super) async fn deliveries(
         &self,
         endpoint: &TargetEndpoint,
@@ -44,7 +44,7 @@ impl CaseRun<'_> {
         measured.case.watchers = Some(watchers);
         measured.case.connections = Some(connections);
         let prefix = format!("{root}fan-out/");
-        // Warm-up puts have numbers, too.
+        // Warm-up puts are numbered, too.
         let (warm_up, repeats) = (self.scenario.warmup, self.scenario.repeats);
         let deliveries = Deliveries::new(warm_up, repeats);
         let title = format!("{}/{}", self.target.name, self.spec.name());
@@ -106,7 +106,7 @@ impl CaseRun<'_> {
         measured.case.requests = requests;
         let received = created.close().await;
         match received {
-            // Also of puts before the one that failed.
+            // Includes the puts before one that failed.
             Ok(histogram) => {
                 measured.case.latency_ms = Some(to_result::quantiles_of_ms(&histogram, requests));
                 measured.keep("latency", span, histogram);

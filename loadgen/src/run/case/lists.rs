@@ -1,5 +1,5 @@
-//! A case of whole lists: in rounds and checked, unchecked, cancelled after their first
-//! object.
+//! A case of whole lists: measured in rounds with verification, then unverified, then cancelled
+//! after their first object.
 
 use std::time::{Duration, Instant};
 
@@ -23,18 +23,19 @@ use crate::run::foreign::Precautions;
 use crate::servers::running::Running;
 use crate::to_result;
 
-/// An apiserver gives a request a minute. A list that is ended sooner was not too slow.
+/// An apiserver ends a request after a minute. A list that was ended sooner than this was not ended
+/// for being slow.
 const LEAST_REQUEST_TIME: Duration = Duration::from_secs(55);
-/// How long the first-object phase may take where the scenario does not say it: a server that
-/// builds its whole answer first needs seconds for each.
+/// How long the first-object phase may take by default: a server that builds its whole response
+/// first needs seconds for each.
 const FIRST_OBJECT_WITHIN: Duration = Duration::from_secs(5);
-/// First objects on a server that holds other people's data, and of one of many starts, at most:
-/// enough for a median.
+/// The most lists for first objects on a server that holds other people's data, or in one of many
+/// starts: enough for a median.
 const FEW_FIRST_OBJECTS: u32 = 20;
-/// The same while other loads run, which it waits for.
+/// The same as [`FIRST_OBJECT_WITHIN`] while background loads run, which delay the lists.
 const FIRST_OBJECT_BESIDE_WITHIN: Duration = Duration::from_secs(20);
 
-/// Returns why the lists' resource cannot be selected as they ask, if so.
+/// Returns why the server cannot select the objects that the lists ask for, if that is so.
 fn not_selectable(round: &[Done]) -> Option<String> {
     round.iter().find_map(|done| match &done.result {
         Err(ListError::NotSelectable(reason)) => Some(reason.clone()),
@@ -43,7 +44,7 @@ fn not_selectable(round: &[Done]) -> Option<String> {
 }
 
 impl CaseRun<'_> {
-    /// The measured part of a case of lists.
+    /// Runs the measured part of a case of lists.
     pub(super) async fn lists(
         &self,
         case: &ListCase,
@@ -57,19 +58,19 @@ impl CaseRun<'_> {
         let mut meter = self.settled(running, measured).await?;
         let is_timed = self.rounds(&clients, &mut meter, running, measured).await?;
         measured.case.valid = true;
-        // A program of its own decodes whole lists, and nothing else.
+        // A client that is a separate program only decodes whole lists.
         if self.strategy().go_client().is_some() {
             return Ok(());
         }
         if let Some(care) = self.care {
             return self.few_first_objects(care, &clients, measured).await;
         }
-        // The time of a slow reader is its own, checked or not.
+        // The latency of a slow reader is its own, verified or not.
         if !is_timed || self.spec.read_per_s.is_some() {
             return Ok(());
         }
-        // Who looks at no object does the same again, and lists at a pace are not to be held
-        // against lists without one.
+        // A case without verification would only repeat itself, and lists at a pace are not
+        // comparable with lists without one.
         if measured.case.verified.is_some() && self.spec.every.is_none() {
             let list = async |job| {
                 let mut times = Vec::new();
@@ -86,14 +87,15 @@ impl CaseRun<'_> {
         self.first_objects(&clients, measured).await
     }
 
-    /// Measured rounds.
+    /// Returns the number of measured rounds.
     pub(super) fn repeats(&self) -> u32 {
         let own = self.spec.repeats.map(std::num::NonZeroU32::get);
         own.unwrap_or(self.scenario.repeats)
     }
 
-    /// Lists in rounds, every object checked. Returns whether the clients recorded latencies: idle
-    /// clients record none, and zeros of theirs would be the lowest points of every chart.
+    /// Lists in rounds and verifies every object. Returns whether the clients recorded latencies.
+    /// Idle clients record none, and zeros in their place would be the lowest points of every
+    /// chart.
     async fn rounds(
         &self,
         clients: &Clients,
@@ -146,7 +148,7 @@ impl CaseRun<'_> {
         Ok(is_timed)
     }
 
-    /// One round before the measured phase. Returns the time of its longest list.
+    /// Runs one round before the measured phase. Returns the latency of its longest list.
     async fn unmeasured_round(&self, clients: &Clients) -> Result<Duration, Early> {
         let mut longest = Duration::ZERO;
         self.rest().await?;
@@ -162,11 +164,11 @@ impl CaseRun<'_> {
         Ok(longest)
     }
 
-    /// The rounds of the measured phase, into `lists`: as many as are wanted, or until the server
-    /// has died or does not bear more.
+    /// Runs the rounds of the measured phase and adds them to `lists`: as many as are wanted, or
+    /// until the server has ended or, if it holds other people's data, a list has failed.
     ///
     /// # Errors
-    /// What ends the phase earlier. That lists have failed is in `lists` alone.
+    /// What ends the phase early. Lists that failed are counted in `lists` and are no error here.
     async fn measured_rounds(
         &self,
         clients: &Clients,
@@ -211,8 +213,8 @@ impl CaseRun<'_> {
         Ok(())
     }
 
-    /// Returns why a slow reader cannot have its list: the server gives a request so much time, and
-    /// no more. Whatever else went wrong is a failure, and so is an end that comes sooner.
+    /// Returns why a slow reader cannot complete its list: the server limits how long a request may
+    /// take. Other errors are failures, and so is a list that the server ended before that limit.
     fn too_slow(&self, lists: &Lists) -> Option<String> {
         let (after, bytes) = lists.cut_off?;
         if lists.cut_offs < lists.errors || after < LEAST_REQUEST_TIME {
@@ -226,8 +228,8 @@ impl CaseRun<'_> {
         ))
     }
 
-    /// The same on a server that holds other people's data: a few, and only where the server reads
-    /// no more than it sends.
+    /// Measures first objects on a server that holds other people's data: only a few, and only if
+    /// the server reads no more than it sends.
     async fn few_first_objects(
         &self,
         care: &Precautions,
@@ -256,8 +258,8 @@ impl CaseRun<'_> {
         Ok(())
     }
 
-    /// Lists cancelled after their first object: as many as the scenario wants, or as the time
-    /// allows.
+    /// Measures lists that are cancelled after their first object: as many as the scenario wants,
+    /// or as the time allows.
     async fn first_objects(&self, clients: &Clients, measured: &mut Measured) -> Result<(), Early> {
         let most = match self.is_one_of_many {
             true => FEW_FIRST_OBJECTS,
@@ -287,7 +289,7 @@ impl CaseRun<'_> {
     }
 }
 
-/// What the lists of a phase came to.
+/// The totals of the lists of a phase.
 struct Lists {
     begun: Instant,
     latency: LatencyHistogram,
@@ -297,12 +299,13 @@ struct Lists {
     wire_bytes: u64,
     chunks: Option<u64>,
     found: Option<Found>,
-    /// When the latest list that the server ended was ended, and how many bytes of it had come.
+    /// How long the latest list ran that the server ended early, and how many bytes of it were
+    /// received.
     cut_off: Option<(Duration, u64)>,
-    /// How many were.
+    /// How many lists the server ended early.
     cut_offs: u64,
-    /// Lists that were begun again since history was compacted, and the time of what came to
-    /// nothing.
+    /// Lists that were started again after a compaction, and the time of the attempts that were
+    /// lost.
     restarts: Restarts,
     programs: Programs,
 }
@@ -350,7 +353,7 @@ impl Lists {
         }
     }
 
-    /// Takes the checks of a round of lists, where they follow it.
+    /// Adds the verification of a round of lists, where that follows the round.
     fn take_checks(&mut self, round: Vec<Done>, took: Duration) {
         self.programs.checking += took;
         for done in round {
@@ -371,7 +374,7 @@ impl Lists {
         self.reasons.add(1, error.class(), error.to_string());
     }
 
-    /// Bytes of one list as received; 0 before there was one.
+    /// Returns the bytes of one list as received; 0 before the first list.
     fn bytes_of_one(&self) -> u64 {
         self.wire_bytes / (self.requests - self.errors).max(1)
     }
@@ -394,7 +397,8 @@ impl Lists {
     }
 }
 
-/// Returns which part of the Kubernetes tier answered, by its own counters of the measured phase.
+/// Returns which part of the Kubernetes tier served the lists, according to its own counters of the
+/// measured phase.
 pub(super) fn served_from(server: Option<&result::ServerFigures>) -> ServedFrom {
     let Some(server) = server else {
         return ServedFrom::Unknown;
@@ -424,12 +428,12 @@ pub(super) fn served_from(server: Option<&result::ServerFigures>) -> ServedFrom 
     }
 }
 
-/// Counts the lists of a round for those who look meanwhile.
+/// Counts the lists of a round for the status line and the metrics.
 fn count(live: &LiveLoad, round: &[Done]) {
     for done in round {
         match done.result {
             Ok(Some(_)) => live.counts().ended(done.latency),
-            // A client that asks for nothing.
+            // A client that sends no requests.
             Ok(None) => {}
             Err(_) => live.counts().failed(1),
         }

@@ -1,11 +1,10 @@
 //! A case of several loads that run together: small requests, lists and watchers, each on its own
 //! schedule or in a closed loop.
 //!
-//! - [`connect`]: the loads with their clients; [`through_api`]: those of small requests to the
-//!   Kubernetes tier, whose objects are made before
-//! - [`outcome`]: what the loads came to, and whether what was written is there
-//! - [`mod@figures`]: what a load came to, for the report, and whether that says anything of the
-//!   target
+//! - [`connect`]: the loads with their clients; [`through_api`]: loads of small requests to the
+//!   Kubernetes tier, whose objects are created beforehand
+//! - [`outcome`]: the results of the loads, and the check of what they wrote
+//! - [`mod@figures`]: the measurements of a load for the report, and whether they are valid
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,16 +40,16 @@ mod figures;
 mod outcome;
 mod through_api;
 
-/// How long loads run before they are measured, where the case does not say.
+/// The default duration of the warm-up.
 const WARM_UP: Duration = Duration::from_secs(2);
 
-/// What does the requests of a load.
+/// The clients that make the requests of a load.
 enum Worker {
     Small(Callers, Arc<Calls>),
     SmallThroughApi(Callers, Arc<KubeCalls>),
     KeepAlives(Callers),
     Lists(Clients, Job),
-    /// Until they are asked what came.
+    /// `None` once their results were taken.
     Watch(Option<DeliveryWatchers>),
 }
 
@@ -64,24 +63,25 @@ struct Load<'a> {
     live: LiveLoad,
 }
 
-/// This generator's share of a load: all of it, where there is no other.
+/// This generator's share of a load: all of it, if there is no other generator.
 #[derive(Debug, Clone, Copy)]
 struct Share {
     shard: GeneratorShard,
-    /// Of the rate.
+    /// The fraction of the rate.
     part: f64,
     clients: u32,
     connections: Option<u32>,
 }
 
 impl CaseRun<'_> {
-    /// Returns why the target cannot have one of the case's lists; `None` when it may.
+    /// Returns why the target does not support one of the case's lists; `None` if it supports them
+    /// all.
     pub(super) fn refused_list(&self, case: &ListCase, running: &Running) -> Option<String> {
         let mut lists = self.lists_of_case(case);
         lists.find_map(|list| target::refused(&list, running))
     }
 
-    /// Returns the lists of the case, as cases of their own.
+    /// Returns the lists of the case, each as a case of its own.
     pub(super) fn lists_of_case(&self, case: &ListCase) -> impl Iterator<Item = ListCase> {
         let loads = self.spec.loads.iter().flat_map(|case| &case.load);
         loads.filter_map(|load| match load.operation {
@@ -93,7 +93,7 @@ impl CaseRun<'_> {
         })
     }
 
-    /// The measured part of a case of several loads.
+    /// Runs the measured part of a case of several loads.
     pub(super) async fn loads(
         &self,
         case: &LoadsSpec,
@@ -109,7 +109,7 @@ impl CaseRun<'_> {
         if let Some(expected) = &mut verifier.expected
             && case.rewrites_data()
         {
-            // The same objects, at revisions that nobody knows before.
+            // Writes give the same objects revisions that are not known beforehand.
             expected.revisions = None;
         }
         let duration = case.lasts(self.scenario.duration);
@@ -152,7 +152,7 @@ impl CaseRun<'_> {
         loads.iter().for_each(|load| load.begins(duration));
         let live = loads.iter().map(|load| load.live.clone()).collect();
         let status = self.tell_status(&phase, live, running);
-        // Stopped, they come back with what there was until then.
+        // Loads that are stopped return what they have measured until then.
         let came = join_all(loads.iter().map(|load| load.run(None, duration, self.stop))).await;
         drop(status);
         let whole = came.iter().all(|came| came.first_error().is_none());
@@ -164,7 +164,7 @@ impl CaseRun<'_> {
             .await;
         phase.done(&format!("{requests} requests"));
         if !whole && running.death_within(DEATH_WITHIN).await.is_some() {
-            // A dead server has no events for its watchers.
+            // A server that has ended has no events for its watchers.
             loads.iter_mut().for_each(Load::stop_watching);
         }
         let ran = Ran {
@@ -185,19 +185,20 @@ impl CaseRun<'_> {
 }
 
 impl Load<'_> {
-    /// Its figures, in a case that lasted `duration`.
+    /// Returns the measurements of this load, in a case that lasted `duration`.
     fn figures(&self, came: &Came, duration: Duration) -> report::result::Load {
         figures(self.spec, self.share, &self.pace, came, duration)
     }
 
-    /// Lets watchers go without asking what they have.
+    /// Drops the watchers without taking their results.
     fn stop_watching(&mut self) {
         if let Worker::Watch(watchers) = &mut self.worker {
             *watchers = None;
         }
     }
 
-    /// It is measured from now on, in its window of a case that lasts `duration`.
+    /// Starts the schedule of the live counters, if the load has one, for its window of a case that
+    /// lasts `duration`.
     fn begins(&self, duration: Duration) {
         let (start, stop) = self.spec.window(duration);
         if let Pace::Open(profile) = &self.pace {
@@ -206,7 +207,7 @@ impl Load<'_> {
         }
     }
 
-    /// Runs in its window of a case that lasts `duration`, or for `warm_up` from now on.
+    /// Runs the load in its window of a case that lasts `duration`, or for `warm_up` from now on.
     async fn run(
         &self,
         warm_up: Option<Duration>,
@@ -217,7 +218,7 @@ impl Load<'_> {
             Some(warm_up) => (Duration::ZERO, warm_up),
             None => self.spec.window(duration),
         };
-        // What is not measured is not counted.
+        // The warm-up is not counted.
         let live: Arc<Live> = match warm_up {
             Some(_) => Arc::default(),
             None => Arc::clone(self.live.counts()),
@@ -247,8 +248,9 @@ impl Load<'_> {
     }
 }
 
-/// Returns by how many requests the case's CPU time is divided: those of its only load. Of several
-/// loads, or of watchers, no request costs what the case does, and it is 0.
+/// Returns the number of requests by which the case's CPU time is divided: those of its only load.
+/// Returns 0 for several loads and for watchers, where the CPU time of the case is not that of its
+/// requests.
 fn priced_requests(case: &LoadsSpec, requests: u64) -> u64 {
     match &case.load[..] {
         [only] if !matches!(only.operation, Operation::Watch) => requests,

@@ -1,8 +1,8 @@
-//! What a case costs: memory and CPU of the servers that we started and of ourselves, and the
-//! servers' own counters.
+//! The cost of a case: memory and CPU of the servers that loadgen started and of the generator
+//! itself, and the servers' own counters.
 //!
-//! - [`process`]: what one server process costs
-//! - [`remote`]: the same of a server that is not ours, by its own metrics
+//! - [`process`]: the cost of one server process
+//! - [`remote`]: the same of a server that loadgen did not start, from its own metrics
 
 mod process;
 mod remote;
@@ -24,65 +24,65 @@ use super::profile::{Profilers, Profiling};
 use crate::servers::running::Running;
 use crate::to_result;
 
-/// How often a server is asked what it has allocated. Building the page is part of its CPU time:
-/// etcd's is large.
+/// How often a server is asked for its allocated bytes. Building the metrics page costs the server
+/// CPU time: etcd's page is large.
 const ASK_ALLOCATED_EVERY: Duration = Duration::from_millis(200);
-/// The same where lists are far apart or slow: five pages a second would be most of what such a
-/// server does.
+/// The same for lists that are far apart or slow: five pages a second would be most of the work of
+/// such a server.
 const ASK_SELDOM: Duration = Duration::from_secs(2);
-/// The generator's own series.
+/// The name of the generator's own series.
 const OWN_SERIES: &str = "loadgen";
 
 /// Why memory and CPU cannot be measured.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum MeterError {
-    /// A process cannot be looked at.
+    /// A process cannot be inspected.
     #[error(transparent)]
     Process(#[from] ProcessError),
-    /// Without samples of it, private memory cannot be told from pages of files.
+    /// Without samples, private memory cannot be distinguished from pages of files.
     #[error("no thread that samples memory: {0}")]
     NoSampler(#[source] io::Error),
 }
 
-/// What the servers' memory came to at its peak.
+/// The servers' memory at its peak.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PeakMemory {
-    /// Private memory of all of them.
+    /// Private memory of all servers.
     pub(super) private: u64,
-    /// As [`ServerFigures::peak_above_idle`].
+    /// Like [`ServerFigures::peak_above_idle`].
     pub(super) above_idle: u64,
 }
 
 /// The meter of one case.
 pub(super) struct Meter {
     servers: Vec<Metered>,
-    /// A server that is not ours and tells its figures; then there are no `servers`.
+    /// A server that loadgen did not start and that exposes its metrics. `servers` is empty then.
     remote: Option<Remote>,
-    /// Why it does not.
+    /// Why such a server's metrics are not available.
     unmetered: Option<String>,
-    /// Figures that could not be read, each with the reason.
+    /// The measurements that could not be read, each with the reason.
     missing: Vec<String>,
     own: Process,
     own_cpu_before: Duration,
-    /// The machine's clocks when the measured phase began.
+    /// The machine's clocks at the start of the measured phase.
     begun: Option<MachineClocks>,
     figures: ServerFigures,
     stored_bytes: Option<u64>,
     ask_allocated_every: Duration,
-    /// Whether the load is the same throughout the phase.
+    /// Whether the load is constant throughout the phase.
     is_steady: bool,
-    /// Whether the generator keeps events until the phase is over.
+    /// Whether the generator keeps events in memory until the phase is over.
     keeps_events: bool,
     sampler: Option<Sampler>,
     rounds: Rounds,
-    /// Where profiles are asked for.
+    /// The profilers, if profiles are asked for.
     profilers: Option<Profilers>,
     profiling: Option<Profiling>,
 }
 
 impl Meter {
-    /// Waits until the servers are at rest and takes their idle figures; `stored_bytes` are what
-    /// was written to them.
+    /// Waits until the servers are at rest and records their idle memory. `stored_bytes` is the
+    /// size of the data that was written to them.
     ///
     /// # Errors
     /// When a server has ended.
@@ -137,76 +137,78 @@ impl Meter {
         })
     }
 
-    /// Asks seldom what is allocated, since lists come or are read at a pace and the servers rest
-    /// in between.
+    /// Reads allocated bytes less often, for lists that start or are read at a given pace, between
+    /// which the servers are idle.
     pub(super) fn ask_seldom(&mut self) {
         self.ask_allocated_every = ASK_SELDOM;
     }
 
-    /// Says that the load changes within the phase, so that memory may, too, and says nothing.
+    /// Declares that the load changes within the phase. Memory may change with it, so its growth
+    /// means nothing.
     pub(super) fn load_changes(&mut self) {
         self.is_steady = false;
     }
 
-    /// Says that the generator keeps every event, or write, until the phase is over: its memory
-    /// grows by intent.
+    /// Declares that the generator keeps every event or write until the phase is over, so that its
+    /// memory grows by design.
     pub(super) fn generator_keeps_events(&mut self) {
         self.keeps_events = true;
     }
 
-    /// Profiles the servers during the measured phase.
+    /// Profiles the servers during the measured phase, if `profilers` are given.
     pub(super) fn profile_by(&mut self, profilers: Option<Profilers>) {
         self.profilers = profilers;
     }
 
-    /// Says how long the measured phase will be, for servers that profile themselves.
+    /// Sets the expected duration of the measured phase, for servers that profile themselves.
     pub(super) fn expect(&mut self, measured: Duration) {
         if let Some(profilers) = &mut self.profilers {
             profilers.expect(measured);
         }
     }
 
-    /// Begins a round of the measured phase, with peaks of its own.
+    /// Begins a round of the measured phase and resets the memory peaks.
     ///
     /// # Errors
-    /// As [`Self::reset_peaks`].
+    /// Those of [`Self::reset_peaks`].
     pub(super) fn begin_round(&mut self) -> Result<(), ProcessError> {
         self.reset_peaks()?;
         self.rounds.begin(self.cpu());
         Ok(())
     }
 
-    /// Begins a stretch with peaks of its own.
+    /// Resets the memory peaks.
     ///
     /// # Errors
-    /// Where the kernel refuses it: the peak would be that of something else, such as seeding.
+    /// When the kernel refuses it: the peaks would include earlier work, such as seeding.
     pub(super) fn reset_peaks(&self) -> Result<(), ProcessError> {
         self.servers.iter().try_for_each(Metered::reset_peak)?;
         if let Some(sampler) = &self.sampler {
-            // What was seen until now is of no stretch.
+            // Samples until now belong to no measured interval.
             drop(sampler.take_highest());
         }
         Ok(())
     }
 
-    /// Takes the peak since [`Self::reset_peaks`] for the case's, too, though it is none of its
-    /// repeats'.
+    /// Includes the peaks since [`Self::reset_peaks`] in the case's peaks, but not in those of its
+    /// rounds.
     pub(super) fn note_peak(&mut self) {
         self.peaks(true);
     }
 
-    /// Samples lists before the measured phase, which are none of the case's.
+    /// Starts sampling for the lists before the measured phase, which are not part of the case's
+    /// measurements.
     ///
     /// # Errors
-    /// When a server has ended, or there is no thread for it.
+    /// When a server has ended, or the sampling thread cannot be started.
     pub(super) async fn begin_warm_up(&mut self) -> Result<(), MeterError> {
         let watched = self.watched().await?;
         self.sampler = Some(sampler(watched)?);
         Ok(())
     }
 
-    /// Returns the servers' memory at its peak since [`Self::reset_peaks`]; `None` where none is
-    /// ours, or one has ended.
+    /// Returns the servers' peak memory since [`Self::reset_peaks`]; `None` if loadgen started none
+    /// of them, or one has ended.
     pub(super) fn peak_of_warm_up(&mut self) -> Option<PeakMemory> {
         let peaks = self.peaks(false)?;
         let servers = self.servers.iter().zip(&peaks);
@@ -219,18 +221,18 @@ impl Meter {
         })
     }
 
-    /// Ends the sampling of the warm-up.
+    /// Stops sampling after the warm-up.
     pub(super) fn end_warm_up(&mut self) {
         self.sampler = None;
     }
 
-    /// Returns why the server's figures are not known, where it could have told them.
+    /// Returns why the metrics of a server that loadgen did not start are not available.
     pub(super) fn unmetered(&self) -> Option<&str> {
         self.unmetered.as_deref()
     }
 
-    /// Notes the peak of a round; of a `whole` one, in which nothing failed or was stopped, time
-    /// and CPU.
+    /// Records the peak of a round. If the round is `whole`, so that nothing in it failed or was
+    /// stopped, records its time and CPU, too.
     pub(super) async fn end_of_round(&mut self, whole: bool) {
         self.rounds.end(whole, self.cpu());
         if let Some(remote) = &mut self.remote {
@@ -243,8 +245,9 @@ impl Meter {
         }
     }
 
-    /// Private and allocated memory of each server at its peak since the last
-    /// [`Self::reset_peaks`]; `None` where one has ended.
+    /// Returns the private and allocated memory of each server at its peak since the last
+    /// [`Self::reset_peaks`]; `None` if one has ended. Includes the peaks in the case's if
+    /// `are_noted`.
     fn peaks(&mut self, are_noted: bool) -> Option<Vec<(u64, Option<u64>)>> {
         let sampler = self.sampler.as_ref();
         let seen = sampler.map(Sampler::take_highest).unwrap_or_default();
@@ -257,13 +260,13 @@ impl Meter {
         peaks.into_iter().collect()
     }
 
-    /// CPU time that the servers have used since they started; `None` where none is ours, or one
-    /// has ended.
+    /// Returns the CPU time that the servers have used since they started; `None` if loadgen
+    /// started none of them, or one has ended.
     pub(super) fn cpu(&self) -> Option<Duration> {
         cpu_of(&self.servers)
     }
 
-    /// Starts sampling and notes the clocks.
+    /// Starts sampling and records the clocks.
     ///
     /// # Errors
     /// When a server has ended, or memory cannot be sampled.
@@ -288,7 +291,7 @@ impl Meter {
         Ok(())
     }
 
-    /// Returns the servers, to be sampled.
+    /// Returns the servers to sample.
     async fn watched(&self) -> Result<Vec<Watched>, ProcessError> {
         let mut watched = Vec::new();
         for server in &self.servers {
@@ -306,8 +309,8 @@ impl Meter {
         Ok(watched)
     }
 
-    /// Ends the measured phase and notes what it cost. `in_flight` are the bytes of the lists that
-    /// ran at the same time.
+    /// Ends the measured phase and records its cost. `in_flight` is the number of bytes of the
+    /// lists that ran concurrently.
     pub(super) async fn end(&mut self, in_flight: u64, requests: u64, measured: &mut Measured) {
         let clocks = MachineClocks::now();
         let profiling = self.profiling.take();
@@ -334,7 +337,8 @@ impl Meter {
         };
     }
 
-    /// Stops sampling and returns what the phase cost; `None` for the server where none is ours.
+    /// Stops sampling and returns the cost of the phase: `None` for the servers if loadgen started
+    /// none of them and their own metrics are not available.
     async fn cost(
         &mut self,
         in_flight: u64,
@@ -400,7 +404,7 @@ impl Meter {
             if let Some(series) = series.iter().find(|series| series.process == server.name) {
                 server.note_series(series);
             }
-            // A watch cache keeps what makes it faster next time.
+            // A watch cache keeps memory that makes it faster the next time.
             if server.name == "kube" {
                 server.note_after(self.stored_bytes).await;
             }
@@ -410,7 +414,7 @@ impl Meter {
         (Some(self.figures.clone()), client, series)
     }
 
-    /// Adds up what each process has, and notes it beside.
+    /// Adds up the measurements of the processes, and records those of each tier separately, too.
     fn add_up(&mut self) {
         let tiers = self.servers.iter_mut().map(|server| &mut server.figures);
         self.figures.add_up(tiers);
@@ -438,8 +442,8 @@ impl Meter {
     }
 }
 
-/// CPU time that all of them have used since they started; `None` without any, or where one has
-/// ended.
+/// Returns the CPU time that all servers have used since they started; `None` without servers, or
+/// if one has ended.
 fn cpu_of(servers: &[Metered]) -> Option<Duration> {
     let each = servers.iter().map(|server| server.process.cpu().ok());
     let sum = each.sum::<Option<Duration>>();

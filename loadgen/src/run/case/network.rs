@@ -11,7 +11,8 @@ use workloads::scenario::Network;
 use super::{CaseRun, Early};
 
 impl CaseRun<'_> {
-    /// The same servers by way of the case's network, and the relays that must be kept for it.
+    /// Returns the endpoint of the same servers through the case's network, and the relays, which
+    /// must be kept alive.
     pub(super) async fn through_network(
         &self,
         mut endpoint: TargetEndpoint,
@@ -29,7 +30,7 @@ impl CaseRun<'_> {
         if let Some(url) = &mut endpoint.kube_url {
             let endpoint: Uri = url.parse().unwrap_or_default();
             let (relayed, shaper) = relayed(&endpoint, network).await?;
-            // Without the path `/` that a URI has and a base URL has not.
+            // Strip the path `/`, which a URI has and a base URL does not.
             *url = relayed.to_string().trim_end_matches('/').to_owned();
             shapers.push(shaper);
         }
@@ -37,7 +38,7 @@ impl CaseRun<'_> {
     }
 }
 
-/// Returns an endpoint by way of a relay.
+/// Starts a relay to an endpoint and returns the relay's URL.
 async fn relayed(endpoint: &Uri, network: Network) -> Result<(Uri, Shaper), Early> {
     if endpoint.scheme_str() != Some("http") || endpoint.path() != "/" {
         return Err(Early::NotApplicable(format!(

@@ -1,4 +1,4 @@
-//! Where a case's objects come from: what they are listed as, and how they get there.
+//! Where a case's objects come from: which objects are listed, and how they are written.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,47 +20,48 @@ use crate::seed::{Written, fill_log, seed};
 use crate::servers::running::Running;
 use crate::to_result;
 
-/// Where data sets go on servers that we start: where an apiserver would look for them.
+/// The key prefix of data sets on servers that loadgen starts: the one below which an apiserver
+/// reads.
 const OWN_ROOT: &str = "/registry/";
 
-/// What the data set's root ends with.
+/// The suffix of the root of a data set.
 const REGISTRY: &str = "registry/";
-/// Where created keys lie, in its place.
+/// The suffix that replaces it, for keys that loads create.
 const CREATED: &str = "created/";
 
-/// Where a case's objects come from.
+/// The source of a case's objects.
 #[derive(Debug, Clone)]
 pub(in crate::run) enum ObjectSource {
     /// Fresh servers are seeded for this case alone.
     Fresh(Arc<DataSet>),
-    /// An endpoint that was seeded for all its cases.
+    /// An endpoint that was seeded once for all its cases.
     Seeded {
         data: Arc<DataSet>,
         root: String,
         expected: Expected,
-        /// Leases of its loads, which are revoked in the end.
+        /// Leases of the case's loads, which are revoked at the end.
         leases: Arc<GrantedLeases>,
     },
-    /// A Kubernetes API into which it was loaded for all its cases.
+    /// A Kubernetes API into which the data set was loaded once for all its cases.
     Loaded(Arc<Loaded>),
-    /// Whatever is there.
+    /// The existing contents of an endpoint.
     There {
-        /// Of an etcd: what is below this.
+        /// The key prefix, on an etcd.
         prefix: String,
-        /// Of a Kubernetes API.
+        /// The collection, on a Kubernetes API.
         collection: Collection,
     },
 }
 
-/// Returns where loads make keys on an etcd whose objects lie below `root`: beside them, so that
-/// lists of the data set stay what they are.
+/// Returns the prefix of keys that loads create on an etcd whose objects are below `root`. It is
+/// beside `root`, so that lists of the data set do not change.
 pub(in crate::run) fn created_root(root: &str) -> String {
     let beside = root.strip_suffix(REGISTRY).unwrap_or(root);
     format!("{beside}{CREATED}")
 }
 
 impl CaseRun<'_> {
-    /// Returns the data set, where it is ours.
+    /// Returns the data set, if loadgen wrote it.
     pub(in crate::run) fn data(&self) -> Option<&Arc<DataSet>> {
         match &self.source {
             ObjectSource::Fresh(data) | ObjectSource::Seeded { data, .. } => Some(data),
@@ -69,7 +70,7 @@ impl CaseRun<'_> {
         }
     }
 
-    /// Returns what is listed, and as what.
+    /// Returns what is listed, and with which parameters.
     pub(super) fn list_case(&self) -> ListCase {
         let below =
             |root: &str, data: &DataSet| (format!("{root}{}", data.prefix()), resource_of(data));
@@ -114,7 +115,7 @@ impl CaseRun<'_> {
         }
     }
 
-    /// Seeds fresh servers; answers against what lists are checked.
+    /// Seeds fresh servers. Returns the verifier for the lists.
     pub(super) async fn load(
         &self,
         running: &Running,

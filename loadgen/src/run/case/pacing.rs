@@ -1,5 +1,5 @@
-//! Lists on a server that holds other people's data: each after a rest, and none after one that the
-//! server could not bear.
+//! Paces lists on a server that holds other people's data: each follows a pause, and none follows a
+//! list that failed.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use load::operation::list::ListError;
 use super::{CaseRun, Early};
 
 impl CaseRun<'_> {
-    /// Waits until the server may be asked for the next round of lists; at once on servers of our
-    /// own.
+    /// Waits until the next round of lists may start. Returns at once if loadgen started the
+    /// server.
     pub(super) async fn rest(&self) -> Result<(), Early> {
         match self.care {
             None => Ok(()),
@@ -18,7 +18,7 @@ impl CaseRun<'_> {
         }
     }
 
-    /// Takes a round of lists that has ended. Returns whether another may follow.
+    /// Records a round of lists that has ended. Returns whether another round may follow.
     pub(super) fn bears(&self, round: &[Done]) -> bool {
         let Some(care) = self.care else {
             return true;
@@ -41,7 +41,7 @@ impl CaseRun<'_> {
         is_whole
     }
 
-    /// Takes a list that failed on its way to fail the case.
+    /// Records a list that failed, and returns the error that ends the case.
     pub(super) fn not_borne(&self, error: ListError) -> Early {
         if let Some(care) = self.care {
             care.failed(&error);

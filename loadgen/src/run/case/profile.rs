@@ -1,9 +1,11 @@
-//! Profiles of the servers of a case (`--profile`): by whom each is sampled, and what came of it.
+//! CPU profiles of the servers of a case (`--profile`): which profiler samples each server, and the
+//! results.
 //!
-//! A server that serves `/debug/pprof` samples itself; another that we started is sampled by
-//! `perf`. The profiler begins with the measured part and ends with it, or after half a minute. A
-//! server is told beforehand how long to sample itself, so where that part is shorter than it was
-//! expected to be, the case waits for the rest; the servers are idle then, and have no samples.
+//! A server that serves `/debug/pprof` samples itself. Another server that loadgen started is
+//! sampled by `perf`. The profiler starts with the measured part and stops with it, or after half a
+//! minute. A server that samples itself must be told the duration beforehand. If the measured part
+//! is shorter than expected, the case waits for the rest; the servers are idle then, and have no
+//! samples.
 
 use std::time::{Duration, Instant};
 
@@ -20,44 +22,44 @@ use super::CaseRun;
 use crate::progress::Progress;
 use crate::servers::running::Running;
 
-/// How long a server samples itself where nobody knows how long it will be measured.
+/// How long a server samples itself if the duration of the measured part is not known.
 const USUAL: Duration = Duration::from_secs(10);
-/// Functions that are named in a report.
+/// The number of functions that a report names.
 const HOTTEST: usize = 5;
 
-/// The servers of a case, before they are measured.
+/// The profilers of a case's servers, before the measured part.
 pub(super) struct Profilers {
     servers: Vec<(String, ProfileSource)>,
     expected: Duration,
-    /// Of the whole run: nothing is waited for then.
+    /// The token of the whole run. Once it is cancelled, profiles are not waited for.
     interrupted: CancellationToken,
 }
 
-/// By whom a server is sampled.
+/// The profiler of a server.
 #[derive(Clone)]
 enum ProfileSource {
-    /// Itself: its URL, and what it lets us in by.
+    /// The server itself: its URL and the credentials for it.
     Pprof(String, KubeAccess),
-    /// `perf`, by the number of its process.
+    /// `perf`, with the id of the server's process.
     Perf(u32),
-    /// Nobody, and why.
+    /// None, with the reason.
     Nobody(String),
 }
 
-/// Profilers that run.
+/// Profilers that are running.
 pub(super) struct Profiling {
     stop: CancellationToken,
     servers: Vec<AbortOnDropHandle<Taken>>,
 }
 
-/// What a profiler came to: what is said of it, and its stacks as a file.
+/// The result of a profiler: its summary, and the stacks as a file.
 pub(in crate::run) struct Taken {
     profile: CpuProfile,
     stacks: Vec<u8>,
 }
 
 impl CaseRun<'_> {
-    /// Returns the profilers of a case's servers, where profiles are asked for.
+    /// Returns the profilers of a case's servers, if `--profile` was given.
     pub(super) async fn profilers(&self, running: &Running) -> Option<Profilers> {
         if !self.plan.profile {
             return None;
@@ -78,8 +80,8 @@ impl CaseRun<'_> {
         })
     }
 
-    /// Returns how long the measured lists of a case take, by those that warmed it up; `None`
-    /// without any.
+    /// Returns the expected duration of a case's measured lists, by the lists of its warm-up;
+    /// `None` without a warm-up.
     pub(super) fn lists_last(&self, case: &Case) -> Option<Duration> {
         let warm_up = case.warm_up.filter(|warm_up| warm_up.lists > 0)?;
         let list = Duration::from_secs_f64(warm_up.s / f64::from(warm_up.lists));
@@ -88,8 +90,8 @@ impl CaseRun<'_> {
     }
 }
 
-/// Finds out by whom each server can be sampled: asked for their profiles, those that have none
-/// and are our processes are left to `perf`.
+/// Chooses the profiler of each server: the server's own if it serves profiles, else `perf` if
+/// loadgen started the server.
 async fn sources(running: &Running) -> Vec<(String, ProfileSource)> {
     let access = &running.kube_access;
     let started = running.processes().iter();
@@ -122,12 +124,12 @@ async fn sources(running: &Running) -> Vec<(String, ProfileSource)> {
 }
 
 impl Profilers {
-    /// Says how long the measured part will be.
+    /// Sets the expected duration of the measured part.
     pub(super) fn expect(&mut self, measured: Duration) {
         self.expected = measured;
     }
 
-    /// Begins to sample.
+    /// Starts sampling.
     pub(super) fn begin(&self) -> Profiling {
         let stop = CancellationToken::new();
         let servers = self.servers.iter().cloned();
@@ -153,7 +155,7 @@ impl Profilers {
 }
 
 impl Profiling {
-    /// Says that the measured part is over.
+    /// Tells the profilers that the measured part is over.
     pub(super) fn stop(&self) {
         self.stop.cancel();
     }
@@ -166,7 +168,7 @@ impl Profiling {
 }
 
 impl ProfileSource {
-    /// Samples a server until it is stopped, or for as long as it was expected to be measured.
+    /// Samples a server: `perf` until `stop`, the server itself for the `expected` duration.
     async fn sampled(self, process: String, expected: Duration, stop: CancellationToken) -> Taken {
         let (profiler, sampled) = match self {
             Self::Nobody(reason) => return Taken::missing(process, None, Duration::ZERO, reason),
@@ -179,7 +181,8 @@ impl ProfileSource {
                 };
                 let sampled = sampled.await;
                 let sampled = sampled.map(|(gzip, time)| (gzip.to_vec(), time));
-                // A server that refuses has not sampled; one whose profile did not come may have.
+                // A server that refuses has not sampled. A server whose profile did not arrive may
+                // have.
                 let failed = |error: ProfileError| {
                     let refused = matches!(&error, ProfileError::Server(KubeError::Refused { .. }));
                     let ran = begun.filter(|_| !refused);
@@ -247,7 +250,8 @@ impl Taken {
         }
     }
 
-    /// Keeps the stacks of a case's server in the result's folder, and says what there is not.
+    /// Writes the stacks of a case's server to the result's folder. Reports a profile that is
+    /// missing.
     pub(in crate::run) fn kept(
         self,
         case: &Case,

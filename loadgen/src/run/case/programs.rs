@@ -1,5 +1,5 @@
-//! What lists cost where the clients are programs of their own, and their checks, which follow each
-//! round.
+//! The cost of lists whose clients are separate programs, and of their verification, which follows
+//! each round.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,20 +9,20 @@ use report::result::Case;
 
 use super::{CaseRun, Early};
 
-/// Programs that listed.
+/// The separate client programs of a case.
 #[derive(Debug, Default)]
 pub(super) struct Programs {
     name: Option<Arc<str>>,
     lists_cpu: Duration,
     rss_peak: u64,
-    /// CPU time of lists and checks.
+    /// CPU time of lists and verification.
     all_cpu: Duration,
-    /// How long checks took, during which no server did anything.
+    /// The time of verification, during which the servers did nothing.
     pub(super) checking: Duration,
 }
 
 impl Programs {
-    /// Notes what a list cost.
+    /// Adds the cost of a list.
     pub(super) fn take_list(&mut self, done: &Done) {
         if let Some(cost) = &done.program {
             self.name = Some(Arc::clone(&cost.program));
@@ -32,7 +32,7 @@ impl Programs {
         }
     }
 
-    /// Notes what a check cost.
+    /// Adds the cost of a verification.
     pub(super) fn take_check(&mut self, done: &Done) {
         self.all_cpu += done
             .program
@@ -40,8 +40,8 @@ impl Programs {
             .map_or(Duration::ZERO, |cost| cost.cpu);
     }
 
-    /// Puts their figures in the place of the generator's, for a phase that took `elapsed`. Where
-    /// the clients are no programs nothing changes.
+    /// Replaces the generator's measurements by those of the programs, for a phase that took
+    /// `elapsed`. Changes nothing if the clients are not separate programs.
     pub(super) fn describe(&self, case: &mut Case, requests: u64, elapsed: Duration) {
         let (Some(name), Some(client)) = (&self.name, &mut case.client) else {
             return;
@@ -55,7 +55,7 @@ impl Programs {
         client.late_over_early_likely = None;
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
         let part = self.all_cpu.as_secs_f64() / (elapsed.as_secs_f64() * cores as f64);
-        // They are none of the others.
+        // The programs' CPU time is not that of other processes.
         if let Some(machine) = &mut case.machine {
             machine.others_cpu_part = machine.others_cpu_part.map(|o| (o - part).max(0.0));
         }
@@ -63,7 +63,8 @@ impl Programs {
 }
 
 impl CaseRun<'_> {
-    /// Checks the lists of a round where that is no part of listing; nothing elsewhere.
+    /// Verifies the lists of a round, if verification is not part of listing. Does nothing
+    /// otherwise.
     pub(super) async fn check_round(&self, clients: &Clients) -> Result<Vec<Done>, Early> {
         match self.strategy().go_client() {
             Some(_) => self.unless_stopped(clients.round(Job::Check)).await,
@@ -98,7 +99,7 @@ mod tests {
         }
     }
 
-    /// Returns a case whose generator had these figures.
+    /// Returns a case with these measurements of the generator.
     fn case(client: ClientFigures, others_cpu_part: Option<f64>) -> Case {
         let outcome = Outcome::Measured;
         let mut case = Case::new("pods", "bench", Tier::Etcd, "clientv3:stream", outcome);

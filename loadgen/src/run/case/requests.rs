@@ -1,4 +1,4 @@
-//! A case of small requests: in a closed or an open loop, or searched for its highest rate.
+//! A case of small requests: in a closed loop, in an open loop, or searched for its highest rate.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -26,23 +26,23 @@ use crate::run::plan::waiting;
 use crate::servers::running::Running;
 use crate::to_result;
 
-/// Warm-up: connections, caches and branch predictors, not data.
+/// The warm-up is for connections, caches and branch predictors, not for data.
 const WARM_UP: Duration = Duration::from_millis(500);
-/// How much of a quantile that an open loop reports may be the generator's lateness.
+/// The fraction of a quantile of an open loop that may be the generator's lateness.
 const LATE_PART: f64 = 0.1;
-/// The part of its schedule that a target keeps which is not saturated.
+/// The fraction of its schedule that a target must achieve so as not to be saturated.
 const KEPT_PART: f64 = 0.99;
-/// How long the generator may be kept from its CPU.
+/// The longest time, in milliseconds, for which the generator may be kept from its CPU.
 const STALL_MS: f64 = 100.0;
-/// Page of the list that checks what is there afterwards.
+/// The page size of the list that verifies the objects afterwards.
 const PAGE: NonZeroU32 = NonZeroU32::new(10_000).expect("not zero");
-/// How long it may take to read what was put.
+/// How long reading back the written objects may take.
 pub(super) const READ_BACK_WITHIN: Duration = Duration::from_secs(60);
-/// Error texts that a case keeps.
+/// The number of error texts that a case keeps.
 pub(super) const KEPT_ERRORS: usize = 5;
 
 impl CaseRun<'_> {
-    /// The measured part of a case of small requests.
+    /// Runs the measured part of a case of small requests.
     pub(super) async fn requests(
         &self,
         endpoint: &TargetEndpoint,
@@ -85,7 +85,7 @@ impl CaseRun<'_> {
         if let Some(expected) = after.expected.as_mut()
             && self.strategy() == Strategy::Put
         {
-            // The same bytes at later revisions, each acknowledged put at one of its own.
+            // The same bytes at later revisions: each acknowledged put has one of its own.
             expected.revisions = None;
             expected.revision += (tally.requests - tally.errors) as i64;
             let read_back = timeout(READ_BACK_WITHIN, calls.read_back(config));
@@ -103,7 +103,7 @@ impl CaseRun<'_> {
     }
 }
 
-/// Where small requests go, and what they are.
+/// The connection settings and the requests of a case of small requests.
 #[derive(Clone, Copy)]
 pub(super) struct Peer<'a> {
     pub(super) config: &'a ClientConfig,
@@ -124,7 +124,7 @@ impl CaseRun<'_> {
         callers.map_err(|e| Early::Failed(e.to_string()))
     }
 
-    /// Sends requests as the case says, for its duration.
+    /// Sends requests at the pace of the case, for its duration.
     async fn at_one_pace(
         &self,
         callers: &Callers,
@@ -139,7 +139,7 @@ impl CaseRun<'_> {
         let offered = profile.as_ref().map(|p| p.mean_rate(duration) * part);
         measured.case.offered_per_s = offered;
         let is_open = profile.is_some();
-        // Nobody waits for an answer on a schedule, which stands for any number of clients.
+        // An open loop does not wait for responses: its schedule stands for any number of clients.
         measured.case.clients = match is_open {
             true => 1,
             false => self.share_of_clients(self.clients(), self.connections()),
@@ -158,8 +158,8 @@ impl CaseRun<'_> {
         let never = CancellationToken::new();
         let warm_up = callers.run(pace.clone(), WARM_UP, &never);
         let warm_up = self.unless_stopped(warm_up).await?;
-        // A request left without an answer would be taken for one of the measured ones. One that is
-        // refused for the load is what the measured part is about.
+        // A response to a request of the warm-up would be mistaken for one of a measured request.
+        // Requests that are rejected because of the load are what the measured part is about.
         let is_expected = is_open && warm_up.errors == warm_up.reasons.refused;
         let reason = warm_up.reasons.most_frequent(1).into_iter().next();
         if let Some(reason) = reason.filter(|_| !is_expected) {
@@ -180,7 +180,7 @@ impl CaseRun<'_> {
         }
         let status = self.tell_status(&phase, vec![live.clone()], running);
         let counts = Arc::clone(live.counts());
-        // Stopped, it comes back with what there was until then.
+        // If it is stopped, it returns what was measured until then.
         let tally = callers.run_counted(pace, duration, self.stop, counts).await;
         drop(status);
         let whole = tally.errors == 0 && !self.stop.is_cancelled();
@@ -209,7 +209,7 @@ impl CaseRun<'_> {
         Ok(tally)
     }
 
-    /// Lists everything once, checked: what was written is what is there.
+    /// Lists and verifies everything once: the objects must be those that were written.
     pub(super) async fn list_once(
         &self,
         endpoint: &TargetEndpoint,
@@ -234,7 +234,7 @@ impl CaseRun<'_> {
 }
 
 impl Measured {
-    /// Keeps the times of small requests.
+    /// Keeps the latency histograms of small requests.
     pub(super) fn keep_requests(&mut self, span: Span, tally: &Tally) {
         let saved = [
             ("latency", &tally.latency),
@@ -267,8 +267,8 @@ pub(super) fn describe(case: &mut Case, tally: &Tally) {
     case.error_samples = tally.reasons.most_frequent(KEPT_ERRORS);
 }
 
-/// Returns why a case's figures say nothing about the target; `None` when they do. A closed loop
-/// waits for its generator: only an empty one is spoiled.
+/// Returns why a case's measurements say nothing about the target; `None` if they do. A closed loop
+/// waits for its generator, so it is invalid only without any request.
 fn spoiled(tally: &Tally) -> Option<String> {
     if tally.requests == 0 {
         let reason = "not one request was sent: none was due at this rate in this time";
@@ -280,22 +280,23 @@ fn spoiled(tally: &Tally) -> Option<String> {
     stall_of(tally).or_else(|| late(tally))
 }
 
-/// Returns how long the generator was kept from its CPU, where that is too long.
+/// Returns a reason if the generator was kept from its CPU for too long.
 pub(super) fn stall_of(tally: &Tally) -> Option<String> {
     let stall_ms = tally.stall.as_secs_f64() * 1e3;
     (stall_ms > STALL_MS).then(|| format!("the generator lost its CPU for {stall_ms:.0} ms"))
 }
 
-/// Returns whether a target did not keep the rate of an open loop. Its times then grow for as long
-/// as the load lasts. Held against what was due in `duration`, which was sent, and not against the
-/// mean rate: a few random arrivals are seldom as many as the mean.
+/// Returns whether a target did not keep the rate of an open loop, so that latencies grow for as
+/// long as the load lasts. Compares with the number of requests that were due in `duration`, all of
+/// which were sent, rather than with the mean rate: a few random arrivals are seldom as many as the
+/// mean.
 pub(super) fn is_saturated(tally: &Tally, duration: Duration) -> bool {
     let answered = tally.requests.saturating_sub(tally.errors) as f64;
     let due = tally.requests as f64 / duration.as_secs_f64();
     tally.overrun || answered / tally.elapsed.as_secs_f64() < KEPT_PART * due
 }
 
-/// Returns whether all that failed did so for the load.
+/// Returns whether all errors were caused by the load.
 fn is_refused(tally: &Tally) -> bool {
     let reasons = &tally.reasons;
     is_of_the_load(
@@ -306,17 +307,18 @@ fn is_refused(tally: &Tally) -> bool {
     )
 }
 
-/// Returns whether requests failed since there were too many: refused, or still waiting when most
-/// had been answered. A target that answers next to nothing hangs.
+/// Returns whether requests failed because there were too many: they were rejected, or still
+/// waiting when most others had a response. A target that responds to next to nothing hangs
+/// instead.
 pub(super) fn is_of_the_load(requests: u64, refused: u64, unanswered: u64, failed: u64) -> bool {
     let mostly_answered = 2 * failed < requests;
     failed == refused + unanswered && (unanswered == 0 || mostly_answered)
 }
 
-/// Returns why the median of an open loop is the generator's rather than the target's. Between the
-/// intended start and sending lies what the generator was late by: one that is never late would
-/// have seen a latency between that from sending and that from the intended start. Both are
-/// reported of each quantile.
+/// Returns why the median of an open loop measures the generator rather than the target. The
+/// generator is late by the time between the intended start and sending. A generator that is never
+/// late would measure a latency between the one from sending and the one from the intended start.
+/// The report has both for each quantile.
 fn late(tally: &Tally) -> Option<String> {
     let latency = to_result::quantiles_ms(&tally.latency).p50?;
     let late = latency - to_result::quantiles_ms(&tally.service).p50?;
@@ -335,7 +337,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a thousand requests that were each sent so late and answered within so long.
+    /// Returns a thousand requests, each sent `late_us` late, with its response after `service_us`.
     fn tally(late_us: u64, service_us: u64, stall_ms: u64) -> Tally {
         let mut tally = Tally {
             requests: 1_000,
@@ -354,7 +356,7 @@ mod tests {
     #[test]
     fn an_open_loop_is_spoiled_by_a_late_generator_and_a_closed_one_has_none() {
         assert_eq!(spoiled(&tally(20, 1_000, 2)), None);
-        // A millisecond is much compared with one, and little compared with twenty.
+        // A millisecond is much compared with one millisecond, and little compared with twenty.
         let late = spoiled(&tally(1_000, 1_000, 2));
         assert!(late.is_some_and(|why| why.contains("ms of the median passed before")));
         assert_eq!(spoiled(&tally(1_000, 20_000, 2)), None);

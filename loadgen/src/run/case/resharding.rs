@@ -1,8 +1,8 @@
-//! From N workers to N + 1 while objects are written.
+//! Resharding from N workers to N + 1 while objects are written.
 //!
-//! All workers stop reading and say how far they are; the furthest of these revisions is where the
-//! old shards end and the new ones begin. Then each takes its new shard over, the new worker among
-//! them.
+//! All workers stop reading and report the revisions they have reached. The highest of these
+//! revisions is where the old shards end and the new ones begin. Then each worker takes over its
+//! new shard, including the new worker.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -20,10 +20,10 @@ use super::meter::Meter;
 use super::sharded_watch::Live;
 use super::shards::Workers;
 
-/// How the objects were shared anew.
+/// The result of a resharding.
 pub(super) struct Reshared {
     reshard: Reshard,
-    /// Up to here the old plan holds, behind it the next one.
+    /// The old plan is in effect up to this revision, and `next` after it.
     pub(super) revision: i64,
     pub(super) next: Plan,
     taken: Vec<Taken>,
@@ -32,7 +32,7 @@ pub(super) struct Reshared {
 }
 
 impl Live<'_> {
-    /// Shares the objects anew between the workers and one more.
+    /// Divides the objects anew between the workers and an additional one.
     pub(super) async fn reshare(
         &mut self,
         reshard: Reshard,
@@ -47,7 +47,7 @@ impl Live<'_> {
             Reshard::Replan => self.run.replan(self.workers, distribution),
             Reshard::Give => plan.grown(distribution),
         };
-        // A process that starts is no part of it.
+        // Starting the new process is not part of the measured time.
         self.followers.join(case, self.endpoint).await?;
         let (begun, cpu_before) = (Instant::now(), meter.cpu());
         let seen = self.followers.pause().await?;
@@ -77,7 +77,7 @@ impl Live<'_> {
 }
 
 impl Reshared {
-    /// Returns what each worker held at the revision.
+    /// Returns the objects that each worker held at the revision.
     pub(super) fn held(&self) -> impl Iterator<Item = &HashMap<u64, Held>> {
         self.taken.iter().map(|taken| &taken.held)
     }

@@ -1,5 +1,5 @@
-//! The highest rate of small requests that keeps an objective: trials, as `load::saturation` orders
-//! them.
+//! Searches for the highest rate of small requests that meets an objective, by the trials that
+//! `load::saturation` chooses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,12 +21,13 @@ use super::{CaseRun, Early, Measured};
 use crate::progress::Counted;
 use crate::servers::running::Running;
 
-/// Short trials, as a part of full ones.
+/// The duration of a short trial, as a fraction of a full one.
 const SHORT: f64 = 0.4;
-/// Before each trial its rate is sent for this part of it, which is not counted.
+/// Before each trial, requests are sent at its rate for this fraction of its duration. They are not
+/// counted.
 const SETTLE: f64 = 0.2;
 
-/// Trials of one rate.
+/// A trial and its measurements.
 struct Tried {
     trial: Trial,
     tally: Tally,
@@ -36,12 +37,13 @@ struct Tried {
 enum End {
     Found(Outcome),
     Stopped,
-    /// A request was answered wrongly.
+    /// A request had a wrong response.
     Failed(String),
 }
 
 impl CaseRun<'_> {
-    /// Searches for the highest rate; what was sent at the rates that were kept is the case's.
+    /// Searches for the highest rate. The measurements of the case are those of full trials at the
+    /// rates that met the objective.
     pub(super) async fn saturate(
         &self,
         saturate: Saturate,
@@ -50,7 +52,7 @@ impl CaseRun<'_> {
         running: &Running,
         measured: &mut Measured,
     ) -> Result<Tally, Early> {
-        // Nobody waits for a response: the schedule stands for any number of clients.
+        // An open loop does not wait for responses: its schedule stands for any number of clients.
         measured.case.clients = 1;
         let mut meter = self.settled(running, measured).await?;
         meter.load_changes();
@@ -111,7 +113,7 @@ impl CaseRun<'_> {
         }
     }
 
-    /// One search, or what of it was made until it ended early.
+    /// Runs one search. Returns the trials that were made until it ended, also if it ended early.
     async fn search(
         &self,
         saturate: Saturate,
@@ -138,7 +140,7 @@ impl CaseRun<'_> {
             };
             let duration = match length {
                 Length::Full => full,
-                // Long enough for its quantile.
+                // Long enough to have samples for its quantile.
                 Length::Short => full
                     .mul_f64(SHORT)
                     .max(Duration::from_secs_f64(objective.samples() / rate))
@@ -181,14 +183,14 @@ impl CaseRun<'_> {
                 return Ok((End::Failed(why), all));
             }
             if errors > 0 {
-                // A late response would be taken for one of the next trial's.
+                // A late response would be mistaken for one of the next trial.
                 callers = self.callers(peer.config, peer.calls).await?;
             }
         }
     }
 }
 
-/// Returns why a trial says nothing of a rate: requests were answered wrongly.
+/// Returns why a trial is no evidence about a rate: requests had wrong responses.
 fn wrong(tally: &Tally, rate: f64) -> Option<String> {
     let why = tally.reasons.most_wrong()?;
     let (wrong, requests) = (tally.reasons.wrong, tally.requests);
@@ -197,8 +199,8 @@ fn wrong(tally: &Tally, rate: f64) -> Option<String> {
     ))
 }
 
-/// Returns what a trial showed. Requests that were refused, lost their connection or had no
-/// response are slower than any objective.
+/// Returns the verdict of a trial. Requests that were rejected, lost their connection or had no
+/// response count as slower than any objective.
 fn judge(objective: Objective, tally: &Tally, duration: Duration) -> Verdict {
     let may_miss = 1.0 - objective.quantile;
     let missing = |histogram: &LatencyHistogram| {
@@ -212,14 +214,14 @@ fn judge(objective: Objective, tally: &Tally, duration: Duration) -> Verdict {
     if !is_saturated && missing(&tally.latency) <= may_miss {
         return Verdict::Kept;
     }
-    // From when they were really sent it was kept: the time passed in the generator.
+    // Latencies from sending meet the objective, so the time was lost in the generator.
     match stall_of(tally).is_some() || (!is_saturated && missing(&tally.service) <= may_miss) {
         true => Verdict::GeneratorLate,
         false => Verdict::Missed,
     }
 }
 
-/// Returns how many of the times are longer than `limit`.
+/// Returns how many of the latencies are above `limit`.
 fn above(histogram: &LatencyHistogram, limit: Duration) -> u64 {
     let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
     let within = histogram.histogram_ns().count_between(0, limit_ns);
@@ -236,7 +238,7 @@ fn achieved(tally: &Tally) -> f64 {
     answered / tally.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
 }
 
-/// One trial as a line of progress.
+/// Returns one trial as a line of progress.
 fn told(trial: &Trial, objective: Objective, tally: &Tally) -> String {
     let verdict = match trial.verdict {
         Verdict::Kept => "kept",
@@ -301,7 +303,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Returns a second of 1,000 requests, `slow` of which took 20 ms, sent late by `late`.
+    /// Returns a second of 1,000 requests, `slow` of which took 20 ms, all sent late by `late`.
     fn tally(slow: u64, late: Duration) -> Tally {
         let mut tally = Tally {
             requests: 1_000,
@@ -362,7 +364,7 @@ mod tests {
     fn lateness_of_the_generator_is_not_the_targets() {
         let late = tally(0, Duration::from_millis(15));
         assert_eq!(judge(objective(), &late, SECOND), Verdict::GeneratorLate);
-        // What is late and kept all the same is kept.
+        // A trial that is late and still meets the objective is kept.
         let little = tally(0, Duration::from_millis(5));
         assert_eq!(judge(objective(), &little, SECOND), Verdict::Kept);
         let nothing = Tally::default();

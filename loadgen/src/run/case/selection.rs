@@ -1,4 +1,4 @@
-//! What a case's lists hold of its objects: those that a selector selects, or only keys.
+//! Which objects the lists of a case must contain: those that a selector selects, or only the keys.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use super::{CaseRun, Early, ObjectSource};
 use crate::seed::kube::Loaded;
 
 impl CaseRun<'_> {
-    /// Narrows what is expected of lists to what their strategy asks for; the nodes that they ask
-    /// for in turn, where a selector has one.
+    /// Narrows what lists are expected to contain to what their strategy asks for. Returns the
+    /// nodes that the lists ask for in turn, if a selector is by node.
     pub(super) async fn narrow(
         &self,
         strategy: Strategy,
@@ -28,14 +28,15 @@ impl CaseRun<'_> {
             let keys = self.unless_stopped(keys).await?;
             let failed = |error| Early::Failed(format!("the keys that are expected: {error}"));
             expected.fingerprint = keys.map_err(failed)?;
-            // Which revision wrote a key is known only together with its value.
+            // The sum of revisions is over hashes of keys with their values, which a list of keys
+            // only does not have.
             expected.revisions = None;
         }
         Ok(None)
     }
 
-    /// Narrows what is expected to what a selector selects; the nodes that lists ask for in turn,
-    /// where it has one.
+    /// Narrows what lists are expected to contain to what a selector selects. Returns the nodes
+    /// that the lists ask for in turn, if the selector is by node.
     async fn select(
         &self,
         selector: Selector,
@@ -65,7 +66,8 @@ impl CaseRun<'_> {
         Ok(nodes.into())
     }
 
-    /// Likewise of what was loaded through an API: labels are kept there, fields are the server's.
+    /// Does the same for objects that were loaded through an API. Their labels are kept by the
+    /// server, their fields are set by it.
     async fn select_loaded(
         &self,
         loaded: &Arc<Loaded>,

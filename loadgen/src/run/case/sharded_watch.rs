@@ -1,9 +1,10 @@
 //! A case of workers that watch the objects together while they are written.
 //!
-//! First the state, as often as lists are repeated: the time until the last worker has its
-//! bookmark, and whether all of them together hold the data set. Then objects are written, one
-//! worker loses its connection halfway, and at the end every write must have reached the worker
-//! that had the object then, once, and no other.
+//! First, the workers receive the initial state, as many times as lists are repeated: the case
+//! measures the time until the last worker has its bookmark, and checks that all workers together
+//! hold the data set. Then objects are written, and one worker loses its connection halfway. At the
+//! end, every write must have reached exactly once the worker that had the object at that time, and
+//! no other worker.
 
 use std::time::{Duration, Instant};
 
@@ -28,13 +29,13 @@ use crate::progress::Counted;
 use crate::servers::running::Running;
 use crate::to_result;
 
-/// Writes a second where neither the case nor its scenario says.
+/// The default number of writes per second.
 const WRITES_PER_S: f64 = 1_000.0;
-/// The worker that loses its connection.
+/// The number of the worker that loses its connection.
 const RECONNECTS: usize = 0;
 
 impl CaseRun<'_> {
-    /// The measured part of a case of sharded watches.
+    /// Runs the measured part of a case of sharded watches.
     pub(super) async fn sharded_watch(
         &self,
         case: &ListCase,
@@ -98,8 +99,8 @@ impl CaseRun<'_> {
         outcome
     }
 
-    /// Whether the server sends a shard where one is asked for: only its lists say so, not its
-    /// watches.
+    /// Checks that the server sends a shard when it is asked for one. Only lists report that, not
+    /// watches, so this is checked by a list.
     async fn probe_shard_info(
         &self,
         workers: &Workers,
@@ -121,7 +122,7 @@ impl CaseRun<'_> {
         }
     }
 
-    /// The state, again and again; at the last time the workers stay.
+    /// Receives the initial state repeatedly. After the last time the workers keep watching.
     async fn states(
         &self,
         followers: &Followers,
@@ -156,7 +157,7 @@ impl CaseRun<'_> {
             }
             phase.advance(1);
         }
-        // The state's peak is the case's, too.
+        // The peak of the initial state counts among the case's peaks, too.
         meter.note_peak();
         let case = &mut measured.case;
         case.bytes = sharding.shards.iter().map(|shard| shard.bytes).sum();
@@ -170,7 +171,7 @@ impl CaseRun<'_> {
     }
 }
 
-/// Whether the workers together hold what was written before.
+/// Checks that the workers together hold what was written before.
 fn check_union(synced: &[Synced], expected: &Expected) -> Result<(), Early> {
     let failed = |why: &dyn std::fmt::Display| Early::Failed(format!("all shards together: {why}"));
     let held = synced.iter().map(|worker| &worker.held);
@@ -196,10 +197,10 @@ pub(super) struct Live<'l> {
     pub(super) endpoint: &'l TargetEndpoint,
 }
 
-/// What was written, and what came of it.
+/// The writes, and what the workers received.
 struct Outcomes {
     ledger: Ledger,
-    /// Where the objects were shared anew.
+    /// The resharding, if there was one.
     reshared: Option<Reshared>,
     followed: Vec<Followed>,
 }
@@ -231,8 +232,8 @@ impl Live<'_> {
         Ok(())
     }
 
-    /// Writes until the time is over, with a lost connection and perhaps a worker more meanwhile,
-    /// and waits until every worker has seen the last of it.
+    /// Writes until the time is over, while a worker loses its connection and, if the case asks for
+    /// it, a worker is added. Waits until every worker has received the last write.
     async fn written(&mut self, meter: &Meter) -> Result<Outcomes, Early> {
         let (run, writing) = (self.run, self.writing);
         let duration = run.writes_for();
@@ -261,8 +262,8 @@ impl Live<'_> {
         })
     }
 
-    /// Holds what was seen against what was written. Answers the times from a write to its event,
-    /// and whether each write came to its worker and to no other.
+    /// Compares what was received with what was written. Returns the latencies from a write to its
+    /// event, and whether each write reached its worker and no other.
     fn describe(
         &self,
         outcomes: &Outcomes,
@@ -299,7 +300,7 @@ impl Live<'_> {
         (latency, proven)
     }
 
-    /// Whether all workers together hold what was written: when they shared anew, and at the end.
+    /// Checks that all workers together hold what was written, at the resharding and at the end.
     fn check_states(&self, outcomes: &Outcomes) -> Result<(), Early> {
         let Outcomes {
             ledger,

@@ -1,14 +1,14 @@
-//! A case of workers that list the objects together: all at one revision, each its shard, until the
-//! last one has it.
+//! A case of workers that list the objects together: all at one revision, each its own shard. The
+//! latency is the time until the last worker has its shard.
 //!
-//! The revision is what a consistent list of one object says, and that request is part of the time;
-//! then every worker lists exactly that state. Each answer is compared with what its shard must
-//! hold, and all together against the data set. Then each worker lists by itself, so that what one
-//! shard costs the server can be told.
+//! The revision comes from a consistent list of one object, whose time is included. Then every
+//! worker lists exactly that revision. Each response is compared with the objects that its shard
+//! must contain, and all responses together with the data set. Then each worker lists alone, which
+//! shows what one shard costs the server.
 //!
-//! - [`rounds`]: all workers at once
-//! - [`alone`]: each by itself, in turn with everything
-//! - [`tally`]: what they came to
+//! - [`rounds`]: lists of all workers at once
+//! - [`alone`]: lists of each worker alone, interleaved with lists of everything
+//! - [`tally`]: the totals of the workers
 
 mod alone;
 mod rounds;
@@ -34,15 +34,15 @@ use crate::servers::running::Running;
 /// The workers of a case and what each must hold.
 pub(super) struct Workers {
     pub(super) plan: Plan,
-    /// What the objects are, where they are ours.
+    /// All objects, if loadgen wrote them.
     pub(super) inventory: Option<Arc<Inventory>>,
     pub(super) distribution: Option<Distribution>,
-    /// What a worker lists, or watches.
+    /// The list or watch of each worker.
     pub(super) cases: Vec<ListCase>,
 }
 
 impl CaseRun<'_> {
-    /// Cuts the objects into shards.
+    /// Divides the objects into shards.
     pub(super) async fn workers(&self, case: &ListCase) -> Result<Workers, Early> {
         let number = self.strategy().workers().unwrap_or(NonZeroU32::MIN);
         let key = self.spec.shard_key.unwrap_or_default().into();
@@ -83,7 +83,7 @@ impl CaseRun<'_> {
         })
     }
 
-    /// The measured part of a case of shards.
+    /// Runs the measured part of a case of shards.
     pub(super) async fn shards(
         &self,
         case: &ListCase,
@@ -96,7 +96,8 @@ impl CaseRun<'_> {
         let clients = workers.cases.iter().zip(workers.plan.shards());
         let clients = clients.map(|(case, shard)| {
             let mut own = verifier.clone();
-            // Each latest list is another shard's: they are compared here.
+            // The latest list of each worker is of another shard, so workers are not compared with
+            // each other. The shards are compared together here.
             own.latest = Arc::default();
             if let (Some(expected), Some(inventory)) = (&mut own.expected, &workers.inventory) {
                 expected.fingerprint = inventory.expected(shard);
@@ -128,7 +129,7 @@ impl CaseRun<'_> {
             workers: &clients,
             whole: &whole,
         };
-        // Where every worker lists everything, one costs what each costs.
+        // If every worker lists everything and filters it, each costs the server the same.
         let alone = match self.strategy().server_shards() && self.care.is_none() {
             true => turns.measured(workers.cases.len(), &meter).await?,
             false => None,
@@ -140,7 +141,7 @@ impl CaseRun<'_> {
         Ok(())
     }
 
-    /// Whether the server sends a shard where one is asked for.
+    /// Checks that the server sends a shard when it is asked for one.
     async fn probe_shards(&self, clients: &Clients) -> Result<(), Early> {
         match self
             .unless_stopped(clients.ask(0, Job::Revision))
@@ -154,8 +155,8 @@ impl CaseRun<'_> {
         }
     }
 
-    /// Returns a client that lists everything: what shards are a part of, and what they must be
-    /// together where nobody else knows.
+    /// Returns a client that lists everything: the baseline of the shards' cost, and what all
+    /// shards together must be if the objects are not known otherwise.
     async fn unsharded(
         &self,
         case: &ListCase,
@@ -166,7 +167,7 @@ impl CaseRun<'_> {
         Ok(self.unless_stopped(clients).await??)
     }
 
-    /// Returns the case's own plan for one worker more.
+    /// Returns the plan that the case would use with one more worker.
     pub(super) fn replan(&self, workers: &Workers, distribution: &Distribution) -> Plan {
         let number = u32::try_from(workers.cases.len()).unwrap_or(u32::MAX);
         let more = NonZeroU32::MIN.saturating_add(number);
@@ -176,7 +177,7 @@ impl CaseRun<'_> {
         }
     }
 
-    /// Returns what can be said of the shards before anything was listed.
+    /// Returns what is known of the shards before anything was listed.
     pub(super) fn sharding(&self, workers: &Workers) -> Sharding {
         let name = |value: &dyn std::fmt::Debug| format!("{value:?}").to_lowercase();
         let number = self.strategy().workers().unwrap_or(NonZeroU32::MIN);

@@ -1,4 +1,4 @@
-//! When the measured time of a case begins: at once, or at a moment that several generators agreed
+//! When the measured time of a case begins: at once, or at a time that several generators agreed
 //! on.
 
 use std::time::{Duration, Instant};
@@ -8,12 +8,12 @@ use tokio::time::sleep_until;
 use super::meter::Meter;
 use super::{CaseRun, Early};
 
-/// How long before a moment the meter begins, which asks servers for their pages. It finds the
-/// servers at rest then.
+/// How long before the start time the meter begins. It requests the servers' metrics, and the
+/// servers must be idle again at the start time.
 const METER_BEFORE: Duration = Duration::from_millis(200);
 
 impl CaseRun<'_> {
-    /// Begins to measure; where there is a moment for it, waits for that.
+    /// Begins the measured time. Waits for the start time, if there is one.
     pub(super) async fn begin(&self, meter: &mut Meter) -> Result<(), Early> {
         let Some(beginning) = &self.beginning else {
             meter.begin().await?;

@@ -1,9 +1,9 @@
-//! How the loads of a case are doing while it is measured: a line every ten seconds, or the last
-//! second on a terminal.
+//! The status of a case's loads while they are measured: a line every ten seconds, or each second
+//! on a terminal.
 //!
-//! A task of its own that reads counters: it is neither the clock of a schedule nor one of its
-//! clients. Quantiles are of the time since the line before, rounded up to the next of twenty steps
-//! for each power of ten.
+//! A separate task reads counters: it is neither the clock of a schedule nor one of its clients.
+//! Quantiles are of the time since the previous line, rounded up to the next of twenty steps for
+//! each power of ten.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::progress::Phase;
 use crate::servers::running::Running;
 
 impl CaseRun<'_> {
-    /// Returns a load of this case, for those who look while it runs.
+    /// Registers a load of this case for the status lines and `/metrics`.
     pub(super) fn live(&self, load: &str, operation: &str) -> LiveLoad {
         self.progress.loads().add(Labels {
             scenario: self.scenario.name.clone(),
@@ -32,7 +32,7 @@ impl CaseRun<'_> {
         })
     }
 
-    /// Says how these loads are doing, until it is dropped.
+    /// Prints status lines of these loads until the returned handle is dropped.
     pub(super) fn tell_status(
         &self,
         phase: &Phase,
@@ -54,8 +54,8 @@ impl CaseRun<'_> {
     }
 }
 
-/// From now on, this generator's `part` of the schedule of a load that begins in `after` and goes
-/// on for `lasts`.
+/// Returns this generator's `part` of the schedule of a load that begins in `after` from now and
+/// lasts for `lasts`.
 pub(super) fn schedule(profile: &Profile, part: f64, after: Duration, lasts: Duration) -> Schedule {
     Schedule {
         profile: profile.clone(),
@@ -65,14 +65,14 @@ pub(super) fn schedule(profile: &Profile, part: f64, after: Duration, lasts: Dur
     }
 }
 
-/// A server that we started, and its CPU time when it was last looked at.
+/// A server that loadgen started, and its CPU time at the previous line.
 struct Server {
     name: String,
     process: Process,
     cpu: Duration,
 }
 
-/// A load, and what was counted and due when it was last looked at.
+/// A load, and its counts and due requests at the previous line.
 struct Seen {
     load: LiveLoad,
     counts: Counts,
@@ -109,7 +109,7 @@ async fn tell(phase: Phase, loads: Vec<LiveLoad>, mut servers: Vec<Server>) {
             seen.due = due.unwrap_or(0.0);
         }
         for server in &mut servers {
-            // One that has ended is noticed elsewhere.
+            // A server that has ended is detected elsewhere.
             let (Ok(memory), Ok(cpu)) = (server.process.memory(), server.process.cpu()) else {
                 continue;
             };
@@ -126,7 +126,7 @@ async fn tell(phase: Phase, loads: Vec<LiveLoad>, mut servers: Vec<Server>) {
     }
 }
 
-/// Returns what a load did in these seconds.
+/// Returns the status of a load over this many seconds.
 fn of_load(name: &str, came: &Counts, due: Option<f64>, seconds: f64) -> String {
     let per_second = |count: f64| Quantity::PerSecond(count / seconds);
     if came.events() > 0 {

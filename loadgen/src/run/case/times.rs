@@ -1,4 +1,4 @@
-//! When the phases of a case were, and the times that are kept of them.
+//! The time spans of a case's phases, and the latency histograms that are kept of them.
 
 use std::time::{Duration, Instant};
 
@@ -8,16 +8,16 @@ use report::result::histogram_log::TaggedHistogram;
 use super::{CaseRun, Measured};
 use crate::to_result;
 
-/// When something was done.
+/// The time span of a phase.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
-    /// Since the run began.
+    /// The start, relative to that of the run.
     pub(super) start: Duration,
     pub(super) duration: Duration,
 }
 
 impl CaseRun<'_> {
-    /// From `begun` until now.
+    /// Returns the span from `begun` until now.
     pub(super) fn since(&self, begun: Instant) -> Span {
         Span {
             start: begun.saturating_duration_since(self.run_begun),
@@ -27,7 +27,7 @@ impl CaseRun<'_> {
 }
 
 impl Measured {
-    /// Keeps the times of what was done then.
+    /// Keeps a histogram of what was measured in a span.
     pub(super) fn keep(&mut self, measure: &str, span: Span, histogram: LatencyHistogram) {
         self.histograms.push(TaggedHistogram {
             measure: measure.to_owned(),
@@ -38,7 +38,7 @@ impl Measured {
         });
     }
 
-    /// Keeps those that are the case's own.
+    /// Keeps the histogram that is the case's own latency.
     pub(super) fn keep_latency(&mut self, span: Span, latency: LatencyHistogram) {
         self.case.latency_ms = (latency.n() > 0).then(|| to_result::quantiles_ms(&latency));
         self.keep("latency", span, latency);

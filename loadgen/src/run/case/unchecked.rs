@@ -1,5 +1,6 @@
-//! Alternates checked and unchecked lists: the client's cost of checking, measured within a round.
-//! Lists that follow each other on a machine change with it by more than checking does.
+//! Alternates checked and unchecked lists, to measure the client's cost of checking within each
+//! round. Checked and unchecked lists in separate phases would differ by more than checking costs,
+//! since the machine changes over time.
 
 use std::time::{Duration, Instant};
 
@@ -10,14 +11,15 @@ use report::result::LEAST_ROUNDS;
 use super::{CaseRun, Early, Measured};
 use crate::to_result;
 
-/// Rounds of one of many starts.
+/// The number of rounds in one of many starts.
 const FEW_ROUNDS: u32 = 5;
 
 impl CaseRun<'_> {
-    /// Makes as many rounds of one checked and one unchecked list as were measured (few, where this
-    /// is one of many starts), in alternating order; `list` does one of them and answers what each
-    /// client took. Below [`LEAST_ROUNDS`], which say nothing of checking, unchecked lists only.
-    /// The measured phase is over: none of it is in the case's own figures.
+    /// Runs rounds of one checked and one unchecked list, in alternating order: as many as were
+    /// measured, or at most [`FEW_ROUNDS`] if this is one of many starts. `list` makes one list and
+    /// returns each client's latency. Fewer than [`LEAST_ROUNDS`] rounds say nothing about the cost
+    /// of checking, so those have unchecked lists only. The measured phase is over, so none of this
+    /// is in the case's own measurements.
     pub(super) async fn unchecked(
         &self,
         measured: &mut Measured,
@@ -57,7 +59,7 @@ impl CaseRun<'_> {
     }
 }
 
-/// Both, one after the other.
+/// Runs both futures, one after the other.
 pub(super) async fn by_turns<A, B>(
     one_first: bool,
     one: impl Future<Output = Result<A, Early>>,
@@ -72,7 +74,7 @@ pub(super) async fn by_turns<A, B>(
     }
 }
 
-/// Seconds until the last client of a round was done.
+/// Returns the seconds until the last client of a round was done.
 fn slowest(times: &[Duration]) -> f64 {
     times.iter().max().map_or(0.0, Duration::as_secs_f64)
 }

@@ -1,9 +1,9 @@
-//! The warm-up of a case: whole lists until their time and the server's private memory stand still,
-//! at most so many.
+//! The warm-up of a case: whole lists until their latency and the servers' private memory are
+//! stable, up to a limit.
 //!
-//! A server that has just been seeded or restarted touches much for the first time: pages of its
-//! heap and of its database, buffers of sockets, connections. What such a list takes is a figure of
-//! its own ([`Cold`]), not part of a median.
+//! A server that has just been seeded or restarted touches many things for the first time: pages of
+//! its heap and of its database, socket buffers, connections. The latency of such a list is
+//! reported separately ([`Cold`]) and is not part of a median.
 
 use std::time::Duration;
 
@@ -13,30 +13,32 @@ use tokio::time::Instant;
 use super::meter::Meter;
 use super::{CaseRun, Early, Measured, ObjectSource};
 
-/// Lists that must agree: with two a chance pair would do, and every one more costs each case a
-/// list.
+/// The number of lists that must agree. Two may agree by chance, and each additional one costs
+/// every case a list.
 const AGREEING: usize = 3;
-/// How far each of them may be from the median of their times. Undisturbed lists of one server
+/// How far the latency of each of them may be from their median. Undisturbed lists of one server
 /// differ by 2 to 5 %, a list that touches memory for the first time by 50 % and more.
 const TIME_WITHIN: f64 = 0.10;
-/// Times that differ by less agree: of short lists a timer's tick is more than a tenth.
+/// Latencies that differ by less agree in any case: for short lists a timer's tick is more than a
+/// tenth.
 const SAME_TIME: Duration = Duration::from_millis(1);
-/// By how much the highest peak so far may grow while they run.
+/// How much the highest peak so far may grow while they run, as a fraction.
 const PEAK_WITHIN: f64 = 0.02;
-/// A peak that grows by less stands still: an allocator's slab, or what the kernel's counters miss.
+/// A peak that grows by less counts as stable: it may be an allocator's slab, or the inaccuracy of
+/// the kernel's counters.
 const SAME_PEAK: u64 = 1 << 20;
-/// After so many lists a case is measured as it is.
+/// The case is measured as it is after this many lists.
 const MOST_LISTS: usize = 20;
-/// Nor is a list begun after this time, unless the scenario wants it: etcd's largest unary lists
-/// take several seconds each.
+/// No list is begun after this time either, unless the scenario asks for more lists: etcd's largest
+/// unary lists take several seconds each.
 const MOST_TIME: Duration = Duration::from_secs(30);
 
-/// What the lists so far came to.
+/// The measurements of the lists so far.
 #[derive(Debug, Default)]
 struct Lists {
-    /// Time of each.
+    /// The latency of each list.
     times: Vec<Duration>,
-    /// The server's private memory at the peak of each; empty where nobody can look.
+    /// The servers' private memory at the peak of each list; empty if it cannot be measured.
     peaks: Vec<u64>,
 }
 
@@ -46,7 +48,7 @@ impl Lists {
         self.peaks.extend(peak);
     }
 
-    /// Returns whether the last three took the same time and none of them raised the peak.
+    /// Returns whether the last three lists had the same latency and none of them raised the peak.
     fn stand_still(&self) -> bool {
         let Some(times) = self.times.last_chunk::<AGREEING>() else {
             return false;
@@ -58,14 +60,14 @@ impl Lists {
         if times.iter().any(|time| time.abs_diff(median) > may_differ) {
             return false;
         }
-        // The first of the three may still have raised it.
+        // The first of the three may have raised it.
         let highest = |peaks: &[u64]| peaks.iter().copied().max().unwrap_or(0);
         let before = highest(&self.peaks[..self.peaks.len().saturating_sub(AGREEING - 1)]);
         let may_grow = ((before as f64 * PEAK_WITHIN) as u64).max(SAME_PEAK);
         highest(&self.peaks) <= before + may_grow
     }
 
-    /// Returns whether there is to be another one, where the scenario wants at least `least`.
+    /// Returns whether another list is needed, if the scenario asks for at least `least` lists.
     fn wants_more(&self, least: usize, elapsed: Duration) -> bool {
         let n = self.times.len();
         n < least || !self.stand_still() && n < MOST_LISTS && elapsed < MOST_TIME
@@ -73,12 +75,12 @@ impl Lists {
 }
 
 impl CaseRun<'_> {
-    /// Lists before the measured phase; `list` makes one (of each client) and returns its time.
+    /// Lists before the measured phase. `list` makes one list (or one of each client) and returns
+    /// its latency.
     ///
-    /// On servers that we start: at least as many as the scenario's `warmup`, and then until they
-    /// stand still. Exactly `warmup` where lists come or are read at a pace, which is not to be
-    /// hurried, or without any (`warmup = 0`) for what is to be measured cold. On somebody's
-    /// endpoint one at most.
+    /// On servers that loadgen starts: at least the scenario's `warmup` lists, and more until they
+    /// are stable. Exactly `warmup` lists if they start or are read at a given pace, and none if
+    /// the case is to be measured cold (`warmup = 0`). On an existing endpoint, at most one list.
     pub(super) async fn warm_up(
         &self,
         meter: &mut Meter,
@@ -131,8 +133,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// After how many of these lists (milliseconds, MiB) the warm-up ends, and whether they stood
-    /// still by then; each that is beyond the script is as its last.
+    /// Returns after how many of these lists (milliseconds, MiB) the warm-up ends, and whether they
+    /// were stable by then. The last list of the script repeats.
     fn warm_up(least: usize, script: &[(u64, u64)]) -> (usize, bool) {
         let mut lists = Lists::default();
         let mut elapsed = Duration::ZERO;
@@ -158,7 +160,7 @@ mod tests {
         );
     }
 
-    /// As etcd's unary lists of 1.4 GiB after seeding.
+    /// Like etcd's unary lists of 1.4 GiB after seeding.
     #[test]
     fn lists_that_touch_memory_for_the_first_time_are_none_of_the_three() {
         let etcd = [

@@ -1,5 +1,5 @@
-//! The part of a case in which objects are written: how it is metered, and cases in which nobody
-//! watches meanwhile, the baseline of those in which somebody does.
+//! The part of a case in which objects are written: its metering, and the cases without any watch,
+//! which are the baseline of cases with watches.
 
 use std::time::{Duration, Instant};
 
@@ -12,12 +12,13 @@ use super::times::Span;
 use super::{CaseRun, Early, Measured};
 use crate::to_result;
 
-/// How much longer than intended the writing may take: writes that are due are made, however late.
+/// How much longer than intended the writing may take, as a factor. Writes that are due are made,
+/// however late.
 const LATE: f64 = 1.1;
 
 impl CaseRun<'_> {
-    /// Writes while nobody watches: what the others' figures have that is not their watches'. Its
-    /// time is until a write is acknowledged.
+    /// Writes without any watch. This shows which part of the cost of other cases is not that of
+    /// their watches. The latency is the time until a write is acknowledged.
     pub(super) async fn unwatched(
         &self,
         writing: &Writing,
@@ -35,8 +36,8 @@ impl CaseRun<'_> {
         Ok(())
     }
 
-    /// Does `work`, which writes, and notes what it cost the servers and us, a write or all
-    /// together.
+    /// Runs `work`, which writes, and records its cost to the servers and the generator, per write
+    /// or in total.
     pub(super) async fn while_written<T: AsRef<Ledger>>(
         &self,
         meter: &mut Meter,
@@ -56,12 +57,13 @@ impl CaseRun<'_> {
         Ok((span, done?))
     }
 
-    /// Returns how long objects are written.
+    /// Returns for how long objects are written.
     pub(super) fn writes_for(&self) -> Duration {
         self.spec.duration.unwrap_or(self.scenario.duration)
     }
 
-    /// How well the writers kept their pace; a case whose writers did not is invalid.
+    /// Records the rate of the writes and how late the writers were. A case whose writers were too
+    /// late is invalid.
     pub(super) fn note_pace(&self, ledger: &Ledger, case: &mut Case) {
         let per_s = ledger.writes.len() as f64 / ledger.elapsed.as_secs_f64();
         case.requests_per_s = Some(per_s);

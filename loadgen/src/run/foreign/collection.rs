@@ -1,4 +1,4 @@
-//! What is listed of an existing Kubernetes API.
+//! The collection that is listed on an existing Kubernetes API.
 
 use std::fmt;
 
@@ -9,17 +9,18 @@ use kube_api::{ApiResource, envelope};
 pub(in crate::run) struct Collection {
     /// The resource type.
     pub(in crate::run) resource: ApiResource,
-    /// The namespace; all of them where none is given.
+    /// The namespace; `None` for all namespaces.
     pub(in crate::run) namespace: Option<String>,
 }
 
 impl Collection {
-    /// Returns the path of its lists.
+    /// Returns the path of lists of this collection.
     pub(in crate::run) fn path(&self) -> String {
         self.resource.name.collection(self.namespace.as_deref())
     }
 
-    /// Returns the media type that its lists are asked for in: protobuf, where it has that.
+    /// Returns the media type for lists of this collection: protobuf, if the resource supports it,
+    /// else JSON.
     pub(in crate::run) fn media_type(&self) -> &'static str {
         match self.resource.has_protobuf {
             true => envelope::MEDIA_TYPE,
@@ -28,7 +29,7 @@ impl Collection {
     }
 }
 
-/// As `deployments.v1.apps`, or `NAMESPACE/deployments.v1.apps`.
+/// Formats it as `deployments.v1.apps`, or `NAMESPACE/deployments.v1.apps`.
 impl fmt::Display for Collection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(namespace) = &self.namespace {

@@ -1,4 +1,5 @@
-//! An endpoint that is not ours, to be asked what it is and what it holds.
+//! A connection to an endpoint that loadgen did not start, which reads the endpoint's identity and
+//! the size of its contents.
 
 use bytes::Bytes;
 use etcd_api::client::Client;
@@ -15,16 +16,16 @@ use crate::servers::Launcher;
 use crate::servers::target_spec::TargetSpec;
 use crate::timeouts::in_time;
 
-/// A key that nobody has, to be read.
+/// A key to read that does not exist.
 const NOBODYS_KEY: &str = "/loadgen/canary";
 
-/// An endpoint that is asked, and then watched.
+/// An endpoint that is surveyed first, and then watched by a canary.
 #[derive(Debug)]
 pub(super) struct Endpoint {
     kind: Kind,
-    /// What it says of itself, where it does.
+    /// The source of its memory metrics, if it serves them.
     status: Option<ServerStatus>,
-    /// Why it does not.
+    /// Why it does not serve them.
     unmetered: Option<String>,
 }
 
@@ -32,7 +33,7 @@ pub(super) struct Endpoint {
 enum Kind {
     Etcd {
         client: Client,
-        /// What the canary reads.
+        /// The key that the canary reads.
         key: Bytes,
         in_use_bytes: Option<u64>,
     },
@@ -43,7 +44,7 @@ impl Endpoint {
     /// Connects.
     ///
     /// # Errors
-    /// In one line.
+    /// The error as one line.
     pub(super) async fn open(launcher: &Launcher, target: &Target) -> Result<Self, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let (kind, urls, access) = if let TargetSpec::Etcd(endpoints) = &target.spec {
@@ -59,7 +60,7 @@ impl Endpoint {
                 key: Bytes::from_static(NOBODYS_KEY.as_bytes()),
                 in_use_bytes: None,
             };
-            // A token is for Kubernetes APIs alone.
+            // A token is sent to Kubernetes APIs only.
             let access = launcher.kube_access.clone().without_token();
             (kind, urls, access)
         } else {
@@ -85,11 +86,12 @@ impl Endpoint {
         })
     }
 
-    /// Returns what it says that it is: one line. `yes` consents to a user whom a Kubernetes API
-    /// does not limit.
+    /// Returns the identity of the endpoint in one line. `yes` allows a user whom a Kubernetes API
+    /// exempts from its limits.
     ///
     /// # Errors
-    /// In one line, where it does not say so, has an alarm, or consent is needed.
+    /// The reason as one line, when the endpoint does not identify itself, has an alarm, or needs
+    /// `yes`.
     pub(super) async fn identify(&mut self, yes: bool) -> Result<String, String> {
         match &mut self.kind {
             Kind::Etcd {
@@ -116,10 +118,10 @@ impl Endpoint {
         }
     }
 
-    /// Returns what is to be listed, without listing it.
+    /// Returns the size of what is to be listed, without listing it.
     ///
     /// # Errors
-    /// In one line, where it does not answer or refuses.
+    /// The reason as one line, when the endpoint does not respond or refuses.
     pub(super) async fn census(&mut self, listed: &Listed) -> Result<Census, String> {
         match (&mut self.kind, listed) {
             (_, Listed::Ours { census, .. }) => Ok(census.clone()),
@@ -131,7 +133,7 @@ impl Endpoint {
                 },
                 Listed::Prefix(prefix),
             ) => {
-                // Where a user may read the prefix, that key too.
+                // A user who may read the prefix may read this key, too.
                 *key = Bytes::copy_from_slice(prefix.as_bytes());
                 let census = Census::of_etcd(client, prefix.as_bytes(), *in_use_bytes).await;
                 census.map_err(|e| e.to_string())
@@ -145,18 +147,18 @@ impl Endpoint {
         }
     }
 
-    /// Returns the resident size of the largest member, where it is told.
+    /// Returns the resident memory of the largest member, if the metrics are available.
     pub(super) fn resident(&self) -> Option<u64> {
         self.status.as_ref().map(ServerStatus::resident)
     }
 
-    /// Returns why its memory cannot be watched, if so: one line.
+    /// Returns in one line why the endpoint's memory cannot be watched, if so.
     pub(super) fn unmetered(&self) -> Option<String> {
         let reason = self.unmetered.as_ref()?;
         Some(format!("its memory cannot be watched: {reason}"))
     }
 
-    /// Returns what the canary reads and looks at.
+    /// Returns what the canary needs: its read, and the source of memory metrics.
     pub(super) fn watched(self) -> (Read, Option<ServerStatus>) {
         let read = match self.kind {
             Kind::Etcd { client, key, .. } => Read::Etcd { client, key },

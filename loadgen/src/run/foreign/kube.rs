@@ -1,4 +1,5 @@
-//! Loading through a Kubernetes API that is not ours, into namespaces that are removed again.
+//! Loads a data set through a Kubernetes API that loadgen did not start, into namespaces that are
+//! removed again.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::run::target::{Target, unusable};
 use crate::safety::stored_bytes;
 use crate::seed::kube::{Api, LoadError, Loaded, Namespaces, load};
 
-/// A data set in namespaces of our own. [`InNamespaces::clean_up`] removes them again.
+/// A data set in namespaces of the run. [`InNamespaces::clean_up`] removes them again.
 pub(in crate::run) struct InNamespaces {
     target: Target,
     api: Api,
@@ -21,11 +22,11 @@ pub(in crate::run) struct InNamespaces {
 }
 
 impl InNamespaces {
-    /// Makes namespaces for the run's `nth` data set and fills them; `None` when stopped meanwhile.
-    /// Where that fails, or is stopped, they are removed again.
+    /// Creates namespaces for the run's `nth` data set and fills them. `None` when stopped
+    /// meanwhile. If this fails or is stopped, the namespaces are removed again.
     ///
     /// # Errors
-    /// [`Failure`] with exit code 2 and what the API said.
+    /// [`Failure`] with exit code 2 and the API's error.
     pub(in crate::run) async fn create(
         plan: &Plan,
         target: &Target,
@@ -78,11 +79,11 @@ impl InNamespaces {
         }
     }
 
-    /// Removes the namespaces with all that is in them, unless they shall stay. Not to be
-    /// interrupted: it is what an interruption waits for, five minutes at most.
+    /// Removes the namespaces with everything in them, unless `keep` is set. An interruption waits
+    /// for this, for five minutes at most, so it must not be interrupted itself.
     ///
     /// # Errors
-    /// One line that names what is left.
+    /// One line with what is left behind.
     pub(in crate::run) async fn clean_up(
         self,
         keep: bool,

@@ -1,6 +1,7 @@
-//! What a run takes care of on an endpoint that holds other people's data: it learns what a list
-//! costs before the first one, refuses what would hurt, goes from the cheapest case to the most
-//! expensive with pauses between, and stops where the server suffers. Each step says one line.
+//! Precautions on an endpoint that holds other people's data. The run estimates the cost of a list
+//! before the first one, rejects cases that would harm the server, proceeds from the cheapest case
+//! to the most expensive with pauses between lists, and stops when the server shows distress. Each
+//! step is reported in one line.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,25 +30,26 @@ use crate::safety::limits::{ASK_ABOVE_PERCENT, Allowed, ServerMemory};
 use crate::safety::stored_bytes;
 use crate::servers::target_spec::TargetSpec;
 
-/// The canary's baseline, in pauses: half a minute, unless another pause is asked for.
+/// The duration of the canary's baseline in pauses: half a minute, unless another pause is given.
 const BASELINE_PAUSES: u32 = 6;
 
-/// Why a case is not run that a scenario has, and nobody asked for by its name.
+/// The reason why a case whose workers filter on the client runs only if the command line names it.
 const NOT_NAMED: &str = "each of its workers reads everything: on a server with other people's data it runs only when --strategies names it";
 
-/// Why a case is not run that makes more than the objects whose size was held against the quota.
+/// The reason why a case that creates keys or leases does not run: only the size of the data set
+/// was compared with the quota.
 const MAKES_KEYS: &str = "it makes keys or leases beside the objects: only on servers that we start, and on an etcd that holds no keys";
 
-/// What is listed on an endpoint.
+/// The objects to list on an endpoint.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::run) enum Listed {
-    /// What is below a prefix of an etcd.
+    /// The keys below a prefix of an etcd.
     Prefix(String),
-    /// What we wrote there, of which everything is known.
+    /// A data set that loadgen wrote, whose size is known.
     Ours {
-        /// Below which prefix.
+        /// The prefix of its keys.
         root: String,
-        /// What it holds.
+        /// Its size.
         census: Census,
     },
     /// A collection of a Kubernetes API.
@@ -55,7 +57,7 @@ pub(in crate::run) enum Listed {
 }
 
 impl Listed {
-    /// Returns the source of a data set that we wrote below `root`.
+    /// Returns the objects of a data set that loadgen wrote below `root`.
     pub(in crate::run) fn ours(data: &DataSet, root: &str) -> Self {
         Self::Ours {
             root: root.to_owned(),
@@ -67,7 +69,8 @@ impl Listed {
         }
     }
 
-    /// Returns what is there: below a prefix, or what a scenario's data set of that name would be.
+    /// Returns the existing contents to list: the keys below the plan's prefix, or the collection
+    /// that stands for the scenario's data set of this name.
     pub(in crate::run) fn there(
         plan: &Plan,
         target: &Target,
@@ -83,10 +86,10 @@ impl Listed {
     }
 }
 
-/// What is known of an endpoint before anything is listed.
+/// The results of surveying an endpoint, before anything is listed.
 #[derive(Debug)]
 pub(in crate::run) struct Surveyed {
-    /// What it is and what it holds, a line each.
+    /// The endpoint's identity and contents, one line each.
     pub(in crate::run) lines: Vec<String>,
     allowed: Allowed,
     is_named: bool,
@@ -95,7 +98,7 @@ pub(in crate::run) struct Surveyed {
     endpoint: Endpoint,
 }
 
-/// An endpoint under watch. Dropped, nobody watches any more.
+/// An endpoint that is watched by a canary. Dropping it ends the watch.
 pub(in crate::run) struct Precautions {
     allowed: Allowed,
     /// Whether the command line names the strategies.
@@ -103,21 +106,21 @@ pub(in crate::run) struct Precautions {
     census: Census,
     memory: ServerMemory,
     canary: Canary,
-    /// Cancelled with the run's own, or by the canary.
+    /// Cancelled by the run's own token, or by the canary.
     stop: CancellationToken,
-    /// Why a case of ours was stopped, where the canary did not say so.
+    /// Why a case was stopped, if the canary was not the cause.
     reason: OnceLock<String>,
-    /// Bytes read in lists so far.
+    /// The number of bytes that lists have read so far.
     spent: AtomicU64,
-    /// Before this nothing is listed.
+    /// The time before which nothing may be listed.
     rests_until: Mutex<Instant>,
 }
 
 impl Surveyed {
-    /// Asks an endpoint what it is, counts, and samples.
+    /// Reads the endpoint's identity, counts and samples its objects.
     ///
     /// # Errors
-    /// [`Failure`] with exit code 2 when it does not answer, refuses, or has an alarm.
+    /// [`Failure`] with exit code 2 when the endpoint does not respond, refuses, or has an alarm.
     pub(in crate::run) async fn take(
         plan: &Plan,
         target: &Target,
@@ -148,8 +151,8 @@ impl Surveyed {
         surveyed.map_err(|error| unusable(target, error))
     }
 
-    /// Returns the cases from the cheapest to the most expensive, each with what it costs and,
-    /// where it is refused, why.
+    /// Returns the cases from the cheapest to the most expensive, each with its cost and, if it is
+    /// rejected, the reason.
     pub(in crate::run) fn in_order<'s>(
         &self,
         scenario: &'s Scenario,
@@ -176,7 +179,7 @@ impl Surveyed {
         judged.collect()
     }
 
-    /// Returns what would be done with each case: one line.
+    /// Returns one line for each case: its cost, or why it does not run.
     pub(in crate::run) fn shown(&self, target: &Target, scenario: &Scenario) -> Vec<String> {
         let cases = self.in_order(scenario).into_iter();
         let cases = cases.filter(|(tier, ..)| target.spec.lacks(*tier).is_none());
@@ -199,11 +202,11 @@ impl Surveyed {
             .collect()
     }
 
-    /// Watches the endpoint from now on. The canary's baseline takes half a minute. `None` when
-    /// stopped meanwhile.
+    /// Starts to watch the endpoint. Measuring the canary's baseline takes half a minute by
+    /// default. `None` when stopped meanwhile.
     ///
     /// # Errors
-    /// [`Failure`] with exit code 2 where the server suffers before anything was asked of it.
+    /// [`Failure`] with exit code 2 when the server shows distress before there is any load.
     pub(in crate::run) async fn watch(
         self,
         target: &Target,
@@ -246,7 +249,7 @@ impl Surveyed {
 }
 
 impl Precautions {
-    /// Surveys an endpoint, says each step, and watches it. `None` when stopped meanwhile.
+    /// Surveys an endpoint, reports each step, and watches it. `None` when stopped meanwhile.
     ///
     /// # Errors
     /// Those of [`Surveyed::take`] and [`Surveyed::watch`].
@@ -281,7 +284,7 @@ impl Precautions {
         cases
     }
 
-    /// Returns what stops a case on this endpoint.
+    /// Returns the token that stops a case on this endpoint.
     pub(in crate::run) fn stop(&self) -> &CancellationToken {
         &self.stop
     }
@@ -291,8 +294,8 @@ impl Precautions {
         self.allowed.pause.min(Duration::from_secs(1))
     }
 
-    /// Returns why a case must not begin; `None` where it may. From then on the server's memory may
-    /// grow by what it takes.
+    /// Returns why a case must not start; `None` if it may. In that case, the canary allows the
+    /// server's memory to grow by the case's cost from now on.
     pub(in crate::run) fn refuse(
         &self,
         scenario: &Scenario,
@@ -315,7 +318,8 @@ impl Precautions {
         let spent = self.spent.load(Ordering::Relaxed);
         let refused = self.allowed.refuse(&cost, rounds, spent, &self.memory);
         if refused.is_none() {
-            // Below what needs no consent a server's memory moves by itself.
+            // A server's memory varies by less than [`ASK_ABOVE_PERCENT`] without any load, so at
+            // least that growth is allowed.
             let unasked = self.memory.bytes / 100 * ASK_ABOVE_PERCENT;
             let growth = cost.peak.map_or(u64::MAX, |peak| peak.max(unasked));
             self.canary.allow_growth(growth);
@@ -323,13 +327,14 @@ impl Precautions {
         refused
     }
 
-    /// Waits until the server has rested from the last list.
+    /// Waits until the pause after the last list is over.
     pub(in crate::run) async fn rest(&self) {
         let until = *self.rests_until.lock();
         sleep_until(until).await;
     }
 
-    /// Takes a round of lists that has ended: what it took, and what was read.
+    /// Records a round of lists that has ended: the latency of its longest list, and the bytes
+    /// read. Stops the run when more than `--max-bytes` were read.
     pub(in crate::run) fn listed(&self, longest: Duration, bytes: u64) {
         *self.rests_until.lock() = Instant::now() + self.allowed.pause_after(longest);
         let spent = self.spent.fetch_add(bytes, Ordering::Relaxed) + bytes;
@@ -342,14 +347,14 @@ impl Precautions {
         }
     }
 
-    /// Takes a list that has failed: where the server is why, nothing else is asked of it.
+    /// Records a list that failed. If the server is in distress, nothing else is listed.
     pub(in crate::run) fn failed(&self, error: &ListError) {
         if is_distress(error) {
             self.stop_for(format!("a list failed: {error}"));
         }
     }
 
-    /// Returns why nothing may be listed any more, if so.
+    /// Returns why nothing else may be listed, if so.
     pub(in crate::run) fn stopped(&self) -> Option<&str> {
         let own = self.reason.get().map(String::as_str);
         self.canary.reason().or(own)
@@ -370,7 +375,7 @@ fn clients_of(scenario: &Scenario, case: &CaseSpec) -> u32 {
         .map_or(scenario.clients, std::num::NonZeroU32::get)
 }
 
-/// Returns why a case must not be had that makes keys of its own on an etcd; `None` where it makes
+/// Returns why a case that creates keys of its own on an etcd must not run; `None` if it creates
 /// none.
 fn makes_keys(case: &CaseSpec) -> Option<String> {
     let loads = case.loads.iter().flat_map(|case| &case.load);
@@ -381,7 +386,8 @@ fn makes_keys(case: &CaseSpec) -> Option<String> {
     makes.then(|| MAKES_KEYS.to_owned())
 }
 
-/// Rounds of lists: those that are measured, and one before on somebody's endpoint.
+/// Returns the number of rounds of lists: the measured ones, and at most one of warm-up on an
+/// existing endpoint.
 fn rounds_of(scenario: &Scenario, case: &CaseSpec) -> u64 {
     let measured = case
         .repeats
@@ -389,8 +395,8 @@ fn rounds_of(scenario: &Scenario, case: &CaseSpec) -> u64 {
     u64::from(measured) + u64::from(scenario.warmup.min(1))
 }
 
-/// Returns whether a list failed since the server is not well, rather than that its response was
-/// wrong.
+/// Returns whether a list failed because the server is in distress, rather than because its
+/// response was wrong.
 fn is_distress(error: &ListError) -> bool {
     match error {
         ListError::Etcd(EtcdError::Status { code, .. }) => matches!(
@@ -412,8 +418,8 @@ fn is_distress(error: &ListError) -> bool {
     }
 }
 
-/// Surveys an endpoint for a run that does nothing: what it is, what it holds, and what would be
-/// done with each case.
+/// Surveys an endpoint for a dry run. Returns its identity, its contents, and what the run would do
+/// in each case.
 ///
 /// # Errors
 /// Those of [`Surveyed::take`].

@@ -1,5 +1,5 @@
-//! What several generators can do together, and what can begin at a moment: said before anything is
-//! asked of a target.
+//! Checks which cases several generators can run together, and which can begin at a given time,
+//! before any request to a target.
 
 use std::time::SystemTime;
 
@@ -13,7 +13,7 @@ use crate::exit::Failure;
 use crate::run::target::Target;
 use crate::servers::target_spec::TargetSpec;
 
-/// Checks that what is to run is one case that can be shared and can wait for its beginning.
+/// Checks that the run has only one case, which can be shared and can wait for its start time.
 ///
 /// # Errors
 /// [`Failure`] with exit code 2 and one line that says what to change.
@@ -68,7 +68,7 @@ pub(in crate::run) fn check(
     }
 }
 
-/// Returns the only case of a run, or how many there are.
+/// Returns the only case of a run, or else the number of cases.
 fn one_case<'a>(
     scenarios: &'a [Scenario],
     targets: &[Target],
@@ -87,7 +87,7 @@ fn one_case<'a>(
     }
 }
 
-/// Checks that the case can be made by several generators.
+/// Checks that several generators can run the case together.
 fn shared(
     together: Together,
     scenario: &Scenario,
@@ -156,7 +156,8 @@ fn of_kubernetes(case: &CaseSpec, target: &Target, args: &RunArgs) -> Result<(),
     }
 }
 
-/// What of a load is distributed to generators, and how many there are; the fewer where both are.
+/// The name of a load, what is divided between the generators (clients or connections), and how
+/// many of those there are. If both are divided, the smaller number counts.
 type Parts = (String, &'static str, u32);
 
 fn parts_of_load(load: &LoadSpec) -> Parts {
@@ -166,7 +167,7 @@ fn parts_of_load(load: &LoadSpec) -> Parts {
     let (what, count) = match (&load.operation, &load.arrivals) {
         (Operation::List(_), _) => clients,
         (Operation::Small(_), Start::Open(_)) => connections,
-        // Each has a connection of its own.
+        // Each watcher has a connection of its own.
         (Operation::Watch, _) if load.tier() == Tier::Kube => clients,
         (Operation::Small(_), Start::Closed) | (Operation::Watch, _) => fewer(clients, connections),
     };

@@ -1,9 +1,9 @@
-//! How far apart the clocks of two generators are, found through the target: the one writes a note,
-//! the other waits for it and writes the time that it has then, and the first sees how long that
-//! took.
+//! Measures the difference between the clocks of two generators, through the target: one generator
+//! writes a note, the first generator waits for it and writes its current time, and the asking
+//! generator measures how long that took.
 //!
-//! The middle of that time is when the other's clock was read, within half of it (NTP's formula).
-//! Of several tries the shortest one says most.
+//! The first generator read its clock in the middle of that time, give or take half of it (NTP's
+//! formula). The shortest of several attempts is the most accurate.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -12,22 +12,23 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::note_store::{ASKED, NoteStore, NoteStoreError, Questions};
 
-/// Tries, of which the shortest counts.
+/// The number of attempts, of which the shortest counts.
 const TRIES: u32 = 20;
-/// How long one may take.
+/// How long one attempt may take.
 const TOLD_WITHIN: Duration = Duration::from_secs(5);
-/// Pause between looks for the answer; the clocks are known by half of it less well.
+/// Pause between reads of the response. Half of it adds to the uncertainty.
 const BETWEEN_READS: Duration = Duration::from_millis(1);
-/// What the first generator's clock said, by number of the generator that asked.
+/// The prefix of notes with the first generator's time, followed by the number of the generator
+/// that asked.
 const TOLD: &str = "clock/told/";
 
-/// Why clocks were not compared.
+/// Why clocks could not be compared.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::run) enum ClockError {
     /// The target failed.
     #[error(transparent)]
     Notes(#[from] NoteStoreError),
-    /// The first generator does not answer.
+    /// The first generator does not respond.
     #[error("generator 0 did not tell its time within {} s", TOLD_WITHIN.as_secs())]
     Silent,
     /// The rendezvous is over.
@@ -35,23 +36,23 @@ pub(in crate::run) enum ClockError {
     Gone,
 }
 
-/// How far a clock is ahead of the first generator's.
+/// The difference of a clock to the first generator's.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(in crate::run) struct ClockDifference {
-    /// Negative where it is behind; ms.
+    /// How far this clock is ahead, in ms; negative if it is behind.
     pub(in crate::run) ahead_ms: f64,
-    /// How far that may be from the truth; ms.
+    /// The uncertainty of `ahead_ms`, in ms.
     pub(in crate::run) within_ms: f64,
 }
 
 impl ClockDifference {
-    /// Returns how far apart the clocks are at most, in ms: what was found, and how far that may be
-    /// from the truth.
+    /// Returns the largest possible difference of the clocks in ms: the measured one and its
+    /// uncertainty.
     pub(in crate::run) fn at_most_ms(self) -> f64 {
         self.ahead_ms.abs() + self.within_ms
     }
 
-    /// Returns what this clock shows when the first generator's shows `at`.
+    /// Returns the time that this clock shows when the first generator's shows `at`.
     pub(super) fn here(self, at: SystemTime) -> SystemTime {
         let by = Duration::from_secs_f64(self.ahead_ms.abs() / 1e3);
         match self.ahead_ms < 0.0 {
@@ -61,7 +62,7 @@ impl ClockDifference {
     }
 }
 
-/// One try.
+/// One attempt.
 #[derive(Debug, Clone, Copy)]
 struct Try {
     asked: SystemTime,
@@ -83,11 +84,11 @@ impl Try {
     }
 }
 
-/// Tells the time to every generator that asks, until it is dropped; questions of later than when
-/// this returns are heard.
+/// Responds with the current time to every generator that asks, until the returned handle is
+/// dropped. Questions that are written after this function returns have a response.
 ///
 /// # Errors
-/// The target's.
+/// Those of the target.
 pub(super) async fn tell(notes: &NoteStore) -> Result<AbortOnDropHandle<()>, NoteStoreError> {
     let questions = notes.questions().await?;
     let telling = tell_each(notes.clone(), questions);
@@ -95,7 +96,7 @@ pub(super) async fn tell(notes: &NoteStore) -> Result<AbortOnDropHandle<()>, Not
 }
 
 async fn tell_each(notes: NoteStore, mut questions: Questions) {
-    // Who gets no answer says so; this end has nobody to tell.
+    // The generator that asked reports a missing response; here the error has no receiver.
     while let Ok(asked) = questions.next().await {
         let now = since_1970(SystemTime::now());
         for question in asked {
@@ -111,7 +112,7 @@ async fn tell_each(notes: NoteStore, mut questions: Questions) {
 /// Asks the first generator for its time.
 ///
 /// # Errors
-/// When the target fails, or nobody tells the time.
+/// When the target fails, or the first generator does not respond.
 pub(super) async fn ask(notes: &NoteStore, generator: u32) -> Result<ClockDifference, ClockError> {
     let mut best: Option<Try> = None;
     for number in 0..TRIES {
@@ -138,12 +139,14 @@ async fn ask_once(notes: &NoteStore, generator: u32, number: u32) -> Result<Try,
         if let Some(told) = value.and_then(|value| time_in_note(&value, number)) {
             return Ok(Try { asked, told, took });
         }
-        // The notes may be somebody's API, which others ask at the same time.
+        // The notes may be on an API that is in use by others, and several generators ask at the
+        // same time.
         tokio::time::sleep(BETWEEN_READS).await;
     }
 }
 
-/// Returns the time that was told for the try of this number; `None` where it was for another.
+/// Returns the time in a response to the attempt with this number; `None` if the response is to
+/// another attempt.
 fn time_in_note(value: &[u8], number: u32) -> Option<SystemTime> {
     let (told_for, nanos) = std::str::from_utf8(value).ok()?.split_once(' ')?;
     let is_for_it = told_for.parse() == Ok(number);

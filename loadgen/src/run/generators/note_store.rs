@@ -1,8 +1,8 @@
-//! Where generators meet: notes on the target, by name, which every generator can read.
+//! Where generators synchronize: named notes on the target, which every generator can read.
 //!
-//! Every note but that of the first generator is written on condition that the first one's is
-//! there, in one atomic step: whoever comes when the first has removed them all leaves nothing
-//! behind.
+//! Every note except the first generator's is written on condition that the first generator's
+//! exists, in one atomic step. A generator that arrives after the first one has removed all notes
+//! leaves nothing behind.
 //!
 //! - [`keys`]: on an etcd, a key for each note and a Txn for each write
 //! - [`lease`]: on a Kubernetes API, one Lease object with an annotation for each note
@@ -19,9 +19,10 @@ use crate::seed::kube::Api;
 use keys::{KeyQuestions, Keys};
 use lease::{LeaseQuestions, NoteLease};
 
-/// The note of the first generator, which is there for as long as the rendezvous.
+/// The first generator's note, which exists while the rendezvous is open.
 pub(super) const FIRST: &str = "generator/0";
-/// Questions to the first generator, by number of the generator that asks.
+/// The prefix of questions to the first generator, followed by the number of the generator that
+/// asks.
 pub(super) const ASKED: &str = "clock/asked/";
 
 /// Why notes could not be read or written.
@@ -35,17 +36,17 @@ pub(in crate::run) enum NoteStoreError {
     Kube(#[from] KubeError),
 }
 
-/// Where a rendezvous is to be: nothing is connected yet.
+/// The address of a note store that is not connected yet.
 #[derive(Debug, Clone)]
 pub(in crate::run) enum NoteStoreAddress {
-    /// Keys below a prefix that are nobody else's.
+    /// Keys below a prefix that is not used otherwise.
     Etcd {
-        /// How to connect.
+        /// The connection settings.
         config: ClientConfig,
-        /// With a slash at its end.
+        /// The prefix, with a slash at its end.
         prefix: String,
     },
-    /// A Lease in a namespace of the run, which the first generator makes.
+    /// A Lease in a namespace of the run, which the first generator creates.
     Kube {
         /// The API.
         api: Api,
@@ -54,7 +55,7 @@ pub(in crate::run) enum NoteStoreAddress {
     },
 }
 
-/// A rendezvous place, connected. Cheap to clone.
+/// A connected note store. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) enum NoteStore {
     Etcd(Keys),
@@ -65,7 +66,7 @@ impl NoteStoreAddress {
     /// Connects.
     ///
     /// # Errors
-    /// [`NoteStoreError`] when the endpoint cannot be reached, or does not answer.
+    /// [`NoteStoreError`] when the endpoint cannot be reached, or does not respond.
     pub(super) async fn connect(&self) -> Result<NoteStore, NoteStoreError> {
         Ok(match self {
             Self::Etcd { config, prefix } => NoteStore::Etcd(Keys::connect(config, prefix).await?),
@@ -75,10 +76,10 @@ impl NoteStoreAddress {
 }
 
 impl NoteStore {
-    /// Returns a note; `None` where there is none of this name.
+    /// Returns a note; `None` if there is none of this name.
     ///
     /// # Errors
-    /// The target's.
+    /// Those of the target.
     pub(super) async fn get(&self, name: &str) -> Result<Option<Bytes>, NoteStoreError> {
         Ok(match self {
             Self::Etcd(keys) => keys.get(name).await?,
@@ -86,10 +87,10 @@ impl NoteStore {
         })
     }
 
-    /// Returns which of so many numbers have no note `WHAT/NUMBER`.
+    /// Returns the numbers below `count` for which there is no note `WHAT/NUMBER`.
     ///
     /// # Errors
-    /// The target's.
+    /// Those of the target.
     pub(super) async fn without(&self, what: &str, count: u32) -> Result<Vec<u32>, NoteStoreError> {
         Ok(match self {
             Self::Etcd(keys) => keys.without(what, count).await?,
@@ -97,10 +98,10 @@ impl NoteStore {
         })
     }
 
-    /// Writes [`FIRST`], the first note of all; returns false where it is there already.
+    /// Writes [`FIRST`], the first note of all. Returns false if it exists already.
     ///
     /// # Errors
-    /// The target's.
+    /// Those of the target.
     pub(super) async fn open(&self, value: String) -> Result<bool, NoteStoreError> {
         Ok(match self {
             Self::Etcd(keys) => keys.put_if(&[(FIRST, 0)], FIRST, value).await?,
@@ -108,11 +109,11 @@ impl NoteStore {
         })
     }
 
-    /// Writes a note that is not there yet, while the rendezvous is open; returns false where it is
-    /// there, or the rendezvous is not open.
+    /// Writes a new note while the rendezvous is open. Returns false if the note exists already, or
+    /// the rendezvous is not open.
     ///
     /// # Errors
-    /// The target's.
+    /// Those of the target.
     pub(super) async fn add(&self, name: &str, value: String) -> Result<bool, NoteStoreError> {
         Ok(match self {
             Self::Etcd(keys) => keys.put_if(&[(FIRST, 1), (name, 0)], name, value).await?,
@@ -120,10 +121,10 @@ impl NoteStore {
         })
     }
 
-    /// Writes a note while the rendezvous is open; returns whether it is.
+    /// Writes a note while the rendezvous is open. Returns whether it is open.
     ///
     /// # Errors
-    /// The target's.
+    /// Those of the target.
     pub(super) async fn put(&self, name: &str, value: String) -> Result<bool, NoteStoreError> {
         Ok(match self {
             Self::Etcd(keys) => keys.put_if(&[(FIRST, 1)], name, value).await?,
@@ -131,10 +132,10 @@ impl NoteStore {
         })
     }
 
-    /// Removes every note: the rendezvous is no longer open.
+    /// Removes every note, which closes the rendezvous.
     ///
     /// # Errors
-    /// The target's.
+    /// Those of the target.
     pub(super) async fn remove_all(&self) -> Result<(), NoteStoreError> {
         match self {
             Self::Etcd(keys) => keys.remove_all().await?,
@@ -143,10 +144,10 @@ impl NoteStore {
         Ok(())
     }
 
-    /// Waits for notes below [`ASKED`] from now on.
+    /// Starts to watch for notes below [`ASKED`] that are written from now on.
     ///
     /// # Errors
-    /// The target's.
+    /// Those of the target.
     pub(super) async fn questions(&self) -> Result<Questions, NoteStoreError> {
         Ok(match self {
             Self::Etcd(keys) => Questions::Etcd(Box::new(keys.questions(ASKED).await?)),
@@ -155,7 +156,7 @@ impl NoteStore {
     }
 }
 
-/// Notes below [`ASKED`] as they are written.
+/// A stream of notes below [`ASKED`].
 pub(super) enum Questions {
     Etcd(Box<KeyQuestions>),
     Kube(Box<LeaseQuestions>),
@@ -164,17 +165,17 @@ pub(super) enum Questions {
 /// A question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Question {
-    /// Number of the generator that asks.
+    /// The number of the generator that asks.
     pub(super) generator: String,
-    /// What it asks.
+    /// The text of the question.
     pub(super) text: String,
 }
 
 impl Questions {
-    /// Waits for the next ones.
+    /// Waits for the next questions.
     ///
     /// # Errors
-    /// The target's, after which no more come.
+    /// Those of the target, after which there are no more questions.
     pub(super) async fn next(&mut self) -> Result<Vec<Question>, NoteStoreError> {
         Ok(match self {
             Self::Etcd(keys) => keys.next().await?,

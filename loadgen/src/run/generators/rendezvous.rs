@@ -1,9 +1,10 @@
-//! How several generators meet, by notes on the target.
+//! The rendezvous of several generators, by notes on the target.
 //!
-//! `generator/I` is there from when generator I was, and that of the first says what all must have
-//! in common and which objects it wrote; `clock/…` is how clocks are compared; `ready/I` and
-//! `done/I` say how far generator I is, `stopped/0` that the first was interrupted. Nothing is
-//! written before the first generator has written the objects, and the first removes all of it.
+//! `generator/I` exists once generator I has arrived. The note of the first generator says what all
+//! generators must have in common and which objects it wrote. `clock/…` are used to compare clocks.
+//! `ready/I` and `done/I` report the progress of generator I, and `stopped/0` that the first
+//! generator was interrupted. Nothing is written before the first generator has written the
+//! objects, and the first generator removes all notes.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -17,39 +18,42 @@ use workloads::{Fingerprint, GeneratorShard};
 use super::clock::{self, ClockDifference, ClockError};
 use super::note_store::{FIRST, NoteStore, NoteStoreAddress, NoteStoreError};
 
-/// How often the notes of the others are looked for.
+/// How often the notes of the other generators are read.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How long before the beginning a generator must be ready: the others must still see it.
+/// How long before the start time a generator must be ready, so that the others see its note in
+/// time.
 const READY_BEFORE: Duration = Duration::from_millis(500);
-/// How long the first generator waits for the others when it is done itself, before it removes what
-/// they may still read.
+/// How long the first generator, when it is done, waits for the others before it removes the
+/// objects that they may still read.
 pub(super) const DONE_WITHIN: Duration = Duration::from_secs(180);
-/// The same where it was interrupted: the others notice, and end at once.
+/// The same after an interruption, which the others notice and end at once.
 pub(super) const STOPPED_WITHIN: Duration = Duration::from_secs(10);
-/// How often the others look whether the first was interrupted, while they measure.
+/// How often the other generators check, while they measure, whether the first one was interrupted.
 const STOPPED_EVERY: Duration = Duration::from_millis(500);
-/// Clocks that may differ by more are not set, or the target is too slow to tell.
+/// The largest allowed difference between clocks. If it is larger, a clock is not set, or the
+/// target is too slow to compare them.
 const CLOCKS_WITHIN_MS: f64 = 1_000.0;
 
-/// The note that is there when the first was interrupted.
+/// The note that says that the first generator was interrupted.
 const STOPPED: &str = "stopped/0";
 
 /// What all generators of a run must have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::run) struct Agreed {
-    /// Version, commit and profile of this program: results of different ones are not merged.
+    /// Version, commit and profile of loadgen: results of different builds are not merged.
     pub(in crate::run) build: String,
-    /// The scenario as it is run, with what the command line changes about it.
+    /// The scenario as it runs, with the changes from the command line.
     pub(in crate::run) scenario: String,
 }
 
-/// What the first generator says.
+/// The contents of the first generator's note.
 #[derive(Debug, Serialize, Deserialize)]
 struct First {
     agreed: Agreed,
-    /// Of the data set as each generator makes it.
+    /// The fingerprint of the data set as each generator creates it.
     fingerprint: String,
-    /// Of the objects as lists must hold them: a Kubernetes API adds to what it is sent.
+    /// The fingerprint of the objects as lists must contain them: a Kubernetes API adds to what it
+    /// is sent.
     listed: FingerprintParts,
     /// As [`Expected::revisions`].
     revisions: Option<u64>,
@@ -57,7 +61,7 @@ struct First {
     revision: i64,
 }
 
-/// A [`Fingerprint`], to be read by the others.
+/// A [`Fingerprint`] that can be serialized.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct FingerprintParts {
     objects: u64,
@@ -95,7 +99,7 @@ impl From<FingerprintParts> for Fingerprint {
     }
 }
 
-/// Why generators did not meet, or not in time.
+/// Why the generators did not synchronize, or not in time.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::run) enum RendezvousError {
     /// The target failed.
@@ -104,7 +108,7 @@ pub(in crate::run) enum RendezvousError {
     /// Clocks could not be compared.
     #[error("comparing clocks: {0}")]
     Clocks(#[from] ClockError),
-    /// The first generator was not there.
+    /// The first generator did not arrive.
     #[error(
         "generator 0/{count} has not loaded the objects by {at}: it must run with the same --start-at and target, and --start-at leave it time for that"
     )]
@@ -114,23 +118,23 @@ pub(in crate::run) enum RendezvousError {
         /// When the load was to begin.
         at: String,
     },
-    /// Others were not ready.
+    /// Other generators were not ready.
     #[error("not begun: of {count} generators {} were not ready at {at}", numbers(.missing))]
     NotReady {
-        /// Which.
+        /// Their numbers.
         missing: Vec<u32>,
         /// How many generators there are.
         count: u32,
         /// When the load was to begin.
         at: String,
     },
-    /// This one was not ready.
+    /// This generator was not ready.
     #[error(
         "not begun: this generator was ready {late_ms:.0} ms after --start-at {at}, or less than {} ms before it: loading and warming up take longer",
         READY_BEFORE.as_millis()
     )]
     Late {
-        /// How long after it, in ms; 0 where before.
+        /// How long after the start time it was ready, in ms; 0 if before.
         late_ms: f64,
         /// When the load was to begin.
         at: String,
@@ -138,18 +142,18 @@ pub(in crate::run) enum RendezvousError {
     /// The first generator has left.
     #[error("not begun: generator 0 ended before the load began; its own output says why")]
     Gone,
-    /// Another has its number.
+    /// Another generator has the same number.
     #[error("another generator runs as --shard {0} already")]
     Taken(GeneratorShard),
-    /// What they have not in common.
+    /// The generators do not have everything in common.
     #[error("generator 0 has another {what} than this one: {hint}")]
     Differs {
         /// What differs.
         what: &'static str,
-        /// What to do.
+        /// How to fix it.
         hint: &'static str,
     },
-    /// What the first generator says is not understood.
+    /// The first generator's note cannot be decoded.
     #[error("what generator 0 wrote is not understood: {0}")]
     Garbage(#[from] serde_json::Error),
     /// A clock is not set.
@@ -162,8 +166,8 @@ pub(in crate::run) enum RendezvousError {
     Clock(ClockDifference),
 }
 
-/// Checks that two clocks are surely near enough to begin by: the error of the comparison counts,
-/// too.
+/// Checks that two clocks are certainly close enough for a common start. The uncertainty of the
+/// comparison counts, too.
 fn near_enough(clock: ClockDifference) -> Result<(), RendezvousError> {
     match clock.at_most_ms() > CLOCKS_WITHIN_MS {
         true => Err(RendezvousError::Clock(clock)),
@@ -171,23 +175,23 @@ fn near_enough(clock: ClockDifference) -> Result<(), RendezvousError> {
     }
 }
 
-/// Numbers as a list: `2, 5`.
+/// Returns numbers as a list: `2, 5`.
 fn numbers(all: &[u32]) -> String {
     let texts: Vec<_> = all.iter().map(u32::to_string).collect();
     texts.join(", ")
 }
 
-/// A rendezvous, and which generator this is.
+/// A rendezvous, and the number of this generator in it.
 pub(in crate::run) struct Rendezvous {
     notes: NoteStore,
     shard: GeneratorShard,
     at: SystemTime,
     clock: ClockDifference,
-    /// The first generator tells the others its time, until the load begins.
+    /// The first generator's task that responds with its time to the others, until the load begins.
     telling: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
-/// Where, as whom and for when to meet.
+/// The place of a rendezvous, the number of this generator, and the start time.
 #[derive(Clone, Copy)]
 pub(in crate::run) struct Appointment<'a> {
     pub(in crate::run) place: &'a NoteStoreAddress,
@@ -207,8 +211,8 @@ impl Rendezvous {
         })
     }
 
-    /// Opens the rendezvous, as the first generator that has loaded the objects. `fingerprint` is
-    /// that of the data set as it is made, `expected` what lists must hold.
+    /// Opens the rendezvous, as the first generator, which has loaded the objects. `fingerprint` is
+    /// that of the data set as it is created; `expected` is what lists must contain.
     ///
     /// # Errors
     /// [`RendezvousError`].
@@ -232,8 +236,8 @@ impl Rendezvous {
         Ok(rendezvous)
     }
 
-    /// Waits for the first generator, checks that it runs the same over the same objects, and
-    /// compares clocks. Returns what lists must hold.
+    /// Waits for the first generator, checks that it runs the same scenario with the same objects,
+    /// and compares clocks. Returns what lists must contain, with the rendezvous.
     ///
     /// # Errors
     /// [`RendezvousError`].
@@ -287,15 +291,17 @@ impl Rendezvous {
         Ok((rendezvous, expected))
     }
 
-    /// Returns how far the clock is ahead of the first generator's.
+    /// Returns how far this clock is ahead of the first generator's.
     pub(in crate::run) fn clock(&self) -> ClockDifference {
         self.clock
     }
 
-    /// Says that this generator is ready and waits until all are. Returns when the load begins.
+    /// Reports that this generator is ready, and waits until all are. Returns when the load begins.
     ///
     /// # Errors
-    /// [`RendezvousError::Late`] and [`RendezvousError::NotReady`] where one is not in time.
+    /// [`RendezvousError::Late`] if this generator is not ready in time,
+    /// [`RendezvousError::NotReady`] if others are not, [`RendezvousError::Gone`] if the first one
+    /// has left.
     pub(in crate::run) async fn ready(&self) -> Result<Instant, RendezvousError> {
         let at = self.clock.here(self.at);
         let left = at.duration_since(SystemTime::now());
@@ -333,16 +339,16 @@ impl Rendezvous {
         }
     }
 
-    /// Says that generator 0 was interrupted: the others end, too.
+    /// Reports that generator 0 was interrupted, so that the others end, too.
     ///
     /// # Errors
-    /// The target's.
+    /// Those of the target.
     pub(in crate::run) async fn stop_all(&self) -> Result<(), RendezvousError> {
         self.say("stopped").await.map(drop)
     }
 
-    /// Waits until generator 0 says that it was interrupted, or has gone; looks only while this one
-    /// is measuring. A target that fails does not say so.
+    /// Waits until generator 0 was interrupted or has left. Reads the notes only while this
+    /// generator is measuring. Errors of the target do not end the wait.
     pub(in crate::run) async fn stopped(&self, is_measuring: impl Fn() -> bool) {
         loop {
             sleep(STOPPED_EVERY).await;
@@ -357,26 +363,27 @@ impl Rendezvous {
         }
     }
 
-    /// Says that this generator needs the objects no longer.
+    /// Reports that this generator does not need the objects any more.
     ///
     /// # Errors
-    /// The target's.
+    /// Those of the target.
     pub(in crate::run) async fn done(&self) -> Result<(), RendezvousError> {
-        // Where the first generator waited for it no longer, nobody does.
+        // If the rendezvous is closed, the first generator has stopped waiting for this note.
         self.say("done").await.map(drop)
     }
 
-    /// Waits until all generators are done, so long at most; returns those that are not.
+    /// Waits until all generators are done, but not longer than `within`. Returns the numbers of
+    /// those that are not done.
     ///
     /// # Errors
-    /// The target's.
+    /// Those of the target.
     pub(in crate::run) async fn others_done(
         &self,
         within: Duration,
     ) -> Result<Vec<u32>, RendezvousError> {
         let begun = Instant::now();
         loop {
-            // A look that fails is no reason to remove what the others still read.
+            // An error is no reason to remove the objects that the others still read.
             match self.without("done").await {
                 Ok(missing) if missing.is_empty() => return Ok(missing),
                 looked if begun.elapsed() > within => return looked,
@@ -386,11 +393,11 @@ impl Rendezvous {
         }
     }
 
-    /// Removes every note of the rendezvous. Just before the beginning it waits for that: the
-    /// others must see who was not ready.
+    /// Removes every note of the rendezvous. Shortly before the start time it waits for that time
+    /// first, since the other generators must see which generator was not ready.
     ///
     /// # Errors
-    /// The target's.
+    /// Those of the target.
     pub(in crate::run) async fn close(&self) -> Result<(), RendezvousError> {
         drop(self.telling.lock().take());
         let left = self.at.duration_since(SystemTime::now());
@@ -420,13 +427,14 @@ impl Rendezvous {
         }
     }
 
-    /// Writes `WHAT/I` where the rendezvous is still open; returns whether it is.
+    /// Writes the note `WHAT/I` of this generator, if the rendezvous is open. Returns whether it
+    /// is.
     async fn say(&self, what: &str) -> Result<bool, RendezvousError> {
         let name = format!("{what}/{}", self.shard.index());
         Ok(self.notes.put(&name, String::from("1")).await?)
     }
 
-    /// Returns the generators that have not said `what`.
+    /// Returns the numbers of the generators without a note `WHAT/I`.
     async fn without(&self, what: &str) -> Result<Vec<u32>, RendezvousError> {
         Ok(self.notes.without(what, self.shard.count()).await?)
     }

@@ -1,7 +1,7 @@
-//! One generator's share of a load: the objects, the rendezvous, the case, and what is removed.
+//! One generator's share of a load: the objects, the rendezvous, the case, and the cleanup.
 //!
-//! On a Kubernetes API each generator takes the precautions that one alone would take: what they
-//! share is somebody's. An etcd that they share holds nobody's keys.
+//! On a Kubernetes API, each generator takes the same precautions as a single one, since the API
+//! may hold other people's data. An etcd that generators share held no keys before.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::seed::kube::{Api, Loaded, Namespaces};
 use crate::seed::revoke;
 use crate::servers::target_spec::TargetSpec;
 
-/// Clocks that may differ by more are worth a line.
+/// A clock difference above this is reported.
 const CLOCKS_WORTH_A_LINE_MS: f64 = 50.0;
 /// The number of a shared run's only data set.
 const ONLY_DATA_SET: usize = 1;
@@ -62,7 +62,7 @@ impl Written {
 }
 
 impl Run<'_> {
-    /// Returns one generator's share of a load.
+    /// Runs this generator's share of a load.
     pub(in crate::run) async fn share(
         &mut self,
         target: &Target,
@@ -92,7 +92,7 @@ impl Run<'_> {
         }
     }
 
-    /// Returns where the generators of this run meet, which each of them knows.
+    /// Returns where the generators of this run synchronize. Each generator can compute it.
     fn note_store_address(
         &self,
         target: &Target,
@@ -118,12 +118,12 @@ impl Run<'_> {
         })
     }
 
-    /// Returns the namespaces of the run, which the first generator makes.
+    /// Returns the namespaces of the run, which the first generator creates.
     fn namespaces(&self, data: &DataSet) -> Namespaces {
         Namespaces::new(&self.plan.run_id, ONLY_DATA_SET, data.namespaces())
     }
 
-    /// Writes the objects; `None` when stopped meanwhile.
+    /// Writes the objects. `None` when stopped meanwhile.
     async fn write(
         &self,
         target: &Target,
@@ -144,7 +144,7 @@ impl Run<'_> {
         })
     }
 
-    /// That of the first, who loads the objects and removes everything.
+    /// Runs the share of the first generator, which loads the objects and removes everything.
     async fn first_share(
         &mut self,
         target: &Target,
@@ -158,7 +158,7 @@ impl Run<'_> {
         };
         let opened = async {
             let fingerprint = match &written {
-                // What was written is what was made.
+                // On an etcd, the stored objects are those of the data set.
                 Written::OnEtcd(seeded) => seeded.expected.fingerprint,
                 Written::InNamespaces(..) => fingerprint_of(target, data).await?,
             };
@@ -180,7 +180,7 @@ impl Run<'_> {
         both(measured, deleted)
     }
 
-    /// That of another, who waits for the first.
+    /// Runs the share of another generator, which waits for the first one.
     async fn other_share(
         &mut self,
         target: &Target,
@@ -230,7 +230,7 @@ impl Run<'_> {
             let Some(rendezvous) = &beginning.rendezvous else {
                 return pending().await;
             };
-            // Before the beginning the load says itself that it cannot begin.
+            // Before the load begins, the rendezvous itself reports that it cannot begin.
             rendezvous.stopped(|| beginning.has_begun()).await;
             progress.say(&format!(
                 "{target}: generator 0 was interrupted and removes the objects; this one ends, too"
@@ -260,7 +260,7 @@ impl Run<'_> {
         Arc::clone(self.beginning.insert(beginning))
     }
 
-    /// The only case that a shared scenario has.
+    /// Runs the only case of a shared scenario.
     async fn measured(
         &mut self,
         target: &Target,
@@ -279,8 +279,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Waits for the others, where they may still read the objects, and removes the rendezvous's
-    /// notes.
+    /// Waits for the other generators, if they may still read the objects, and removes the notes of
+    /// the rendezvous.
     async fn end_rendezvous(&self) -> Result<(), RendezvousError> {
         let Some(beginning) = &self.beginning else {
             return Ok(());
@@ -292,7 +292,7 @@ impl Run<'_> {
             true => self.wait_for_others(rendezvous).await,
             false => Ok(()),
         };
-        // The notes go in any case: what is left keeps the next run away.
+        // The notes are removed in any case: leftover notes would prevent the next run.
         waited.and(rendezvous.close().await)
     }
 
@@ -318,7 +318,7 @@ impl Run<'_> {
     }
 }
 
-/// Returns the fingerprint of a data set as it is made. Takes as long as making every object does:
+/// Returns the fingerprint of a data set as it is created. Takes as long as creating every object:
 /// seconds for gigabytes.
 async fn fingerprint_of(target: &Target, data: &Arc<DataSet>) -> Result<Fingerprint, Failure> {
     let objects = Arc::clone(data);

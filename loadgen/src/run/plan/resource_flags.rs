@@ -1,5 +1,5 @@
-//! `--resource` and `--namespace`: what is listed of existing Kubernetes APIs, in place of what a
-//! scenario's data set would be there.
+//! `--resource` and `--namespace`: what is listed on existing Kubernetes APIs instead of the
+//! resource that a scenario's data set stands for.
 
 use anyhow::anyhow;
 use kube_api::client::discovery::probe_lists;
@@ -15,14 +15,14 @@ use crate::run::target::{Target, answered, unusable};
 use crate::servers::Launcher;
 use crate::servers::target_spec::TargetSpec;
 
-/// What the command line says about it.
+/// The flags of the command line.
 #[derive(Debug, Default)]
 pub(super) struct ResourceFlags {
-    /// The resource as it was named.
+    /// The value of `--resource`.
     name: Option<ResourceName>,
-    /// The only namespace.
+    /// The value of `--namespace`.
     namespace: Option<String>,
-    /// What the name means on every target, once they were asked.
+    /// The resource that the name means on all targets, once they were asked.
     resource: Option<ApiResource>,
 }
 
@@ -30,7 +30,8 @@ impl ResourceFlags {
     /// Reads the command line.
     ///
     /// # Errors
-    /// [`Failure`] with exit code 2 where a target is no existing Kubernetes API.
+    /// [`Failure`] with exit code 2 when one of the flags is given and a target is not an existing
+    /// Kubernetes API.
     pub(super) fn of(args: &RunArgs, targets: &[Target]) -> Result<Self, Failure> {
         let flags = [
             ("--resource", args.resource.is_some()),
@@ -54,8 +55,8 @@ impl ResourceFlags {
         })
     }
 
-    /// Leaves one data set in a scenario for each resource that is listed. Its thresholds are about
-    /// its own objects.
+    /// Keeps one data set of a scenario for each resource that is listed. Removes the thresholds,
+    /// which are about the scenario's own objects.
     pub(super) fn narrow(&self, scenario: &mut Scenario) {
         if self.name.is_none() && self.namespace.is_none() {
             return;
@@ -71,12 +72,12 @@ impl ResourceFlags {
 }
 
 impl Plan {
-    /// Asks every target what `--resource` names there. Where it is served in JSON only, cases ask
-    /// for JSON instead of protobuf, and a note says so.
+    /// Asks every target which resource `--resource` means there. If the resource is served in JSON
+    /// only, cases ask for JSON instead of protobuf, and a note says so.
     ///
     /// # Errors
-    /// [`Failure`] with exit code 2 where a target has no such resource, or another one than the
-    /// target before.
+    /// [`Failure`] with exit code 2 when a target does not have the resource, or the name means
+    /// different resources on two targets.
     pub async fn discover(&mut self) -> Result<(), Failure> {
         let Some(name) = &self.resource_flags.name else {
             return Ok(());
@@ -113,7 +114,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Returns what is listed of an existing API, in place of a scenario's data set.
+    /// Returns the collection that is listed on an existing API, for a scenario's data set.
     pub(in crate::run) fn collection(&self, scenario: &Scenario, data_set: &str) -> Collection {
         let of_data_set = || {
             let mut specs = scenario.data_sets.iter();
@@ -131,8 +132,8 @@ impl Plan {
         }
     }
 
-    /// Returns what results call a collection: what the command line names, or else the data set
-    /// that it stands for.
+    /// Returns the name of a collection in results: the collection itself if the command line names
+    /// it, else the data set that it stands for.
     pub(in crate::run) fn name_of(&self, collection: &Collection, data_set: &str) -> String {
         match (
             &self.resource_flags.resource,
@@ -154,18 +155,18 @@ async fn resolve(
     let (url, access) = launcher.kube_of(&target.spec)?;
     let mut connection = Connection::new(&url, access, Options::default())?;
     let mut resource = discover(&mut connection, name).await?;
-    // With --namespace that is refused in words of its own.
+    // A resource without namespaces is rejected with an error of its own if --namespace was given.
     if resource.is_namespaced || namespace.is_none() {
         probe_lists(&mut connection, &mut resource, namespace).await?;
     }
     Ok(resource)
 }
 
-/// Takes what another target serves: in protobuf only what both do, so that targets differ in
-/// nothing but the server.
+/// Combines the resource of the first target with that of another: it has protobuf and watches only
+/// if both targets support them, so that the server is the only difference between targets.
 ///
 /// # Errors
-/// [`Failure`] with exit code 2 where it is another resource.
+/// [`Failure`] with exit code 2 when the two are different resources.
 fn agree(
     known: &mut ApiResource,
     first: &Target,

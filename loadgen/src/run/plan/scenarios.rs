@@ -1,4 +1,4 @@
-//! The scenarios that a command line asks for.
+//! The scenarios of a command line.
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::Path;
@@ -11,10 +11,11 @@ use workloads::{Kind, PlainList, Scenario, Strategy};
 use crate::cli::DEFAULT_SCENARIO;
 use crate::exit::Failure;
 
-/// The pages of a `--prefix` run.
+/// The page sizes of a `--prefix` run.
 const PREFIX_PAGES: [u32; 2] = [10_000, 500];
 
-/// Returns the scenarios of these names and files; the default one without any.
+/// Returns the scenarios with these names or in these files; the default scenario if there are
+/// none.
 pub(super) fn named(names: &[String]) -> Result<Vec<Scenario>, Failure> {
     let default = [DEFAULT_SCENARIO.to_owned()];
     let names = if names.is_empty() { &default } else { names };
@@ -31,7 +32,7 @@ pub(super) fn named(names: &[String]) -> Result<Vec<Scenario>, Failure> {
         .collect()
 }
 
-/// Checks that every threshold is about a number that reports have.
+/// Checks that the metric of every threshold is in reports.
 pub(super) fn check_thresholds(scenario: &Scenario) -> Result<(), Failure> {
     match scenario
         .thresholds
@@ -48,7 +49,7 @@ pub(super) fn check_thresholds(scenario: &Scenario) -> Result<(), Failure> {
     }
 }
 
-/// Returns what a `--prefix` run does: every strategy, three times.
+/// Returns the scenario of a `--prefix` run: unary, streamed and paged lists, three times each.
 pub(super) fn prefix_scenario(prefix: &str) -> Result<Scenario, Failure> {
     if prefix.is_empty() {
         return Err(Failure::usage(anyhow!("--prefix is empty; `/` is not")));
@@ -68,8 +69,8 @@ pub(super) fn prefix_scenario(prefix: &str) -> Result<Scenario, Failure> {
     let pages = pages.map(|size| Strategy::Paged(size).into());
     scenario.cases.etcd.extend(pages);
     scenario.cases.kube.clear();
-    // Not loaded; the scenario must have one, and this one says that it is not Kubernetes'
-    // business.
+    // Nothing is loaded, but a scenario must have a data set. This one has raw values, so that it
+    // is not for the Kubernetes tier.
     scenario.data_sets.truncate(1);
     scenario.data_sets[0].kind = Kind::Raw;
     scenario.data_sets[0].object_size = NonZeroU64::new(1);

@@ -1,4 +1,4 @@
-//! What is measured, and how it is reached, as the command line says.
+//! The targets of a command line, and how to connect to them.
 
 use anyhow::anyhow;
 use etcd_api::client::config::{ClientConfig, TlsFiles, User};
@@ -10,8 +10,8 @@ use crate::exit::Failure;
 use crate::run::target::Target;
 use crate::servers::target_spec::TargetSpec;
 
-/// Returns the names of all targets that a command line has: `--target`, then those of its short
-/// forms; `bench` where there are none.
+/// Returns the names of all targets of a command line: `--target`, then `--etcd` and `--kube`;
+/// `bench` if there are none.
 #[must_use]
 pub fn target_names(targets: &[String], etcd: Option<&str>, kube: Option<&str>) -> Vec<String> {
     let mut names = targets.to_vec();
@@ -23,7 +23,7 @@ pub fn target_names(targets: &[String], etcd: Option<&str>, kube: Option<&str>) 
     names
 }
 
-/// Returns what a command line names, each once.
+/// Returns the targets of a command line. A target that is named twice is an error.
 pub(super) fn targets(args: &RunArgs) -> Result<Vec<TargetSpec>, Failure> {
     let mut targets: Vec<TargetSpec> = Vec::new();
     for text in target_names(&args.targets, args.etcd.as_deref(), args.kube.as_deref()) {
@@ -36,7 +36,8 @@ pub(super) fn targets(args: &RunArgs) -> Result<Vec<TargetSpec>, Failure> {
     Ok(targets)
 }
 
-/// Two binaries of one version are told apart by their paths.
+/// Replaces the names of targets that have the same name by their full specifications, such as the
+/// paths of two binaries of one version.
 pub(super) fn tell_apart(targets: &mut [Target]) {
     let names: Vec<_> = targets.iter().map(|target| target.name.clone()).collect();
     for target in targets {
@@ -46,12 +47,12 @@ pub(super) fn tell_apart(targets: &mut [Target]) {
     }
 }
 
-/// Returns how to connect, as the command line says; the endpoints in it do not count.
+/// Returns the connection settings of the command line. The endpoints in them are a placeholder.
 ///
 /// # Errors
 /// [`Failure`] with exit code 2.
 pub fn connect_config(args: &ConnectArgs) -> Result<ClientConfig, Failure> {
-    // Endpoints are the targets'; everything else is shared by them.
+    // Each target has its own endpoints; the other settings are shared.
     let mut config = ClientConfig::new("http://127.0.0.1:2379").map_err(Failure::usage)?;
     config.tls = TlsFiles {
         ca: args.cacert.clone(),
@@ -63,7 +64,7 @@ pub fn connect_config(args: &ConnectArgs) -> Result<ClientConfig, Failure> {
     Ok(config)
 }
 
-/// Returns what Kubernetes APIs let us in by, as the command line says.
+/// Returns the credentials of the command line for Kubernetes APIs.
 ///
 /// # Errors
 /// [`Failure`] when a file cannot be read or used.

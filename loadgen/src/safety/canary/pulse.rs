@@ -1,30 +1,30 @@
-//! What the times of small reads say of a server.
+//! Judges the times of small reads.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// A read that takes as long is enough.
+/// The timeout of a read: one that takes as long stops the load.
 pub(super) const LONGEST: Duration = Duration::from_secs(2);
-/// Over so long the median is taken.
+/// The window of the median.
 const MEDIAN_OVER: Duration = Duration::from_secs(5);
-/// Fewer reads have no median worth stopping for.
+/// The fewest reads whose median is judged.
 const LEAST_READS: usize = 5;
-/// How many times the baseline a median may be.
+/// The highest permitted ratio of a median to the baseline.
 const FACTOR: u32 = 5;
-/// A median below is no suffering, whatever the baseline: what a person notices at a prompt.
+/// A median up to this is permitted whatever the baseline: a person at a prompt does not notice it.
 const NOTICED: Duration = Duration::from_millis(250);
 
-/// The times of the last seconds.
+/// The times of the reads within the window.
 #[derive(Debug)]
 pub(super) struct Pulse {
     baseline: Duration,
-    /// When each was taken, and what it took.
+    /// When each read was made, and the time that it took.
     recent: VecDeque<(Duration, Duration)>,
 }
 
 impl Pulse {
-    /// Returns a pulse after these times, taken while nothing was asked of the server; at least
-    /// one.
+    /// Returns a pulse whose baseline is the median of these times, of which there must be at least
+    /// one, measured before the load.
     pub(super) fn new(baseline: &mut [Duration]) -> Self {
         Self {
             baseline: median(baseline),
@@ -36,10 +36,10 @@ impl Pulse {
         self.baseline
     }
 
-    /// Takes the time of one read.
+    /// Adds the time of one read, and judges the median of the window.
     ///
     /// # Errors
-    /// In one line, where the median of the last seconds is too long.
+    /// One line, if the median is too long.
     pub(super) fn take(&mut self, at: Duration, time: Duration) -> Result<(), String> {
         self.recent.push_back((at, time));
         while let Some((first, _)) = self.recent.front()
@@ -78,7 +78,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// After how many reads, one every 200 ms, the load is stopped.
+    /// Returns the number of reads, one every 200 ms, after which the load is stopped.
     fn stopped_after(baseline: u64, times: impl Iterator<Item = u64>) -> Option<usize> {
         let mut pulse = Pulse::new(&mut [ms(baseline); 5]);
         let mut reads = times.zip(0..);

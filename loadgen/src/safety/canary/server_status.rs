@@ -1,4 +1,4 @@
-//! What a server says of itself while it is under load: memory, leader, slow writes, alarms.
+//! Judges a server under load by its own metrics: memory, leader, slow writes, alarms.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use report::quantity::Quantity;
 const LEADER_CHANGES: &str = "etcd_server_leader_changes_seen_total";
 const SLOW_APPLIES: &str = "etcd_server_slow_apply_total";
 
-/// The server's memory: what it was at the last look, and what it may be.
+/// The server's resident size at the last check, and its limit.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Memory {
     resident: Arc<AtomicU64>,
-    /// 0 while there is no limit.
+    /// The limit; 0 if there is none.
     most: Arc<AtomicU64>,
 }
 
@@ -29,7 +29,7 @@ impl Memory {
             .store(now.saturating_add(bytes), Ordering::Relaxed);
     }
 
-    /// Takes a look's size.
+    /// Stores the current size and compares it with the limit.
     fn take(&self, resident: u64) -> Result<(), String> {
         self.resident.store(resident, Ordering::Relaxed);
         let most = self.most.load(Ordering::Relaxed);
@@ -44,7 +44,7 @@ impl Memory {
     }
 }
 
-/// One endpoint that is looked at.
+/// An endpoint whose metrics are checked.
 #[derive(Debug)]
 struct Endpoint {
     page: RemotePage,
@@ -53,29 +53,29 @@ struct Endpoint {
     slow_applies: SlowApplies,
 }
 
-/// Slow writes, which a server has without us, too: they may not come faster than they came before
-/// the load.
+/// Counts of slow writes. A server has some without the load, too, so their rate is compared with
+/// the rate before it.
 #[derive(Debug, Default)]
 struct SlowApplies {
-    /// When they were counted, and how many there were.
+    /// The times of counting, and the counts.
     counts: VecDeque<(Instant, f64)>,
-    /// How many came during the baseline, and how long that was; `None` until it is over.
+    /// The number of slow writes during the baseline, and its duration; `None` until it has ended.
     before: Option<(f64, Duration)>,
 }
 
-/// What a server, or each member of a cluster, says of itself.
+/// The metrics of a server, or of each member of a cluster.
 #[derive(Debug)]
 pub struct ServerStatus {
     endpoints: Vec<Endpoint>,
-    /// An etcd, which also tells its alarms.
+    /// A client of the etcd, if it is one, for its alarms.
     etcd: Option<Client>,
 }
 
 impl ServerStatus {
-    /// Opens the metrics page of each of these URLs.
+    /// Reads the metrics page of each of these URLs.
     ///
     /// # Errors
-    /// [`KubeError`] when one of them cannot be had; then nobody knows how the server is.
+    /// [`KubeError`] if one of them cannot be read; the server's state is unknown then.
     pub async fn open(
         urls: &[String],
         access: &KubeAccess,
@@ -97,7 +97,7 @@ impl ServerStatus {
         Ok(Self { endpoints, etcd })
     }
 
-    /// Returns the resident size of the largest at the last sample, bytes.
+    /// Returns the largest resident size at the last sample, in bytes.
     #[must_use]
     pub fn resident(&self) -> u64 {
         let sizes = self.endpoints.iter().map(|one| &one.memory.resident);
@@ -128,10 +128,10 @@ impl ServerStatus {
         Ok(())
     }
 
-    /// Looks once.
+    /// Checks the server once.
     ///
     /// # Errors
-    /// In one line, where the server suffers.
+    /// One line, if the server suffers.
     pub(super) async fn look(&mut self) -> Result<(), String> {
         if let Some(client) = &self.etcd
             && let Ok(status) = client.maintenance().status(StatusRequest {}).await
@@ -148,7 +148,7 @@ impl ServerStatus {
 
 impl Endpoint {
     async fn look(&mut self) -> Result<(), String> {
-        // Whether it is too busy to tell, the small reads know better.
+        // If the server is too busy to respond, the small reads will show it.
         let Ok(page) = self.page.read().await else {
             return Ok(());
         };
@@ -181,7 +181,8 @@ impl SlowApplies {
         self.before = Some((self.risen(), last.duration_since(*first)));
     }
 
-    /// Holds the last stretch, as long as the baseline, against that.
+    /// Compares the slow writes of the latest period, as long as the baseline, with those of the
+    /// baseline.
     fn judge(&mut self) -> Result<(), String> {
         let Some((before, length)) = self.before else {
             return Ok(());
@@ -217,8 +218,8 @@ mod tests {
         assert!(stopped.contains("is 61.0 MiB, and 60.0 MiB"), "{stopped}");
     }
 
-    /// One look every two seconds, so many slow writes more at each: after how many looks the load
-    /// is stopped, which begins with the fourth.
+    /// Returns the number of checks, one every two seconds with this many more slow writes each,
+    /// after which the load is stopped. The load begins with the fourth check.
     fn stopped_at(more: &[u32]) -> Option<usize> {
         let begun = Instant::now();
         let mut slow = SlowApplies::default();

@@ -1,60 +1,60 @@
-//! Forward pages, spread over keys that nobody knows.
+//! Reads ascending pages, spread over a range of unknown keys.
 //!
-//! Each page says how many keys are left from its start. So the next one is read in the middle of
-//! the widest stretch of which nothing is known yet: by bytes, since nothing better is known. Names
-//! of Kubernetes begin with much that all of them have in common; where a middle finds nothing,
-//! what the stretch's keys have in common is searched for by counting.
+//! Each response has the number of keys from the page's start to the end. So the next page is read
+//! in the middle of the widest gap with unread keys; the middle is computed from the bytes of the
+//! keys, since their distribution is unknown. Kubernetes' keys have long common prefixes: if no key
+//! is found from a middle on, the common prefix of the gap's keys is searched for by counting.
 
 use bytes::Bytes;
 use etcd_api::keys::prefix_end;
 
 use super::{MOST_PAGES, PAGE, Sample, SampledPage};
 
-/// Requests in all: pages, also those that find nothing, and counts.
+/// The most requests: pages, including empty ones, and counts.
 const MOST_REQUESTS: usize = 200;
-/// Bytes after which no other page is read: keys may hold 1.5 MB each.
+/// The bytes after which no further page is read: a value may have 1.5 MB.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// A page as it was read.
+/// A page of keys.
 #[derive(Debug, Clone)]
 pub(super) struct Page {
     /// Key and bytes of each object, in the order of the keys.
     pub(super) objects: Vec<(Bytes, u64)>,
-    /// Keys of the stretch that was asked for, these among them.
+    /// The number of keys in the requested range, including those of the page.
     pub(super) rest: u64,
 }
 
-/// Keys that can be read and counted, of one revision.
+/// A source of keys that can be read and counted at one revision.
 pub(super) trait Keys {
-    /// Why they cannot.
+    /// The error of a request.
     type Error;
 
-    /// The first [`PAGE`] keys between `from` and `to`, which is not among them.
+    /// Returns the first [`PAGE`] keys from `from` up to, and excluding, `to`.
     async fn page(&mut self, from: &[u8], to: &[u8]) -> Result<Page, Self::Error>;
 
-    /// How many there are.
+    /// Returns the number of keys from `from` up to, and excluding, `to`.
     async fn count(&mut self, from: &[u8], to: &[u8]) -> Result<u64, Self::Error>;
 }
 
-/// A stretch of keys of which nothing is known but how many they are.
+/// A range of unread keys, whose number is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Gap {
-    /// The first key that may be in it: the last one of a page, and a zero byte.
+    /// The first possible key of the gap: the last key of a page, and a zero byte.
     from: Vec<u8>,
-    /// The first one behind it.
+    /// The end of the gap, exclusive.
     to: Vec<u8>,
     keys: u64,
-    /// Whether `to` is as low as what its keys have in common allows.
+    /// Whether `to` has been lowered to the end of the common prefix of the gap's keys.
     is_tight: bool,
 }
 
-/// A page, of which it is not yet known what it stands for, and the gap behind it.
+/// A page whose weight is not computed yet, and the gap after it.
 type Known = (SampledPage, Gap);
 
-/// Reads pages between two keys.
+/// Reads pages from `start` up to `end`.
 ///
 /// # Errors
-/// The first of `keys`.
+/// The first error of `keys`.
 pub(super) async fn sample<K: Keys>(
     keys: &mut K,
     start: &[u8],
@@ -86,7 +86,7 @@ pub(super) async fn sample<K: Keys>(
     Ok(weighted(known))
 }
 
-/// Returns a page, and the gap between its last key and `to`; `None` of a page without keys.
+/// Returns a page, and the gap between its last key and `to`; `None` if the page has no keys.
 fn behind(page: Page, to: Vec<u8>) -> Option<Known> {
     let (last, _) = page.objects.last()?;
     let gap = Gap {
@@ -108,7 +108,7 @@ fn read(known: &[Known]) -> u64 {
     known.iter().flat_map(|(page, _)| &page.sizes).sum()
 }
 
-/// Returns the gap with the most keys that has a middle, and that.
+/// Returns the index of the gap with the most keys among those that have a middle, and its middle.
 fn widest(known: &[Known]) -> Option<(usize, Vec<u8>)> {
     let gaps = known.iter().enumerate();
     let gaps = gaps.filter(|(_, (_, gap))| gap.keys > 0);
@@ -117,12 +117,13 @@ fn widest(known: &[Known]) -> Option<(usize, Vec<u8>)> {
     widest.map(|(nth, _, middle)| (nth, middle))
 }
 
-/// Lowers a gap's end to where the keys end that begin as all of it do. Returns how many counts it
-/// took.
+/// Lowers the end of a gap to the end of the longest common prefix of its keys. Returns the number
+/// of counting requests.
 async fn tighten<K: Keys>(gap: &mut Gap, keys: &mut K) -> Result<usize, K::Error> {
     gap.is_tight = true;
     let before = gap.from[..gap.from.len() - 1].to_vec();
-    // All keys of the gap begin with so many bytes of the key before it, and not all with so many.
+    // All keys of the gap share the first `all` bytes with the key before it, and not all of them
+    // the first `not_all`.
     let mut all = gap.in_common();
     let mut not_all = before.len();
     let mut counts = 0;
@@ -142,14 +143,14 @@ async fn tighten<K: Keys>(gap: &mut Gap, keys: &mut K) -> Result<usize, K::Error
 }
 
 impl Gap {
-    /// Bytes that both its ends begin with.
+    /// Returns the length of the common prefix of both ends.
     fn in_common(&self) -> usize {
         let bytes = self.from.iter().zip(&self.to);
         bytes.take_while(|(a, b)| a == b).count()
     }
 
-    /// A key about half-way between its ends, counted in the eight bytes that follow what both
-    /// begin with; `None` where none lies between them. An end of `\0` is the end of all keys.
+    /// Returns a key about half-way between both ends, computed from the eight bytes after their
+    /// common prefix; `None` if there is none. An end of `\0` is the end of all keys.
     fn middle(&self) -> Option<Vec<u8>> {
         let end = [0xff; 9];
         let to: &[u8] = if self.to == b"\0" { &end } else { &self.to };
@@ -169,7 +170,7 @@ impl Gap {
     }
 }
 
-/// Each page with the keys that it stands for.
+/// Returns the pages with their weights.
 fn weighted(known: Vec<Known>) -> Sample {
     let unread = known.iter().map(|(_, gap)| gap.keys).sum();
     let last = known.len().saturating_sub(1);

@@ -101,7 +101,7 @@ async fn of_many_a_bounded_part_is_read_and_the_estimate_is_not_too_low() {
     }
 }
 
-/// Large objects at the end of many small ones: who reads only the beginning never sees them.
+/// Large objects come after many small ones: a reader of the beginning only never sees them.
 #[tokio::test]
 async fn pages_are_spread_over_the_prefix() {
     let mut tail = Stored::new(50_000, |i| if i < 40_000 { 100 } else { 20_000 });

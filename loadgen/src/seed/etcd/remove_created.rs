@@ -1,4 +1,4 @@
-//! Takes away what loads made beside a data set on an etcd that goes on.
+//! Removes the keys that loads created beside a data set, on an etcd that continues to run.
 
 use bytes::Bytes;
 use etcd_api::client::Client;
@@ -11,20 +11,20 @@ use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use super::NotUnseeded;
 use crate::timeouts::in_time;
 
-/// Keys of a page.
+/// The number of keys of a page.
 const PAGE: i64 = 1_000;
-/// Requests at the same time.
+/// The number of concurrent requests.
 const AT_ONCE: usize = 32;
-/// Digits of the number at the end of a key.
+/// The fewest digits of the number at the end of a key.
 const DIGITS: usize = 10;
 
-/// Deletes the keys that loads made below `root`, key by key: nothing else that may be there by
-/// now. Then looks once more, since a create without a response may be done after its delete.
-/// Returns how many there were.
+/// Deletes the keys that loads created below `root`, key by key, so that no other key there is
+/// deleted. Then lists them once more, since a create without a response may be executed after its
+/// delete. Returns the number of deleted keys.
 ///
 /// # Errors
-/// The first error, or request without a response within 30 s; [`NotUnseeded::Left`] when keys of
-/// ours are still there.
+/// The first error, or request without a response within 30 s; [`NotUnseeded::Left`] if such keys
+/// still exist.
 pub async fn remove_created(config: &ClientConfig, root: &str) -> Result<u64, NotUnseeded> {
     let client = in_time(Client::connect(config.clone())).await?;
     let mut removed = 0;
@@ -39,7 +39,7 @@ pub async fn remove_created(config: &ClientConfig, root: &str) -> Result<u64, No
     }
 }
 
-/// Revokes leases; one that is gone already is no error.
+/// Revokes leases. A lease that does not exist any more is not an error.
 ///
 /// # Errors
 /// The first error, or request without a response within 30 s.
@@ -62,7 +62,7 @@ pub async fn revoke(config: &ClientConfig, leases: Vec<i64>) -> Result<(), EtcdE
         .await
 }
 
-/// Returns the keys below `root` that are named as those of loads are.
+/// Returns the keys below `root` whose names have the form of those that loads create.
 async fn made(client: &Client, root: &str) -> Result<Vec<Bytes>, EtcdError> {
     let end = prefix_end(root.as_bytes());
     let mut next = root.as_bytes().to_vec();
@@ -89,7 +89,7 @@ async fn made(client: &Client, root: &str) -> Result<Vec<Bytes>, EtcdError> {
     }
 }
 
-/// Returns whether a key is `ROOT…/CONNECTION/NUMBER`.
+/// Returns whether a key has the form `ROOT…/CONNECTION/NUMBER`.
 fn is_of_a_load(key: &[u8], root: &str) -> bool {
     let mut parts = key
         .strip_prefix(root.as_bytes())

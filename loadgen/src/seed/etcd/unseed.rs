@@ -1,4 +1,4 @@
-//! Takes a data set out of an etcd again, and looks whether it is gone.
+//! Removes a data set from an etcd, and checks that it is gone.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,15 +17,15 @@ use crate::progress::Phase;
 use crate::safety::count;
 use crate::timeouts::in_time;
 
-/// Keys that a message names.
+/// The number of keys that a message names.
 const NAMED: usize = 3;
 
-/// Why our keys are still there, or may be.
+/// The reason why seeded keys still exist, or may exist.
 #[derive(Debug)]
 pub enum NotUnseeded {
-    /// The endpoint did not answer, or refused.
+    /// The endpoint did not respond, or refused a request.
     Etcd(EtcdError),
-    /// They were deleted twice, and these are there all the same.
+    /// These keys were deleted twice and still exist.
     Left(Vec<Bytes>),
 }
 
@@ -50,13 +50,13 @@ impl From<EtcdError> for NotUnseeded {
     }
 }
 
-/// Deletes the objects of these slices, key by key: nothing else that may be below `root` by now.
-/// Then looks whether they are gone, and deletes what is not once more: a put without an answer may
-/// be done after its delete. Returns how many were there.
+/// Deletes the objects of these slices, key by key, so that no other key below `root` is deleted.
+/// Then checks whether they are gone, and deletes those that are not once more, since a put without
+/// a response may be executed after its delete. Returns the number of deleted keys.
 ///
 /// # Errors
-/// The first error, or transaction without an answer within 30 s; [`NotUnseeded::Left`] when keys
-/// of ours are still there.
+/// The first error, or transaction without a response within 30 s; [`NotUnseeded::Left`] if seeded
+/// keys still exist.
 pub async fn unseed(
     config: &ClientConfig,
     data: &DataSet,
@@ -79,7 +79,7 @@ pub async fn unseed(
     if late == 0 {
         return Ok(deleted);
     }
-    // A key that was deleted and came late is one.
+    // A key that was deleted and written late counts once.
     let sent: u64 = slices.iter().map(|slice| slice.end - slice.start).sum();
     deleted = sent.min(deleted + late);
     ours.each(slices, delete, |_| {}).await?;
@@ -105,8 +105,8 @@ struct Ours<'a> {
 }
 
 impl Ours<'_> {
-    /// Returns those of these slices that are there. Asks about each only when anything is below
-    /// the root: others may write there too.
+    /// Returns the keys of these slices that exist. Queries each only if any key exists below the
+    /// root, since others may write there too.
     async fn left(&self, slices: &[Range<u64>]) -> Result<Vec<Bytes>, EtcdError> {
         let mut left = Vec::new();
         if in_time(count(&self.client, self.root.as_bytes())).await? > 0 {
@@ -120,7 +120,7 @@ impl Ours<'_> {
         Ok(left)
     }
 
-    /// Does one thing to each key, many in a transaction.
+    /// Sends one operation for each key, many in a transaction.
     async fn each(
         &self,
         slices: &[Range<u64>],

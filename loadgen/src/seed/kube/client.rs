@@ -1,5 +1,5 @@
-//! One connection that writes: bodies are collected, and what a server asks to be sent again is
-//! sent again.
+//! One connection that writes: collects response bodies, and repeats requests when the server asks
+//! for it.
 
 use std::time::Duration;
 
@@ -10,20 +10,21 @@ use kube_api::client::connection::error_from_response;
 use kube_api::client::{Connection, KubeAccess, KubeError, Options, read_whole};
 use kube_api::envelope::MEDIA_TYPE;
 
-/// How often a request is sent at most.
+/// The most attempts of a request.
 const ATTEMPTS: u32 = 8;
-/// Pause before the second attempt where the server names none; it doubles with each.
+/// The pause before the second attempt if the server names none. It doubles with each attempt.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// No pause is longer, whatever the server asks for.
+/// The longest pause, whatever the server asks for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// A single answer is given up after this: an apiserver gives a request 60 s.
+/// The timeout of a single response: an apiserver gives a request 60 s.
 const ANSWER_WITHIN: Duration = Duration::from_secs(75);
-/// Responses are one object each; those of whole collections are thrown away as they come.
+/// The largest body, in bytes: a response is one object. The bodies of deleted collections are
+/// discarded while they are received.
 const LARGEST_BODY: usize = 16 << 20;
 
 /// `application/json`.
 pub(crate) const JSON: &str = "application/json";
-/// Of a patch whose response is JSON.
+/// The media type of a patch; its response is JSON.
 pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// A client with a connection of its own.
@@ -32,30 +33,30 @@ pub(crate) struct Client {
     connection: Connection,
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     pub(super) body: Bytes,
-    /// True when the request was sent more than once: what it asks for may have been done by an
-    /// attempt before.
+    /// Whether the request was sent more than once, so that an earlier attempt may have been
+    /// executed.
     pub(crate) repeated: bool,
 }
 
 impl Client {
-    /// Returns a client of the API at `url`; connects when it first sends.
+    /// Returns a client of the API at `url`, which connects with the first request.
     pub(super) fn new(url: &str, access: &KubeAccess) -> Result<Self, KubeError> {
         let connection = Connection::new(url, access.clone(), Options::default())?;
         Ok(Self { connection })
     }
 
-    /// Sends a request with a body of this media type (none where it is empty) and asks for a
-    /// response of the same, in JSON to a patch. After overload (429, 503, 504), a server's own
-    /// error (500, 502) or a lost connection it is sent again, after the pause that the server
-    /// asks for.
+    /// Sends a request with a body of this media type (without one if it is empty) and asks for a
+    /// response of the same type, or in JSON for a patch. After overload (429, 503, 504), a
+    /// server's internal error (500, 502) or a lost connection, the request is repeated after the
+    /// pause that the server asks for.
     ///
     /// # Errors
-    /// The last attempt's, when none of [`ATTEMPTS`] had an answer.
+    /// The error of the last attempt, if none of [`ATTEMPTS`] had a response.
     pub(crate) async fn send(
         &mut self,
         method: &Method,
@@ -64,7 +65,7 @@ impl Client {
         body: &Bytes,
     ) -> Result<Reply, KubeError> {
         let mut pause = FIRST_PAUSE;
-        // Whether an attempt before may have been carried out: not by a server that refuses to.
+        // Whether an earlier attempt may have been executed. A refused one (429) was not.
         let mut repeated = false;
         for attempt in 1.. {
             let sent = self.once(method, path, media_type, body.clone());
@@ -88,7 +89,7 @@ impl Client {
                         "the response did not end within {seconds} s"
                     )));
                 }
-                // The half of an answer that came is nobody's.
+                // The rest of a partial response must not be taken for the next one.
                 Ok(Err(_)) | Err(_) => {
                     self.connection.cancel();
                     repeated = true;
@@ -101,10 +102,11 @@ impl Client {
         unreachable!("the last attempt returns")
     }
 
-    /// Sends a request as [`Self::send`] does, where anything but these statuses is an error.
+    /// Sends a request as [`Self::send`] does, and returns an error for any status other than
+    /// these.
     ///
     /// # Errors
-    /// [`KubeError::Refused`] with what the server says; [`Self::send`]'s.
+    /// [`KubeError::Refused`] with the server's message; those of [`Self::send`].
     pub(super) async fn must(
         &mut self,
         method: &Method,
@@ -128,7 +130,7 @@ impl Client {
         body: Bytes,
     ) -> Result<(StatusCode, Bytes, Option<Duration>), KubeError> {
         let mut headers = HeaderMap::new();
-        // Errors come in JSON to who does not insist.
+        // Errors are in JSON unless the client insists on protobuf.
         let accept = match media_type {
             MEDIA_TYPE => {
                 HeaderValue::from_static("application/vnd.kubernetes.protobuf, application/json")
@@ -147,7 +149,7 @@ impl Client {
         let status = answer.status();
         let asked = retry_after(answer.headers());
         if *method == Method::DELETE && status.is_success() {
-            // Of a collection that is every object that was deleted.
+            // The response to the deletion of a collection has every deleted object.
             let mut body = answer.into_body();
             while let Some(frame) = body.frame().await {
                 frame.map_err(|e| KubeError::Body(e.to_string()))?;
@@ -165,13 +167,13 @@ impl Reply {
         error_from_response(method.clone(), path, self.status, &self.body)
     }
 
-    /// Returns a text of the answer's metadata, where it is an object in JSON.
+    /// Parses the body as JSON; returns null if it is not JSON.
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
 
-/// Returns whether the same request may well be granted a moment later.
+/// Returns whether the same request may succeed a moment later.
 fn is_passing(status: StatusCode) -> bool {
     matches!(
         status,

@@ -1,7 +1,7 @@
-//! Namespaces that a run makes, fills and removes. Their names are the run's own, and a label says
-//! whose they are: nothing that lacks it is ever touched.
+//! The namespaces that a run creates, fills and removes. Their names are unique to the run, and a
+//! label identifies the run: a namespace without that label is never changed.
 //!
-//! - [`finalize`]: ends a namespace that has no controller
+//! - [`finalize`]: finalizes a namespace that has no controller
 
 mod finalize;
 
@@ -22,17 +22,18 @@ use super::{Api, LoadError, object};
 use crate::progress::Phase;
 use finalize::Hindrance;
 
-/// The label of our namespaces; its value is the run's.
+/// The label of the run's namespaces; its value identifies the run.
 const LABEL: &str = "loadgen.test/run";
-/// Namespaces that are made or removed at once.
+/// The number of namespaces that are removed concurrently.
 const AT_ONCE: usize = 8;
-/// How long removing may take in all. An apiserver deletes some thousand objects a second.
+/// The longest time that the removal of all may take. An apiserver deletes some thousand objects a
+/// second.
 const REMOVE_WITHIN: Duration = Duration::from_secs(300);
-/// A namespace that was deleted, and that nobody has looked at for so long, may have no controller
-/// that would end it.
+/// The time after which a deleted namespace whose status no controller has updated is assumed to
+/// have no controller.
 const NO_CONTROLLER_AFTER: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Names of namespaces that a message lists.
+/// The number of names that a message lists.
 const NAMED: usize = 3;
 
 /// The namespaces of one data set of one run.
@@ -41,17 +42,18 @@ pub struct Namespaces {
     run: String,
     begin: String,
     names: Vec<String>,
-    /// How many were asked for: whether or not the answer came, they may exist.
+    /// The number of namespaces whose creation was requested: they may exist, whether or not there
+    /// was a response.
     asked: AtomicUsize,
     waits: Waits,
 }
 
-/// How long removing waits for others.
+/// The times for which removal waits.
 #[derive(Debug, Clone, Copy)]
 struct Waits {
-    /// Until a namespace is called left.
+    /// The time after which a namespace is reported as left.
     removed: Duration,
-    /// Until a namespace is looked at that no controller has looked at, and between two such looks.
+    /// The time until a namespace without a controller is finalized, and between two attempts.
     controller: Duration,
 }
 
@@ -68,15 +70,15 @@ impl Default for Waits {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("left behind: {}; {}{}", listed(names), by_hand(run), because(reason.as_ref()))]
 pub struct Left {
-    /// Value of their label.
+    /// The value of their label.
     run: String,
     /// Their names.
     pub names: Vec<String>,
-    /// Why the first of them is still there.
+    /// The reason why the first of them still exists.
     reason: Option<String>,
 }
 
-/// Returns how somebody removes what we have not removed.
+/// Returns the command that removes the namespaces that are left.
 fn by_hand(run: &str) -> String {
     format!("remove with: kubectl delete namespace -l {LABEL}={run}")
 }
@@ -87,7 +89,7 @@ fn because(reason: Option<&String>) -> String {
         .unwrap_or_default()
 }
 
-/// Returns the first names, and how many more there are.
+/// Returns the first names and the number of the others.
 fn listed(names: &[String]) -> String {
     let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>();
     let more = names.len().saturating_sub(NAMED);
@@ -99,14 +101,14 @@ fn listed(names: &[String]) -> String {
 }
 
 impl Namespaces {
-    /// Returns names for `number` namespaces of a run's `nth` data set; `run` is like no other
-    /// run's. Sends nothing.
+    /// Returns names for `number` namespaces of a run's data set of index `nth`; `run` is unique to
+    /// the run. Sends nothing.
     #[must_use]
     pub fn new(run: &str, nth: usize, number: u64) -> Self {
         let begin = format!("loadgen-{run}-{nth}-");
         Self {
             run: run.to_owned(),
-            // As many digits for each, so that their order is that of their numbers.
+            // All numbers have the same digits, so that the names sort by number.
             names: (0..number).map(|i| format!("{begin}{i:05}")).collect(),
             begin,
             asked: AtomicUsize::new(0),
@@ -114,19 +116,19 @@ impl Namespaces {
         }
     }
 
-    /// Returns what all their names begin with.
+    /// Returns the prefix of all names.
     #[must_use]
     pub fn names_begin(&self) -> &str {
         &self.begin
     }
 
-    /// Returns all of them, in the order of their keys.
+    /// Returns all names, in the order of their keys.
     #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Returns the name, where there is one only.
+    /// Returns the name, if there is only one.
     pub(super) fn only(&self) -> Option<&str> {
         match self.names.as_slice() {
             [only] => Some(only),
@@ -134,13 +136,13 @@ impl Namespaces {
         }
     }
 
-    /// Returns the name of the `i`th.
+    /// Returns the name at index `i`.
     pub(super) fn name(&self, i: u64) -> &str {
         let i = usize::try_from(i).unwrap_or(usize::MAX);
         self.names.get(i).map_or("", String::as_str)
     }
 
-    /// Returns what is said where they stay.
+    /// Returns the message for namespaces that are kept.
     #[must_use]
     pub fn kept(&self) -> String {
         format!(
@@ -151,18 +153,19 @@ impl Namespaces {
         )
     }
 
-    /// Makes all of them.
+    /// Creates all namespaces.
     ///
     /// # Errors
-    /// [`LoadError::NamespaceExists`] when one is there that this run has not made, or what the API
-    /// says.
+    /// [`LoadError::NamespaceExists`] if one exists that this run has not created, or the API's
+    /// error.
     pub async fn create(&self, api: &Api) -> Result<(), LoadError> {
         let mut client = api.client()?;
         for name in &self.names {
             self.asked.fetch_add(1, Ordering::Relaxed);
             let created = self.create_one(&mut client, name).await;
             if let Err(LoadError::NamespaceExists(_)) = &created {
-                // Generators of one run have the same label: it may be that of another one.
+                // The namespace may be that of another generator of this run, which has the same
+                // label.
                 self.asked.fetch_sub(1, Ordering::Relaxed);
             }
             created?;
@@ -176,7 +179,7 @@ impl Namespaces {
             "apiVersion": "v1", "kind": "Namespace",
             "metadata": {
                 "name": name,
-                // Pods that run nowhere may have any security context.
+                // The pods run nowhere, so any security context is harmless.
                 "labels": {LABEL: self.run, "pod-security.kubernetes.io/enforce": "privileged"},
             },
         });
@@ -193,8 +196,8 @@ impl Namespaces {
             }
             _ => return Err(reply.refused(&Method::POST, PATH).into()),
         }
-        // Pods are admitted where their account is. A controller makes it soon, where there is one;
-        // some servers have no accounts.
+        // Pods are admitted only if their service account exists. A controller creates it soon, if
+        // there is one; some servers have no service accounts.
         let path = format!("{PATH}/{name}/serviceaccounts");
         let account = json!({
             "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": object::ACCOUNT},
@@ -211,11 +214,11 @@ impl Namespaces {
         Ok(())
     }
 
-    /// Removes those that were made, with all that is in them, within five minutes. `phase` counts
-    /// namespaces.
+    /// Removes the namespaces that were created, with everything in them, within five minutes.
+    /// `phase` counts namespaces.
     ///
     /// # Errors
-    /// [`Left`] with those that are still there, or of which nobody knows.
+    /// [`Left`] with those that still exist, or may exist.
     pub async fn remove(&self, api: &Api, resource: &str, phase: &Phase) -> Result<(), Left> {
         let asked = self.asked.load(Ordering::Relaxed);
         let deadline = Instant::now() + self.waits.removed;
@@ -253,8 +256,8 @@ impl Namespaces {
         }
     }
 
-    /// Removes a namespace, however long it takes. `hindrance` is why it is not ended, where we
-    /// would.
+    /// Removes a namespace, without a timeout. Sets `hindrance` to the reason why it cannot be
+    /// finalized, while there is one.
     async fn remove_one(
         &self,
         api: &Api,
@@ -272,13 +275,12 @@ impl Namespaces {
         let collection = GroupVersionResource::core(resource).collection(Some(name));
         empty(&mut client, &collection).await?;
         delete(&mut client, &found, name).await?;
-        // What was still being written when the rest was deleted.
+        // Deletes objects that were still being written during the first deletion.
         empty(&mut client, &collection).await?;
         self.until_gone(&mut client, name, hindrance).await
     }
 
-    /// Waits until a namespace is gone; ends it where there is no controller that would, and
-    /// nothing in it.
+    /// Waits until a namespace is gone. Finalizes it if no controller would, and nothing is in it.
     async fn until_gone(
         &self,
         client: &mut Client,
@@ -293,7 +295,7 @@ impl Namespaces {
             if !finalize::nobody_looked(&found) {
                 *hindrance.lock() = None;
             } else if Instant::now() >= patient_until {
-                // A controller may still come, so this is not the end of waiting.
+                // A controller may still start, so waiting continues.
                 let ended = finalize::end(client, found, name).await;
                 *hindrance.lock() = ended.err();
                 patient_until = Instant::now() + self.waits.controller;
@@ -307,7 +309,7 @@ impl Namespaces {
     }
 }
 
-/// Returns a namespace as it is; `None` when there is none.
+/// Reads a namespace; returns `None` if there is none.
 async fn look(client: &mut Client, name: &str) -> Result<Option<Value>, KubeError> {
     let path = format!("/api/v1/namespaces/{name}");
     let good = [StatusCode::OK, StatusCode::NOT_FOUND];
@@ -317,8 +319,8 @@ async fn look(client: &mut Client, name: &str) -> Result<Option<Value>, KubeErro
     Ok((reply.status == StatusCode::OK).then(|| reply.json()))
 }
 
-/// Deletes what is in a collection, until nothing is: a server may take longer than it gives one
-/// request.
+/// Deletes the objects of a collection until it is empty: the deletion may take longer than a
+/// server permits for one request.
 async fn empty(client: &mut Client, collection: &str) -> Result<(), KubeError> {
     let now = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
     let now = Bytes::from(now.to_string());
@@ -338,14 +340,14 @@ async fn empty(client: &mut Client, collection: &str) -> Result<(), KubeError> {
     }
 }
 
-/// Deletes this very namespace, and none that has come to have its name.
+/// Deletes exactly this namespace, and not a newer one of the same name.
 async fn delete(client: &mut Client, namespace: &Value, name: &str) -> Result<(), KubeError> {
     let options = json!({
         "apiVersion": "v1", "kind": "DeleteOptions",
         "preconditions": {"uid": namespace["metadata"]["uid"]},
     });
     let path = format!("/api/v1/namespaces/{name}");
-    // Conflict: it is being deleted already, or it is another one.
+    // Conflict: it is being deleted already, or the name belongs to a newer namespace.
     let good = [
         StatusCode::OK,
         StatusCode::ACCEPTED,

@@ -1,20 +1,21 @@
-//! What is sent of an object, so that an apiserver takes it and nobody in its cluster acts on it.
+//! Converts objects to the form in which they are sent, so that an apiserver accepts them and no
+//! controller of its cluster acts on them.
 //!
-//! An object of a data set is what an apiserver has stored: a pod that runs on a node, made by a
-//! ReplicaSet, with a status. Sent as it is, it would be refused or soon be deleted: its service
-//! account does not exist, its owner and its node neither. What is sent has none of these, and a
-//! scheduler's name that no scheduler has, so that the pod stays where it is: nowhere.
+//! An object of a data set is one that an apiserver has stored: a pod that runs on a node, created
+//! by a ReplicaSet, with a status. Sent unchanged, it would be refused or soon be deleted, since
+//! its service account, its owner and its node do not exist. The object that is sent has none of
+//! these, and names a scheduler that does not exist, so that the pod is never scheduled.
 
 use kube_api::schema::{CONFIG_MAP, Message, POD};
 use kube_api::{envelope, from_json, to_json};
 use serde_json::{Map, Value, json};
 use workloads::{DataSet, Kind};
 
-/// No scheduler has this name.
+/// The name of a scheduler that does not exist.
 pub(super) const SCHEDULER: &str = "loadgen.test-none";
-/// The account that pods are of: what every namespace has, or gets from us.
+/// The service account of pods, which every namespace has, or gets from the run.
 pub(super) const ACCOUNT: &str = "default";
-/// Metadata that the server makes, or that leads to objects which do not exist.
+/// Metadata that the server sets, or that refers to objects which do not exist.
 const NOT_SENT: [&str; 7] = [
     "uid",
     "resourceVersion",
@@ -24,10 +25,10 @@ const NOT_SENT: [&str; 7] = [
     "managedFields",
     "ownerReferences",
 ];
-/// Likewise of a pod's spec: its node, and what admission computes and compares.
+/// Fields of a pod's spec that are not sent: its node, and what admission computes and compares.
 const NOT_SENT_OF_SPEC: [&str; 4] = ["nodeName", "priority", "preemptionPolicy", "serviceAccount"];
 
-/// Returns kind and message of what a data set holds.
+/// Returns the kind and the message type of a data set's objects.
 pub(super) fn kind(data: &DataSet) -> (&'static str, &'static Message) {
     match data.spec().kind {
         Kind::Pods => ("Pod", &POD),
@@ -39,7 +40,7 @@ pub(super) fn kind(data: &DataSet) -> (&'static str, &'static Message) {
 /// a pod.
 ///
 /// # Errors
-/// As [`body`].
+/// Those of [`body`].
 pub(super) fn json_object(
     data: &DataSet,
     i: u64,
@@ -58,7 +59,7 @@ pub(super) fn json_object(
 /// Returns object `i` as it is sent to `namespace`, in protobuf. About 100 µs for a pod.
 ///
 /// # Errors
-/// What is wrong with an object that the schema does not fit, which none of a data set is.
+/// The error of an object that does not fit the schema, which no object of a data set has.
 pub(super) fn body(data: &DataSet, i: u64, namespace: &str) -> Result<Vec<u8>, String> {
     let (kind, message) = kind(data);
     let object = json_object(data, i, namespace)?;

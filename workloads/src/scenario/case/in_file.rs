@@ -1,4 +1,4 @@
-//! Cases in a file: each is a name, or a table with options.
+//! Serializes cases of scenario files: each is a name, or a table with options.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::CaseSpec;
 use crate::strategy::Strategy;
 
-/// Writes cases, each as short as it can be.
+/// Serializes cases: a case without options as its strategy's name, any other as a table.
 pub(super) fn serialize<S: Serializer>(cases: &[CaseSpec], to: S) -> Result<S::Ok, S::Error> {
-    // A case is serialized as [[case]].
+    // A case of several loads is serialized as a `[[case]]`.
     let cases = cases.iter().filter(|case| case.loads.is_none());
     let cases = cases.map(|case| match case.strategy {
         strategy if *case == CaseSpec::from(strategy) => NameOrTable::Name(strategy),
@@ -20,13 +20,13 @@ pub(super) fn serialize<S: Serializer>(cases: &[CaseSpec], to: S) -> Result<S::O
     cases.collect::<Vec<_>>().serialize(to)
 }
 
-/// Reads cases.
+/// Deserializes cases.
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<CaseSpec>, D::Error> {
     let cases = Vec::<Written>::deserialize(from)?;
     Ok(cases.into_iter().map(|Written(case)| case).collect())
 }
 
-/// A case as it is written.
+/// The serialized form of a case.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum NameOrTable<'a> {
@@ -34,7 +34,7 @@ enum NameOrTable<'a> {
     Table(&'a CaseSpec),
 }
 
-/// A case as it is read.
+/// The deserialized form of a case.
 #[derive(Deserialize)]
 #[serde(transparent)]
 struct Written(#[serde(deserialize_with = "name_or_table")] CaseSpec);
@@ -43,8 +43,8 @@ fn name_or_table<'de, D: Deserializer<'de>>(from: D) -> Result<CaseSpec, D::Erro
     from.deserialize_any(NameOrTableVisitor)
 }
 
-/// Deserializes by hand instead of untagged, so that a misspelt name keeps its error with a
-/// suggestion.
+/// A hand-written visitor instead of an untagged enum, so that a misspelt name keeps its error with
+/// a suggestion.
 struct NameOrTableVisitor;
 
 impl<'de> Visitor<'de> for NameOrTableVisitor {

@@ -1,27 +1,27 @@
-//! Which options each strategy takes.
+//! Checks which options each strategy takes.
 
 use super::{CaseSpec, check_rate};
 use crate::strategy::{Driver, Strategy, Tier};
 
 impl CaseSpec {
-    /// Checks that the options fit the strategy, and their values.
+    /// Checks that the options fit the strategy and that their values are valid.
     pub(super) fn check(&self, tier: Tier) -> Result<(), String> {
         self.check_fields(tier)?;
         self.check_values()
     }
 
-    /// Checks that the strategy takes the options that are given.
+    /// Checks that the strategy takes the given options.
     fn check_fields(&self, tier: Tier) -> Result<(), String> {
         let driver = self.strategy.driver();
         let kube = tier == Tier::Kube;
-        // A separate program connects as its library does.
+        // A Go client is a separate program, whose library determines how it connects.
         let ours = self.strategy.go_client().is_none();
         let kube_list = kube && driver == Driver::List;
         let lists = matches!(driver, Driver::List | Driver::Shards);
         let sharded = self.strategy.workers().is_some();
         let sharded_watch = driver == Driver::ShardedWatch;
         let paced = driver == Driver::Requests || sharded_watch;
-        // Nothing else may take the server's time, and of which bytes it would be must be known.
+        // A baseline needs a server without any other load, and a list whose bytes are known.
         let alone = self.clients.is_none()
             && self.background.is_empty()
             && self.every.is_none()
@@ -91,7 +91,7 @@ impl CaseSpec {
     }
 
     fn check_values(&self) -> Result<(), String> {
-        // The values of SETTINGS_MAX_FRAME_SIZE that HTTP/2 allows.
+        // HTTP/2 allows these values of SETTINGS_MAX_FRAME_SIZE.
         if let Some(frame) = self.frame.filter(|f| !(16_384..1 << 24).contains(&f.0)) {
             return Err(format!(
                 "frame of {} bytes: HTTP/2 has 16 KiB to 16 MiB - 1",

@@ -1,4 +1,4 @@
-//! What a load does: one operation, or a mix of small requests.
+//! The operation of a load: a list, a watch, or a mix of small requests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,8 +19,8 @@ pub enum Operation {
     Small(Mix),
     /// Whole lists, by a strategy.
     List(Strategy),
-    /// Watchers of the whole data set. The latency of a delivery is from the intended start of
-    /// another load's write to its event at each watcher.
+    /// Watchers of the whole data set. The latency of a delivery is the time from the intended
+    /// start of another load's write to the arrival of its event at each watcher.
     Watch,
 }
 

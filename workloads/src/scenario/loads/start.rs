@@ -1,4 +1,4 @@
-//! When a load starts its operations.
+//! The arrivals of a load: closed loop or a schedule.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,14 +9,14 @@ const CLOSED: &str = "closed";
 
 /// The arrivals of a load's operations.
 ///
-/// In a scenario file: `"closed"`, or a [`Profile`], as `{ poisson = 1000 }`.
+/// In a scenario file: `"closed"`, or a [`Profile`], like `{ poisson = 1000 }`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "toml::Value", into = "WrittenStart")]
 pub enum Start {
     /// Each client starts the next operation after its response (closed loop).
     #[default]
     Closed,
-    /// On a schedule, independent of responses (open loop).
+    /// Operations start on a schedule, independent of responses (open loop).
     Open(Profile),
 }
 

@@ -1,17 +1,18 @@
-//! Which tier a load uses, and whether its case has it.
+//! The tiers that a load uses, and the check that its case has them.
 
 use super::{LoadSpec, LoadsSpec, Operation};
 use crate::mix::SmallRequest;
 use crate::strategy::Tier;
 
 impl LoadsSpec {
-    /// Returns whether one of its loads sends small requests to a Kubernetes API.
+    /// Returns whether a load of the case sends small requests to the Kubernetes tier.
     #[must_use]
     pub fn writes_through_api(&self) -> bool {
         self.load.iter().any(LoadSpec::is_through_api)
     }
 
-    /// Returns whether small requests or watchers use the etcd.
+    /// Returns whether the case uses etcd: it is of the etcd tier, or its small requests or
+    /// watchers are.
     #[must_use]
     pub fn uses_etcd(&self) -> bool {
         let is_list = |load: &LoadSpec| matches!(load.operation, Operation::List(_));
@@ -19,8 +20,8 @@ impl LoadsSpec {
         self.tier == Tier::Etcd || loads.any(|load| load.tier() == Tier::Etcd)
     }
 
-    /// Checks that watchers have something to see, and that what etcd is asked about the data set
-    /// does not meet what is made through the Kubernetes tier.
+    /// Checks that another load writes what watchers watch, and that neither `count` nor watchers
+    /// of the etcd tier see objects that are created through the Kubernetes tier.
     pub(super) fn check_watchers(&self) -> Result<(), String> {
         let Self { name, load, .. } = self;
         let watches_on = |tier| {
@@ -56,19 +57,19 @@ impl LoadsSpec {
 }
 
 impl LoadSpec {
-    /// Returns the tier of its small requests or watchers.
+    /// Returns the tier of the load's small requests or watchers.
     #[must_use]
     pub fn tier(&self) -> Tier {
         self.tier.unwrap_or(Tier::Etcd)
     }
 
-    /// Returns whether it sends small requests to a Kubernetes API.
+    /// Returns whether the load sends small requests to the Kubernetes tier.
     #[must_use]
     pub fn is_through_api(&self) -> bool {
         matches!(self.operation, Operation::Small(_)) && self.tier() == Tier::Kube
     }
 
-    /// Checks that the tier has the operation, and the case has the tier.
+    /// Checks that the tier supports the operation and the options, and that the case has the tier.
     pub(super) fn check_tier(&self, of_case: Tier) -> Result<(), String> {
         let tier = self.tier();
         if let Operation::List(_) = self.operation {

@@ -1,4 +1,5 @@
-//! `consistent`: resourceVersion unset. From the cache, once it is proven fresh: KEP-2340.
+//! `consistent`: resourceVersion unset. Served from the watch cache once that is proven fresh,
+//! KEP-2340.
 
 use super::{KubeList, ListRequest, ListSpec};
 

@@ -1,5 +1,5 @@
-//! `keys-only`: one Range with `keys_only`, as clients use that look for what is there. etcd reads
-//! whole objects for it and leaves the values out; bytes and throughput are of what was received.
+//! `keys-only`: one Range with `keys_only`, for clients that only need to know which keys exist.
+//! etcd reads whole objects and omits the values. Bytes and throughput count what was received.
 
 use super::{EtcdList, EtcdResponse, ListRequest, ListSpec};
 

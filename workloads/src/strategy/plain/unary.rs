@@ -1,5 +1,5 @@
-//! `unary`: one Range, which the server builds whole before it sends any of it. What kube-apiserver
-//! asks an etcd for when it lists without a limit.
+//! `unary`: one Range, whose response the server builds before it sends any of it. kube-apiserver
+//! sends this request to etcd when it lists without a limit.
 
 use super::{EtcdList, EtcdResponse, ListRequest, ListSpec};
 

@@ -1,4 +1,5 @@
-//! `unary-incremental`: the same Range and the same bytes, sent while they are read.
+//! `unary-incremental`: the same Range and the same bytes as `unary`, sent while the server reads
+//! the objects.
 
 use super::{EtcdList, EtcdResponse, ListRequest, ListSpec};
 

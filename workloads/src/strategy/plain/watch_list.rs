@@ -1,8 +1,9 @@
-//! `watch-list`: `sendInitialEvents`, up to the bookmark after the initial state, KEP-3157.
+//! `watch-list`: a watch with `sendInitialEvents`, up to the bookmark after the initial state,
+//! KEP-3157.
 
 use super::{KubeList, ListRequest, ListSpec};
 
-/// What a reflector asks for: the state, then a bookmark.
+/// The query of a reflector: the initial state, then a bookmark.
 pub const WATCH_LIST_QUERY: &str = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=600";
 
 pub(super) const LIST: ListSpec = ListSpec {

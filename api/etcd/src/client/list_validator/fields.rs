@@ -1,27 +1,27 @@
-//! Reads protobuf fields in place: heads, `KeyValue`s, response headers.
+//! Reads protobuf fields in place: field heads, `KeyValue`s, response headers.
 
-/// The head of a field: tag, and length or varint value.
+/// The head of a field: its tag, followed by its length or its varint value.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::client) struct FieldHead {
     pub(in crate::client) field: u64,
     pub(in crate::client) wire_type: u64,
-    /// The value of a varint field, else 0.
+    /// The value of a varint field; 0 for others.
     pub(in crate::client) value: u64,
-    /// Bytes of tag and length (of tag and value, for a varint).
+    /// Size of the head, bytes: tag and length, or tag and varint value.
     pub(super) len: usize,
-    /// Bytes that follow the head.
+    /// Number of bytes that follow the head.
     pub(super) payload_len: u64,
 }
 
 impl FieldHead {
-    /// Returns the length of the whole field. Call it only for a field that fits into its message,
+    /// Returns the length of the whole field. Only valid for a field that fits into its message,
     /// whose length is a u32.
     pub(super) fn total(&self) -> usize {
         self.len + self.payload_len as usize
     }
 }
 
-/// A head that is malformed, however many bytes follow.
+/// The error for a head that is malformed, whatever bytes follow.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum BadField {
     Varint,
@@ -39,23 +39,23 @@ pub struct Object<'a> {
     pub mod_revision: i64,
     /// Revision of the creation.
     pub create_revision: i64,
-    /// Number of writes since the creation, which is 1.
+    /// Number of writes since the creation, starting at 1.
     pub version: i64,
-    /// The lease that the key is bound to, or 0.
+    /// The lease that the key is attached to; 0 for none.
     pub lease: i64,
-    /// Whether it has a field that etcd 3.7 does not have, or fields that are not in the order of
-    /// their numbers. Clients accept both; no known server sends them.
+    /// Whether the object has a field that etcd 3.7 does not have, or fields that are not in
+    /// ascending order. Clients accept both; no known server sends them.
     pub is_irregular: bool,
 }
 
-/// Reads a varint: `Ok(None)` when the input ends inside it, `Err` when it is too long.
+/// Reads a varint; returns `Ok(None)` if the input ends inside it, and `Err` if it is too long.
 #[inline]
 fn varint(input: &[u8]) -> Result<Option<(u64, usize)>, BadField> {
     let mut value = 0u64;
     for (i, &byte) in input.iter().take(10).enumerate() {
         value |= u64::from(byte & 0x7f) << (7 * i);
         if byte < 0x80 {
-            // The tenth byte holds one bit.
+            // The tenth byte may contain only one bit.
             return if i == 9 && byte > 1 {
                 Err(BadField::Varint)
             } else {
@@ -70,7 +70,7 @@ fn varint(input: &[u8]) -> Result<Option<(u64, usize)>, BadField> {
     }
 }
 
-/// Reads the head of the field at the start of `input`; `Ok(None)` when it is incomplete.
+/// Reads the head of the field at the start of `input`; returns `Ok(None)` if it is incomplete.
 #[inline]
 pub(super) fn read_field_head(input: &[u8]) -> Result<Option<FieldHead>, BadField> {
     let Some((tag, tag_len)) = varint(input)? else {
@@ -104,11 +104,11 @@ pub(super) fn read_field_head(input: &[u8]) -> Result<Option<FieldHead>, BadFiel
     Ok(Some(head))
 }
 
-/// Reads the field at the start of a complete message; returns its head and payload, or `None` when
+/// Reads the field at the start of a complete message; returns its head and payload, or `None` if
 /// it is malformed.
 ///
-/// Always inlined: the compiler's choice depends on the rest of the program, and validation costs a
-/// sixth more without.
+/// Always inlined: the compiler's own decision depends on the rest of the program, and without
+/// inlining validation costs a sixth more.
 #[inline(always)]
 pub(in crate::client) fn next_field<'a>(message: &mut &'a [u8]) -> Option<(FieldHead, &'a [u8])> {
     let head = read_field_head(message).ok()??;
@@ -119,7 +119,7 @@ pub(in crate::client) fn next_field<'a>(message: &mut &'a [u8]) -> Option<(Field
     Some((head, payload))
 }
 
-/// Reads a `KeyValue`; `None` when it is malformed or has no key.
+/// Parses a `KeyValue`; returns `None` if it is malformed or has no key.
 #[inline]
 pub(in crate::client) fn parse_object(mut message: &[u8]) -> Option<Object<'_>> {
     let mut object = Object {
@@ -150,8 +150,8 @@ pub(in crate::client) fn parse_object(mut message: &[u8]) -> Option<Object<'_>> 
     (!object.key.is_empty()).then_some(object)
 }
 
-/// Reads a `ResponseHeader` (missing fields are 0), and whether it is irregular as defined for
-/// [`Object`]; `None` when it is malformed.
+/// Parses a `ResponseHeader` (missing fields are 0). Also returns whether it is irregular in the
+/// sense of [`Object`]. Returns `None` if it is malformed.
 pub(in crate::client) fn parse_header(mut message: &[u8]) -> Option<(Header, bool)> {
     let mut header = Header::default();
     let (mut is_irregular, mut last_field) = (false, 0);
@@ -183,9 +183,9 @@ pub struct Header {
     pub raft_term: u64,
 }
 
-/// Iterates over consecutive encoded objects (whole `RangeResponse.kvs` fields), as
-/// [`ListBatch::Objects`](crate::kubernetes::ListBatch::Objects) holds them. Yields each object
-/// with its whole record (tag and length included), or `None` once for malformed bytes.
+/// Iterates over consecutive encoded objects (whole `RangeResponse.kvs` fields), as in
+/// [`ListBatch::Objects`](crate::kubernetes::ListBatch::Objects). Yields each object with its whole
+/// record (including tag and length). Malformed bytes yield `None` once and end the iteration.
 pub(crate) fn objects(records: &[u8]) -> impl Iterator<Item = Option<(Object<'_>, &[u8])>> {
     let mut rest = records;
     std::iter::from_fn(move || {

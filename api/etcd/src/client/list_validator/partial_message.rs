@@ -1,15 +1,15 @@
-//! Cuts bytes that arrive in frames into units; copies only units that straddle two frames.
+//! Splits bytes that arrive in frames into units, and copies only units that straddle two frames.
 
-/// Bytes that a [`PartialMessage`] may reserve before they have arrived.
+/// Maximum number of bytes that a [`PartialMessage`] reserves before they have arrived.
 const MAX_RESERVE: usize = 4 << 20;
 
 /// The result of reading a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// It was whole and this long, bytes.
+    /// The unit was complete and had this many bytes.
     Consumed(usize),
-    /// It is not whole: it must be read again with at least this many bytes, which is more than
-    /// were passed and no more than the unit has.
+    /// The unit is incomplete and must be read again with at least this many bytes. The number is
+    /// greater than that of the bytes passed and no greater than the length of the unit.
     NeedMore(usize),
 }
 
@@ -21,17 +21,17 @@ pub struct PartialMessage {
 }
 
 impl PartialMessage {
-    /// Returns whether the bytes so far end between two units.
+    /// Returns whether the bytes so far end at the end of a unit.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Calls `unit` with each unit and its offset in `frame`, or `None` for one that began in an
-    /// earlier frame.
+    /// Calls `unit` with each unit and its offset in `frame`; the offset of a unit that began in an
+    /// earlier frame is `None`.
     ///
     /// # Errors
-    /// The first error of `unit`; nothing may be fed after it.
+    /// The first error of `unit`. After an error, no more frames may be fed.
     pub fn feed<E>(
         &mut self,
         frame: &[u8],
@@ -65,7 +65,7 @@ impl PartialMessage {
 
     fn wait_for(&mut self, len: usize) {
         self.need = len;
-        // A forged length must not cost memory.
+        // A forged length must not allocate unlimited memory.
         let ahead = len.min(MAX_RESERVE).saturating_sub(self.bytes.len());
         self.bytes.reserve(ahead);
     }

@@ -1,4 +1,4 @@
-//! The validator against prost: the same bytes in any chunking, and malformed bytes.
+//! Compares the validator with prost on the same bytes in any chunking, and on malformed bytes.
 
 use proptest::prelude::*;
 use prost::Message;
@@ -37,7 +37,7 @@ fn frame(message: &impl Message) -> Vec<u8> {
     framed
 }
 
-/// Returns a stream of chunks as etcd lays it out: header, more and count on the last one only.
+/// Returns a stream of chunks in etcd's layout: header, more and count only in the last one.
 fn stream(value_lens: &[usize], chunk: usize) -> Vec<u8> {
     let kvs: Vec<_> = value_lens
         .iter()
@@ -218,7 +218,7 @@ fn irregular_fields_are_counted() {
         bytes
     };
     assert_eq!(regular(ListRpc::Range, &of(&message)), Ok(0));
-    // Field 9; field 4 a second time; an object with field 7; one whose version comes twice.
+    // Field 9; field 4 a second time; an object with field 7; an object with its version twice.
     let unknown = [&message[..], &[0x4a, 0]].concat();
     let twice = [&message[..], &[0x20, 1]].concat();
     let object = |more: &[u8]| {
@@ -357,8 +357,8 @@ proptest! {
         bytes[at] ^= flip;
         let whole = validate(ListRpc::RangeStream, &bytes, &[]);
         let cut = validate(ListRpc::RangeStream, &bytes, &[cut.index(bytes.len())]);
-        // A flip inside a value is another valid list; everything else must fail, and the same
-        // way wherever the frames were cut.
+        // A flip inside a value gives another valid list. In all cases the result must be the same
+        // wherever the frames are cut.
         prop_assert_eq!(whole.is_ok(), cut.is_ok());
         if let (Ok(whole), Ok(cut)) = (whole, cut) {
             prop_assert_eq!(whole, cut);

@@ -1,5 +1,5 @@
-//! The same calls through the `h2` crate: for peers that use what [`h2_min`](super::h2_min) lacks,
-//! and to compare it with.
+//! The same calls through the `h2` crate: for peers that use a feature that
+//! [`h2_min`](super::h2_min) lacks, and for comparison with it.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -30,11 +30,11 @@ pub(super) struct CrateConnection {
     token: Option<HeaderValue>,
     message_bytes: usize,
     queue: VecDeque<QueuedRequest>,
-    /// Tokens of the calls that are open; few, so a search is cheap.
+    /// Tokens of the open calls. There are few, so a linear search is cheap.
     open: Vec<u64>,
     calls: FuturesUnordered<BoxFuture<'static, (u64, Result<Bytes, Error>)>>,
-    /// Why no call can be opened any more, as when the peer goes away; those that are open may
-    /// still be answered.
+    /// The reason why no more calls can be opened, such as a GOAWAY from the peer. The peer may
+    /// still respond to open calls.
     leaving: Option<String>,
     ended: bool,
 }
@@ -95,7 +95,7 @@ impl CrateConnection {
         let len = request.encoded_len();
         let mut body = BytesMut::with_capacity(PREFIX_BYTES + len);
         body.put_u8(0);
-        // A request is far below 4 GiB.
+        // A request is much smaller than 4 GiB.
         body.put_u32(len as u32);
         request
             .encode(&mut body)
@@ -137,7 +137,7 @@ impl CrateConnection {
         {
             self.leaving = Some(error.to_string());
         }
-        // The connection is polled after the calls, so that it writes what they queued.
+        // The connection is polled after the calls, so that it writes what they have queued.
         let mut completed = self.poll_calls(cx, on_completion);
         let ended = match Pin::new(&mut self.connection).poll(cx) {
             Poll::Pending => {
@@ -163,7 +163,7 @@ impl CrateConnection {
         Poll::Ready(Err((&Ended::Closed(ended)).into()))
     }
 
-    /// Opens queued calls, as many as the peer allows.
+    /// Opens as many queued calls as the peer allows.
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Result<(), h2::Error> {
         while !self.queue.is_empty() {
             match self.sender.poll_ready(cx) {
@@ -174,7 +174,7 @@ impl CrateConnection {
                 break;
             };
             let (response, mut stream) = self.sender.send_request(head, false)?;
-            // A failure to send also fails the response.
+            // If sending fails, the response fails too.
             let _reported_by_response = stream.send_data(body, true);
             self.open.push(token);
             let call = receive(response, self.message_bytes);
@@ -224,7 +224,7 @@ async fn handshake(
         .map_err(|e| Failed::network(&e))
 }
 
-/// Ends a turn of the connection: with something done, or to be waited for.
+/// Returns the result of one poll of the connection: ready if a call has ended, otherwise pending.
 fn turn(completed: bool) -> Poll<Result<(), Error>> {
     match completed {
         true => Poll::Ready(Ok(())),
@@ -232,7 +232,7 @@ fn turn(completed: bool) -> Poll<Result<(), Error>> {
     }
 }
 
-/// Fails these calls, and returns whether there were any.
+/// Fails the calls with these tokens; returns whether there were any.
 fn fail(
     tokens: impl Iterator<Item = u64>,
     reason: &str,
@@ -251,7 +251,7 @@ fn fail(
     any
 }
 
-/// Receives one response, from its headers to its status.
+/// Receives one response, from its headers to its gRPC status.
 async fn receive(response: ResponseFuture, message_bytes: usize) -> Result<Bytes, Error> {
     let (head, mut body) = response.await.map_err(reset)?.into_parts();
     if head.status != StatusCode::OK {
@@ -277,7 +277,7 @@ async fn receive(response: ResponseFuture, message_bytes: usize) -> Result<Bytes
     }
 }
 
-/// Returns the error of a stream that the peer reset, or whose connection broke.
+/// Returns the error for a stream that the peer reset, or whose connection broke.
 fn reset(error: h2::Error) -> Error {
     match error.reason().filter(|_| error.is_reset()) {
         Some(reason) => {

@@ -5,21 +5,21 @@ use tonic::{Code, Status};
 use crate::client::list_validator::{Object, fields};
 use crate::error::Error;
 
-/// Bytes before a gRPC message: a compression flag and a big-endian length.
+/// Size of the prefix of a gRPC message: a compression flag and a big-endian length.
 pub(super) const PREFIX_BYTES: usize = 5;
 
-/// The fields of a `RangeResponse` that a read of one key needs.
+/// The fields of a `RangeResponse` that are needed to read one key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RangeResult<'a> {
     /// Header revision.
     pub revision: i64,
-    /// Keys in the interval.
+    /// Number of keys in the interval.
     pub count: i64,
-    /// The first key, if there is one.
+    /// The first object, if there is one.
     pub object: Option<Object<'a>>,
 }
 
-/// Reads the message of a `RangeResponse`; `None` when it is malformed.
+/// Parses the message of a `RangeResponse`; returns `None` if it is malformed.
 pub fn parse_range_response(message: &[u8]) -> Option<RangeResult<'_>> {
     let mut result = RangeResult::default();
     let mut rest = message;
@@ -38,7 +38,7 @@ pub fn parse_range_response(message: &[u8]) -> Option<RangeResult<'_>> {
     Some(result)
 }
 
-/// Reads the header revision of a `PutResponse`; `None` when it is malformed.
+/// Returns the header revision of a `PutResponse`; `None` if it is malformed.
 pub fn parse_put_response(message: &[u8]) -> Option<i64> {
     let mut revision = 0;
     let mut rest = message;
@@ -51,7 +51,7 @@ pub fn parse_put_response(message: &[u8]) -> Option<i64> {
     Some(revision)
 }
 
-/// Returns the message in the body of a call that ended OK.
+/// Returns the message in the body of a call that ended with status OK.
 pub(super) fn message(body: &[u8]) -> Result<&[u8], Error> {
     let bad = |text: String| Err(Error::Protocol(text));
     let Some((prefix, message)) = body.split_first_chunk::<PREFIX_BYTES>() else {
@@ -74,7 +74,7 @@ pub(super) fn message(body: &[u8]) -> Result<&[u8], Error> {
     Ok(message)
 }
 
-/// Returns the error for a response larger than the client accepts.
+/// Returns the error for a response that is larger than the client accepts.
 pub(super) fn too_large(limit_bytes: usize) -> Error {
     Error::from(Status::new(
         Code::ResourceExhausted,
@@ -82,8 +82,8 @@ pub(super) fn too_large(limit_bytes: usize) -> Error {
     ))
 }
 
-/// Returns the gRPC status of a stream reset with this HTTP/2 error code (gRPC over HTTP/2,
-/// "Errors").
+/// Returns the gRPC status for a stream that was reset with this HTTP/2 error code (gRPC over
+/// HTTP/2, "Errors").
 pub(super) fn status_of_reset(code: u32) -> Code {
     match code {
         7 => Code::Unavailable,

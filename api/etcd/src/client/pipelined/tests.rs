@@ -1,5 +1,5 @@
-//! Both implementations against the h2 crate's server with narrow limits, and against a scripted
-//! peer.
+//! Tests both implementations against the h2 crate's server with narrow limits, and against a
+//! scripted peer.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn listen() -> (TcpListener, ClientConfig) {
 }
 
 /// Serves every call with a Range response whose value is the request's message, in frames of odd
-/// sizes, or with a status where the request contains `fail`.
+/// sizes; or with an error status if the request contains `fail`.
 async fn echo(socket: TcpStream, settings: h2::server::Builder) {
     let mut connection: h2::server::Connection<_, Bytes> =
         settings.handshake(socket).await.expect("a client");
@@ -109,7 +109,8 @@ async fn both_implementations_return_the_same_within_narrow_limits() {
         assert_eq!(calls.framing(), framing);
         let request = |token: u64| PutRequest {
             key: format!("/{token}").into(),
-            // Beyond frames, windows and all of them together.
+            // Some values are larger than a frame, than a stream's window and than the connection's
+            // window.
             value: vec![token as u8; [0, 100, 16_384, 150_000][token as usize % 4]].into(),
             ..Default::default()
         };
@@ -167,7 +168,7 @@ async fn a_peer_with_a_small_header_table_is_reached_by_the_h2_crate() {
     server.await.expect("two connections");
 }
 
-/// Accepts one client, waits for a request, then sends `frames` and closes its side.
+/// Accepts one client, waits for a request, then sends `frames` and closes its sending side.
 async fn scripted(listener: TcpListener, frames: Vec<u8>) -> TcpStream {
     let mut socket = asked(listener).await;
     socket.write_all(&frames).await.expect("it reads");
@@ -175,12 +176,13 @@ async fn scripted(listener: TcpListener, frames: Vec<u8>) -> TcpStream {
     socket
 }
 
-/// Returns the socket of a client that has sent a request.
+/// Accepts a client, waits until it has sent a request, and returns the socket.
 async fn asked(listener: TcpListener) -> TcpStream {
     let (mut socket, _) = listener.accept().await.expect("a client");
     let settings: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
     socket.write_all(settings).await.expect("it reads");
-    // Until the request's DATA: preface 24, settings 27, window update 13, ack 9, headers.
+    // Reads until the request's DATA: preface 24 bytes, settings 27, window update 13, ack 9,
+    // headers.
     let mut seen = Vec::new();
     while !seen.windows(6).any(|w| w == [0, 1, 0, 0, 0, 1]) {
         let mut part = [0; 1024];
@@ -224,7 +226,7 @@ async fn one_call_with(
     (seen, turn.expect("an end"))
 }
 
-/// `grpc-status: 0` as a literal without indexing.
+/// Returns `grpc-status: 0` as a literal without indexing.
 fn status_ok() -> Vec<u8> {
     [&[0, 11][..], b"grpc-status", &[1], b"0"].concat()
 }
@@ -235,7 +237,7 @@ async fn padding_priority_continuation_and_unknown_frames_are_accepted() {
     let frames = [
         frame(0xbe, 0xff, 1, b"whatever"),
         frame(6, 0, 0, &[9; 8]),
-        // Padded by two, with a priority, no end of the block.
+        // Two bytes of padding, a priority, and an incomplete header block.
         frame(1, 0x8 | 0x20, 1, &[2, 0, 0, 0, 0, 16, 0x88, 0, 0]),
         frame(9, 0x4, 1, &[]),
         frame(0, 0x8, 1, &[3, 0, 0, 0, 0, 2, 0, 0, 0]),
@@ -368,8 +370,8 @@ async fn goaway_fails_later_calls_and_accepted_ones_complete() {
     assert_eq!(seen[0].as_ref().expect("an answer"), b"hi");
 }
 
-/// The peer has room for one call, says that it goes away, and answers once another call has
-/// failed for that.
+/// The peer allows one open call, sends GOAWAY, and responds to that call only after the other
+/// calls have failed because of the GOAWAY.
 #[tokio::test]
 async fn both_implementations_have_open_calls_answered_by_a_peer_that_goes_away() {
     for framing in [Framing::Minimal, Framing::H2Crate] {
@@ -395,7 +397,7 @@ async fn both_implementations_have_open_calls_answered_by_a_peer_that_goes_away(
                 trailers.insert("grpc-status", HeaderValue::from_static("0"));
                 stream.send_trailers(trailers).expect("open");
             };
-            // Further calls are not answered.
+            // Further calls get no response.
             let serve = async { while connection.accept().await.is_some() {} };
             tokio::join!(answer, serve);
         });
@@ -448,7 +450,7 @@ async fn stream_ids_that_are_used_up_end_a_connection_once_its_calls_are_answere
     let Inner::Minimal(connection) = &mut calls.inner else {
         panic!("the minimal implementation serves this peer");
     };
-    // The last two.
+    // Only two stream ids are left.
     connection.continue_at((1 << 31) - 3);
     let request = RangeRequest::default();
     for token in 0..2 {
@@ -471,15 +473,16 @@ async fn stream_ids_that_are_used_up_end_a_connection_once_its_calls_are_answere
     server.await.expect("two connections");
 }
 
-/// Without a limit, a peer that sends PINGs and reads no replies makes the client's buffer grow.
+/// Without a limit, a peer that sends PINGs and reads no replies would make the client's buffer
+/// grow.
 #[tokio::test]
 async fn a_peer_that_floods_and_does_not_read_is_disconnected() {
     let settings = frame(4, 0, 0, &[]);
     for (flood, expected) in [(frame(6, 0, 0, &[9; 8]), "ping"), (settings, "settings")] {
         let (listener, config) = listen().await;
         let peer = tokio::spawn(async move {
-            // Ends when the client does: it reads nothing, and the client stops reading once it has
-            // left.
+            // Ends when the client does. The peer reads nothing, and the client stops reading once
+            // it has closed the connection.
             let mut socket = asked(listener).await;
             let many = flood.repeat(1_000);
             while socket.write_all(&many).await.is_ok() {}
@@ -502,7 +505,7 @@ async fn a_peer_that_floods_and_does_not_read_is_disconnected() {
     }
 }
 
-/// The limit is on unread replies, not on PINGs.
+/// Only unread replies are limited, not PINGs.
 #[tokio::test]
 async fn a_peer_that_reads_may_ping_without_limit() {
     let (listener, config) = listen().await;

@@ -164,7 +164,7 @@ fn of_several_files_the_first_wins_and_each_has_its_own_folder() {
     };
     let texts = |server: &str, ca: &str| (server.to_owned(), ca.to_owned(), "first".to_owned());
     assert_eq!(found("a"), texts("https://one", "FIRST"));
-    // The first file has no current context, though it says so.
+    // The current context of the first file is empty, which counts as none.
     assert_eq!(found(""), texts("https://two", "SECOND"));
     let none = Context::from_files(&paths[..1], "").expect_err("it is not there");
     assert!(none.to_string().contains("gone: no such file"), "{none}");

@@ -6,8 +6,8 @@ use super::super::access::Credentials;
 use super::super::config::Context;
 use super::*;
 
-/// Returns a folder with a plugin that counts its runs and returns `token-N`, good for so many
-/// seconds from the beginning of 1970 or for ever.
+/// Returns credentials of a plugin in `folder` that counts its runs and returns `token-N`, with the
+/// expiry time `ends` or with none.
 fn counting(folder: &Path, ends: Option<&str>) -> Credentials {
     let ends = ends.map_or_else(String::new, |ends| {
         format!(r#","expirationTimestamp":"{ends}""#)
@@ -53,13 +53,13 @@ async fn a_plugin_runs_once_for_all_until_its_credentials_are_refused() {
         (token(&one), token(&other)),
         ("Bearer token-1", "Bearer token-1")
     );
-    // New ones that are refused are no reason to run it again at once.
+    // If new credentials are refused, the plugin does not run again at once.
     assert!(!renewed.refused(&one));
     renewed.held.lock().tried = Some(Instant::now() - TRIED_AGAIN_AFTER);
     assert!(renewed.refused(&one));
     let again = renewed.current().await.expect("a token");
     assert_eq!(token(&again), "Bearer token-2");
-    // Whoever was refused with the old ones tries the new.
+    // A request that was refused with the old credentials retries with the new ones.
     assert!(renewed.refused(&one));
     let same = renewed.current().await.expect("a token");
     assert_eq!(token(&same), "Bearer token-2");
@@ -87,7 +87,7 @@ async fn credentials_that_soon_run_out_are_used_while_others_are_fetched() {
     }
     let old = renewed.current().await.expect("a token");
     assert_eq!(token(&old), "Bearer token-1", "nobody waits for the plugin");
-    // Whoever renews them has the turn until it is done.
+    // The lock is held until the renewal is done.
     drop(renewed.turn.lock().await);
     let new = renewed.current().await.expect("a token");
     assert_eq!(token(&new), "Bearer token-2");
@@ -121,8 +121,8 @@ async fn a_token_s_file_is_read_again_and_one_that_is_gone_leaves_the_last() {
     assert_eq!(now().await, "Bearer two");
 }
 
-/// Answers requests one after the other, 200 to those with this token and 401 to others; returns
-/// the tokens that came.
+/// Serves connections one after the other, with 200 to requests that have this token and 401 to
+/// others; returns the received tokens.
 async fn api(
     listener: tokio::net::TcpListener,
     right: &'static str,
@@ -167,7 +167,7 @@ async fn a_request_that_is_refused_is_sent_once_more_with_new_credentials() {
     let url = format!("http://{}", listener.local_addr().expect("it is bound"));
     let renewed = Arc::clone(access.renewed().expect("a plugin"));
     renewed.current().await.expect("a token");
-    // It was fetched long ago.
+    // Makes the credentials old enough to be renewed.
     renewed.held.lock().tried = Some(Instant::now() - TRIED_AGAIN_AFTER);
     let served = tokio::spawn(api(listener, "token-2", 3));
     let connection = Connection::new(&url, access, Options::default());
@@ -180,7 +180,7 @@ async fn a_request_that_is_refused_is_sent_once_more_with_new_credentials() {
         authorization: Some(bearer("token-0").expect("a token")),
         ..Prepared::default()
     });
-    // These are new: nothing else is tried.
+    // These credentials are new, so the request is not retried.
     let refused = connection.get("/", "text/plain").await;
     let is_refused = matches!(&refused, Err(KubeError::Refused { status, .. }) if *status == 401);
     assert!(is_refused, "401");

@@ -1,28 +1,28 @@
-//! The discovery documents in both forms, and what they have in common: groups, their versions with
-//! the preferred one first, and the resources of each.
+//! The aggregated and the unaggregated discovery documents, and their common form: groups, their
+//! versions with the preferred one first, and the resources of each version.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::client::{Connection, KubeError};
 
-/// All of both forms that is read; a server without the first sends the second.
+/// Accepts both forms. A server without aggregated discovery sends the second.
 const ACCEPT: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
-/// A document is not read beyond this. Those of clusters with hundreds of custom resources have a
+/// Maximum size of a document, bytes. Those of clusters with hundreds of custom resources have a
 /// few MB.
 const DOCUMENT_BYTES: usize = 64 << 20;
 
-/// What a server says that it serves.
+/// The API groups and resources that a server serves.
 #[derive(Debug, Default)]
 pub(super) struct Served {
     pub(super) groups: Vec<Group>,
-    /// Versions of groups that did not say what they serve, as those of an aggregated API that is
+    /// Group versions whose resources could not be read, such as those of an aggregated API that is
     /// down.
     pub(super) silent: Vec<String>,
 }
 
-/// An API group; the core group has no name.
+/// An API group. The name of the core group is empty.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) name: String,
@@ -34,7 +34,7 @@ pub(super) struct Group {
 #[derive(Debug)]
 pub(super) struct Version {
     pub(super) name: String,
-    /// `None` until they were asked for.
+    /// `None` until they have been requested.
     pub(super) resources: Option<Vec<Resource>>,
 }
 
@@ -54,8 +54,8 @@ impl Resource {
         self.verbs.iter().any(|own| own == verb)
     }
 
-    /// Returns how well a name in lower case fits: 0 for its name in URLs, 1 for singular or kind,
-    /// 2 for a short name; `None` where it does not.
+    /// Returns how well a name in lower case matches: 0 for the name in URLs, 1 for the singular or
+    /// the kind, 2 for a short name; `None` if it does not match.
     pub(super) fn rank(&self, name: &str) -> Option<u8> {
         if self.name == name {
             return Some(0);
@@ -69,10 +69,11 @@ impl Resource {
 }
 
 impl Served {
-    /// Reads `/api` and `/apis`. A server that has one of them only has the groups of that one.
+    /// Reads `/api` and `/apis`. If the server has only one of them, returns the groups of that
+    /// one.
     ///
     /// # Errors
-    /// [`KubeError`] when it cannot be reached, refuses, or has neither.
+    /// [`KubeError`] when the server cannot be reached, refuses a request, or has neither.
     pub(super) async fn read(connection: &mut Connection) -> Result<Self, KubeError> {
         let core = get::<Index>(connection, "/api").await;
         let others = get::<Index>(connection, "/apis").await;
@@ -90,11 +91,11 @@ impl Served {
         })
     }
 
-    /// Asks for the resources of those groups that `wanted` names, where they are not known yet.
+    /// Requests the resources of the groups for which `wanted` holds, if they are not known yet.
     ///
     /// # Errors
-    /// [`KubeError`] when the connection breaks; a version that is refused or cannot be read is
-    /// noted as silent.
+    /// [`KubeError`] when the connection breaks. A version that is refused or cannot be read is
+    /// added to [`Self::silent`].
     pub(super) async fn fill(
         &mut self,
         connection: &mut Connection,
@@ -194,7 +195,7 @@ struct GroupMeta {
 #[derive(Debug, Deserialize)]
 struct AggregatedVersion {
     version: String,
-    /// `Current`, or `Stale` where the server behind it does not respond.
+    /// `Current`, or `Stale` if the server behind the API does not respond.
     #[serde(default)]
     freshness: String,
     #[serde(default)]
@@ -283,7 +284,7 @@ impl Version {
 }
 
 impl AggregatedGroup {
-    /// Its versions are in order of preference.
+    /// Converts the group. Its versions are already in order of preference.
     fn group(self) -> Group {
         Group {
             name: self.metadata.name,
@@ -294,7 +295,7 @@ impl AggregatedGroup {
 
 impl From<AggregatedVersion> for Version {
     fn from(found: AggregatedVersion) -> Self {
-        // What is left out is asked for by itself, and refused for a reason.
+        // Omitted resources are requested separately, so that the server returns the reason.
         let is_left_out = found.freshness == "Stale" && found.resources.is_empty();
         let resources = found.resources.into_iter().map(Resource::from);
         Self {
@@ -321,7 +322,7 @@ impl NamedGroup {
     fn group(self) -> Group {
         let mut names: Vec<_> = self.versions.into_iter().map(|v| v.version).collect();
         if let Some(preferred) = self.preferred_version {
-            // Stable: the others keep their order.
+            // The sort is stable: the other versions keep their order.
             names.sort_by_key(|name| *name != preferred.version);
         }
         Group {
@@ -332,7 +333,7 @@ impl NamedGroup {
 }
 
 impl ResourceList {
-    /// Returns them without their parts (`pods/status`).
+    /// Returns the resources without subresources (`pods/status`).
     pub(super) fn resources(self) -> Vec<Resource> {
         let whole = self.resources.into_iter();
         let whole = whole.filter(|resource| !resource.name.contains('/'));

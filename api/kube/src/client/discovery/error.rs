@@ -1,38 +1,38 @@
-//! Why a name means no resource type that can be listed.
+//! The error for a name that means no listable resource type.
 
 use crate::client::KubeError;
 use crate::resource_name::ResourceName;
 
-/// Why a name means no resource type that can be listed on a server.
+/// The reason why a name means no listable resource type of a server.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoveryError {
-    /// The server could not be reached, or refused.
+    /// The server could not be reached, or refused a request.
     #[error(transparent)]
     Api(#[from] KubeError),
-    /// It serves nothing of this name.
+    /// The server serves no resource of this name.
     #[error("has no resource `{name}`{}{}", hint(.suggestion.as_deref()), unasked(.silent))]
     Unknown {
-        /// The name as given.
+        /// The name, as given.
         name: ResourceName,
         /// The most similar name of a resource that can be listed.
         suggestion: Option<String>,
-        /// Versions of groups that did not say what they serve.
+        /// Group versions whose resources could not be read.
         silent: Vec<String>,
     },
     /// Several groups have a resource of this name.
     #[error("several groups have a resource `{name}`: name one of {}", .candidates.join(", "))]
     Ambiguous {
-        /// The name as given.
+        /// The name, as given.
         name: ResourceName,
-        /// Names with a group.
+        /// The names of the candidates, with their groups.
         candidates: Vec<String>,
     },
-    /// It is served, but not as a list.
+    /// The resource is served, but cannot be listed.
     #[error("`{name}` cannot be listed: the server offers {}", offered(.verbs))]
     NotListable {
-        /// Its name with the group.
+        /// The resource's name with its group.
         name: String,
-        /// What can be done with it.
+        /// The verbs that the resource supports.
         verbs: Vec<String>,
     },
 }

@@ -1,4 +1,5 @@
-//! What names mean on a server with the usual groups, in both forms of its documents.
+//! The resource types that names mean on a server with the usual groups, by both forms of
+//! documents.
 
 use serde_json::{Value, json};
 
@@ -69,7 +70,7 @@ fn parsed<T: serde::de::DeserializeOwned>(document: Value) -> T {
     serde_json::from_value(document).expect("a document")
 }
 
-/// In one document.
+/// Returns the groups as read from one aggregated document.
 fn aggregated() -> Vec<Group> {
     let items = SERVED.iter().map(|(group, versions, resources)| {
         let resources = resources.iter();
@@ -91,7 +92,7 @@ fn aggregated() -> Vec<Group> {
     parsed::<Index>(json!({"kind": "APIGroupDiscoveryList", "items": items})).groups()
 }
 
-/// In one for each version.
+/// Returns the groups as read from a separate document for each version.
 fn one_by_one() -> Vec<Group> {
     let names = SERVED.iter().skip(1).map(|(group, versions, _)| {
         // The preferred version need not be the first.
@@ -144,7 +145,7 @@ fn names_mean_what_they_mean_to_kubectl() {
             ("pod", "pods"),
             ("Pod", "pods"),
             ("pods.v1.", "pods"),
-            // The core group's before another group's.
+            // The core group takes precedence over others.
             ("po", "pods"),
             ("events", "events"),
             ("events.events.k8s.io", "events.v1.events.k8s.io"),

@@ -5,11 +5,11 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// Returns a folder with a plugin that does this.
+/// Returns a plugin that runs this script, and its folder.
 fn plugin(script: &str) -> (TempDir, ExecPlugin) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("plugin");
-    // Written under another name: nobody runs a file that is open for writing.
+    // Written under another name: a file that is open for writing cannot be executed.
     let draft = folder.path().join("draft");
     fs::write(&draft, format!("#!/bin/sh\n{script}\n")).expect("a file");
     fs::set_permissions(&draft, fs::Permissions::from_mode(0o755)).expect("ours");
@@ -27,7 +27,7 @@ fn named(command: &str, more: &str) -> ExecPlugin {
     serde_saphyr::from_str(&text).expect("a plugin")
 }
 
-/// Returns what a plugin prints with this status.
+/// Returns the script of a plugin that prints this status.
 fn prints(status: &str) -> String {
     format!(
         r#"echo '{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{status}}}'"#

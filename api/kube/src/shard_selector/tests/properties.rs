@@ -1,4 +1,4 @@
-//! Properties of all texts, all selectors and all hashes.
+//! Properties that hold for all texts, selectors and hashes.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ fn key() -> impl Strategy<Value = ShardKey> {
 }
 
 fn range() -> impl Strategy<Value = ShardRange> {
-    // Bounds that are close, far, aligned and extreme.
+    // Bounds that are close together, far apart, aligned, or extreme.
     let bound = prop_oneof![
         any::<u64>().prop_map(u128::from),
         (0_u128..=16).prop_map(|sixteenth| sixteenth << 60),
@@ -65,8 +65,8 @@ proptest! {
         check_parse(&text)?;
     }
 
-    /// A client may put any bytes into the parameter, escaped or not; decoding the query leaves
-    /// UTF-8.
+    /// A client may send any bytes as the parameter, escaped or not. After the query is decoded,
+    /// the value is UTF-8.
     #[test]
     fn any_bytes_are_parsed_or_rejected(bytes in vec(any::<u8>(), 0..200), escaped in any::<bool>()) {
         let value = match escaped {
@@ -78,7 +78,7 @@ proptest! {
         }
     }
 
-    /// Tokens of the language in any order reach more of the parser than random text.
+    /// Random sequences of the language's tokens reach more of the parser than random text.
     #[test]
     fn any_tokens_are_parsed_or_rejected(words in vec(select(WORDS.to_vec()), 0..40)) {
         for joined in [words.concat(), words.join(" ")] {
@@ -97,8 +97,8 @@ proptest! {
     }
 }
 
-/// Checks that a text is rejected, or that the selector is written as a text that parses to the
-/// same selector and is written unchanged again.
+/// Checks that a text is rejected, or that its canonical form parses to the same selector and is
+/// its own canonical form.
 fn check_parse(text: &str) -> Result<(), TestCaseError> {
     if let Ok(selector) = ShardSelector::parse(text) {
         let written = selector.to_string();
@@ -109,7 +109,7 @@ fn check_parse(text: &str) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// A small change of a text, at a place that is taken modulo its length.
+/// A small change of a text, at a position that is taken modulo the text's length.
 #[derive(Debug, Clone)]
 enum Change {
     /// Removes this number of characters.

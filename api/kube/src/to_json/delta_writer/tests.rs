@@ -8,7 +8,7 @@ use super::*;
 use crate::protobuf::{put_bytes, put_int};
 use crate::schema::POD;
 
-/// Pods of `pods-150k` without their envelopes.
+/// Returns pods of `pods-150k` without their envelopes.
 fn pods(numbers: impl IntoIterator<Item = u64>) -> Vec<Vec<u8>> {
     let scenario = Scenario::named("pods-150k").expect("built in");
     let data = DataSet::new(&scenario.data_sets[0]);
@@ -19,8 +19,7 @@ fn pods(numbers: impl IntoIterator<Item = u64>) -> Vec<Vec<u8>> {
     numbers.into_iter().map(pod).collect()
 }
 
-/// Returns a pod with so many finalizers; pods with another number of them cannot be its
-/// neighbours.
+/// Returns a pod with this number of finalizers. Pods with different numbers cannot share a base.
 fn unlike_pod(finalizers: usize) -> Vec<u8> {
     let pod = serde_json::json!({"metadata": {"finalizers": vec!["f"; finalizers]}});
     let mut out = Vec::new();
@@ -28,7 +27,7 @@ fn unlike_pod(finalizers: usize) -> Vec<u8> {
     out
 }
 
-/// Writes these objects, comparing the text of each with [`to_json`]'s; a malformed object must
+/// Writes these objects and compares the text of each with [`to_json`]'s. A malformed object must
 /// give the same error after the same text.
 fn writer_after(objects: &[Vec<u8>]) -> JsonDeltaWriter {
     let head = r#""kind":"Pod","apiVersion":"v1""#;
@@ -89,7 +88,7 @@ fn a_long_object_is_no_base() {
     assert!(base_of(&writer_after(&[pod.clone(), pod.clone(), pod])).is_none());
 }
 
-/// Returns a pod with these labels; empty keys are not written.
+/// Returns a pod with these labels. Entries with an empty key are written without a key.
 fn labelled(labels: &[(&str, &str)]) -> Vec<u8> {
     let mut metadata = Vec::new();
     put_bytes(&mut metadata, 1, b"name");
@@ -121,7 +120,7 @@ fn neighbours_differ_where_predicted() {
     let pods = pods(0..100);
     let mut writer = writer_after(&pods[..20]);
     let mut out = Vec::new();
-    // Places that were not predicted are soon recorded.
+    // Differences that were not predicted are recorded, so later predictions hold.
     let followed = pods[20..].iter().filter(|pod| {
         let known = is_predicted(&mut writer, pod);
         writer.put(pod, &mut out).expect("a pod");
@@ -135,15 +134,15 @@ fn neighbours_differ_where_predicted() {
 enum Edit {
     Remove,
     Repeat,
-    /// Moved before the field that precedes it.
+    /// Moves the field before the preceding one.
     Advance,
-    /// With a longer, or greater, value.
+    /// Makes the value longer or greater.
     Lengthen,
-    /// With an empty value, or zero.
+    /// Makes the value empty or zero.
     Empty,
-    /// With a field before it that the schema does not have.
+    /// Inserts a field before it that the schema does not have.
     Precede,
-    /// With another number.
+    /// Gives the field another number.
     Renumber,
 }
 
@@ -157,8 +156,8 @@ const EDITS: [Edit; 7] = [
     Edit::Renumber,
 ];
 
-/// Returns the message with one of its fields, nested ones included, edited: the one after `left`
-/// others.
+/// Returns the message with one of its fields edited. `left` is the number of fields, nested ones
+/// included, that precede it.
 fn edited(
     message: Option<&Message>,
     bytes: &[u8],
@@ -218,7 +217,7 @@ static PODS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| pods(0..12));
 /// Number of fields of a pod, nested ones included.
 const FIELDS: usize = 400;
 
-/// Puts pods of one workload before each of these objects, so that each is first compared by the
+/// Inserts pods of one workload before each of these objects, so that each is first compared by the
 /// prediction.
 fn between_neighbours(objects: impl Iterator<Item = Vec<u8>>) -> Vec<Vec<u8>> {
     let pods = |n| PODS.iter().cycle().take(n).cloned();

@@ -1,4 +1,4 @@
-//! What a watcher is interested in, and by what it is found for an event.
+//! What a watcher is interested in, and the key by which an event finds it.
 
 use kube_api::{ShardKey, ShardRange};
 
@@ -18,16 +18,16 @@ pub(crate) struct Interest {
     identity: String,
 }
 
-/// By what the watchers of an interest are found.
+/// The key by which the watchers of an interest are looked up.
 #[derive(Debug)]
 pub(super) enum LookupKey {
-    /// By the key of one object.
+    /// The key of one object.
     Key(Vec<u8>),
-    /// By a value of the resource's indexed field.
+    /// A value of the resource's indexed field.
     Field(Vec<u8>),
-    /// By the prefix of a namespace, which ends in a slash.
+    /// The prefix of a namespace, which ends in a slash.
     Namespace(Vec<u8>),
-    /// They are tried for every event.
+    /// No key: the watchers are tried for every event.
     Everywhere,
 }
 
@@ -62,32 +62,33 @@ impl Interest {
         }
     }
 
-    /// Returns the field by whose hash its watchers are found, if they are watchers of a shard.
+    /// Returns the field by whose hash the watchers are found, if they watch an indexed shard.
     pub(super) fn hashes(&self) -> Option<ShardKey> {
         self.filter.indexed_shard().map(|shard| shard.key())
     }
 
-    /// Returns the ranges of hashes that its shard has; none without a shard.
+    /// Returns the ranges of hashes of the shard; none without a shard.
     pub(super) fn spans(&self) -> &[ShardRange] {
         self.filter.shard().map_or(&[], |shard| shard.spans())
     }
 
-    /// Returns whether its shard has this hash.
+    /// Returns whether the shard contains this hash; `true` without a shard.
     pub(super) fn has_hash(&self, hash: u64) -> bool {
         self.filter.shard().is_none_or(|shard| shard.selects(hash))
     }
 
-    /// Returns whether it has a shard.
+    /// Returns whether the interest is restricted to a shard.
     pub(crate) fn is_sharded(&self) -> bool {
         self.filter.shard().is_some()
     }
 
-    /// Returns its selectors.
+    /// Returns the filter of the objects.
     pub(crate) fn filter(&self) -> &Filter {
         &self.filter
     }
 
-    /// Returns how many of an event's objects, old and new, are not in its shard.
+    /// Returns how many of an event's objects, old and new, are outside the shard. Objects of other
+    /// namespaces do not count.
     pub(crate) fn shard_misses(&self, event: &Event) -> u64 {
         if !self.is_sharded() {
             return 0;
@@ -100,7 +101,7 @@ impl Interest {
             .count() as u64
     }
 
-    /// Returns by what its watchers are found.
+    /// Returns the key by which the watchers are looked up.
     pub(super) fn lookup_key(&self) -> &LookupKey {
         &self.lookup_key
     }
@@ -110,25 +111,25 @@ impl Interest {
         &self.namespace_prefix
     }
 
-    /// Returns whether its watchers are found by a value of the indexed field.
+    /// Returns whether the watchers are looked up by a value of the indexed field.
     pub(crate) fn uses_index(&self) -> bool {
         matches!(self.lookup_key, LookupKey::Field(_))
     }
 
-    /// Returns whether it includes this object.
+    /// Returns whether the interest includes this object.
     pub(crate) fn passes(&self, object: &Object) -> bool {
         object.key().starts_with(self.namespace_prefix.as_bytes())
             && (self.filter.is_empty() || self.filter.matches(object))
     }
 
-    /// Returns the type that an event has for its watchers; `None` if it does not concern them.
+    /// Returns the type that an event has for these watchers; `None` if it does not concern them.
     pub(crate) fn event_type(&self, event: &Event) -> Option<EventType> {
         let passes = |object: Option<&Object>| object.is_some_and(|object| self.passes(object));
         EventType::of(passes(event.old()), passes(event.new_object()))
     }
 }
 
-/// Interests are equal if the texts are that they were parsed from.
+/// Two interests are equal if they were parsed from the same texts.
 impl PartialEq for Interest {
     fn eq(&self, other: &Self) -> bool {
         self.identity == other.identity
@@ -143,7 +144,7 @@ mod tests {
     use crate::feature_gates::FeatureGates;
     use crate::resource::RESOURCES;
 
-    /// An event costs as much as there are interests that are tried for every event.
+    /// The cost of an event grows with the number of interests that are tried for every event.
     #[test]
     fn who_watches_one_object_is_found_by_its_key() {
         for (resource, namespace_prefix, fields, lookup_key) in [

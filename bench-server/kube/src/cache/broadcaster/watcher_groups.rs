@@ -1,5 +1,4 @@
-//! Groups of watchers that are found by the same thing, and within it by the shard that an object's
-//! hash is in.
+//! The groups of watchers with the same lookup key. Those of shards are found by an object's hash.
 
 use std::sync::Arc;
 
@@ -15,14 +14,14 @@ use crate::shard::interval_tree::IntervalTree;
 #[derive(Debug, Clone)]
 pub(super) struct WatcherGroup {
     pub(super) interest: Arc<Interest>,
-    /// Copied on write if an event is being delivered.
+    /// The queues of the watchers, copied on write while an event is being delivered.
     pub(super) watchers: Arc<Vec<Arc<WatcherQueue>>>,
 }
 
-/// The groups that are found by the same thing.
+/// The groups with the same lookup key.
 #[derive(Debug, Default)]
 pub(super) struct WatcherGroups {
-    /// Groups without a shard: tried for every event that finds the others.
+    /// Groups without an indexed shard. They are tried for every event with this lookup key.
     unkeyed: Vec<WatcherGroup>,
     by_uid: ShardGroups,
     by_namespace: ShardGroups,
@@ -86,8 +85,8 @@ impl WatcherGroups {
         }
     }
 
-    /// Adds the groups that may be interested in the event. O(log shards + groups found), and all
-    /// groups without a shard.
+    /// Adds the groups that may be interested in the event to `found`. Takes O(log shards + groups
+    /// found), plus the number of groups without an indexed shard.
     pub(super) fn find(&mut self, event: &Event, found: &mut MatchedGroups) {
         for group in &self.unkeyed {
             let watchers = group.watchers.len() as u64;
@@ -108,7 +107,8 @@ impl WatcherGroups {
 }
 
 impl ShardGroups {
-    /// Returns the groups for a change by this number of watchers, and discards the ranges.
+    /// Returns the groups, to which the caller adds (or from which it removes) this number of
+    /// watchers. Discards the ranges.
     fn groups_mut(&mut self, watchers: i64) -> &mut Vec<WatcherGroup> {
         self.watchers = self.watchers.saturating_add_signed(watchers);
         self.ranges = None;
@@ -136,8 +136,8 @@ impl ShardGroups {
         if let Some(old) = old {
             ranges.find(old, |at| found.add(&groups[*at]));
         }
-        // If another object has taken the name, the old and the new one are in different shards. A
-        // group that has both is found once.
+        // If another object has taken the name, the old and the new one may be in different shards.
+        // A group that contains both is added once.
         let saw_old = |group: &WatcherGroup| old.is_some_and(|old| group.interest.has_hash(old));
         if let Some(new) = new
             && old != Some(new)

@@ -10,18 +10,18 @@ use crate::cache::{RequestedIndexes, Snapshot, WatchCache};
 use crate::resource::object::Object;
 use crate::shard::uid_index::UidIndex;
 
-/// Changes that are applied to a new index before other tasks get their turn. The last ones, fewer
-/// than these, are applied while the state is locked.
+/// The number of changes that are applied to a new index before the task yields to others. The last
+/// changes, fewer than this number, are applied while the state is locked.
 const CHANGES: usize = 256;
 
 impl WatchCache {
-    /// Requests an index.
+    /// Requests an index: `ask` records which.
     pub(in crate::cache) fn request_index(&self, ask: impl FnOnce(&mut RequestedIndexes)) {
         ask(&mut self.requested_indexes.lock());
         self.index_requested.notify_one();
     }
 
-    /// Builds the indexes that are requested, for as long as the cache runs.
+    /// Builds the requested indexes, for as long as the cache runs.
     pub(in crate::cache) async fn build_indexes(&self) {
         loop {
             self.index_requested.notified().await;
@@ -38,7 +38,7 @@ impl WatchCache {
         }
     }
 
-    /// Builds an index of what the cache holds, and applies what has changed meanwhile.
+    /// Builds an index of the cache's objects, and applies the changes made meanwhile.
     pub(super) async fn build_index(
         &self,
         build: impl FnOnce(&Tree<Object>) -> NewIndex + Send + 'static,
@@ -49,9 +49,9 @@ impl WatchCache {
         self.add_index(index, &snapshot).await;
     }
 
-    /// Applies to an index of `snapshot` what has changed since, then adds it to the others. If the
-    /// history no longer has the changes, or everything was listed again, the index is discarded;
-    /// its next use requests it again.
+    /// Applies the changes since `snapshot` to an index of that snapshot, then adds the index to
+    /// the others. If the history no longer has these changes, or there has been another initial
+    /// list, the index is discarded. The next list that would use it requests it again.
     pub(crate) async fn add_index(&self, mut index: NewIndex, snapshot: &Snapshot) {
         let mut revision = snapshot.revision;
         loop {

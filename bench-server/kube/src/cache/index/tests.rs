@@ -1,4 +1,4 @@
-//! An index finds what reading every object finds.
+//! Checks that an index finds the same objects as reading every object.
 
 use kube_api::{ListOptions, envelope, from_json, schema};
 use serde_json::json;
@@ -189,7 +189,7 @@ async fn a_label_is_indexed_from_its_first_use_on() {
     let snapshot = cache.snapshot();
     let found = cache.candidates(&snapshot, &selects);
     assert_eq!(len(&found.objects), 6, "nothing else is looked at");
-    // Pages and earlier revisions are as they were.
+    // The next page has the revision of the first one.
     let page = get(&tier.service, &format!("{path}&limit=4")).await;
     let token = page.json()["metadata"]["continue"].clone();
     put("pod-50", 0, 3);
@@ -204,7 +204,7 @@ async fn a_label_is_indexed_from_its_first_use_on() {
     assert_eq!(cache.candidates(&cache.snapshot(), &selects).index, "");
 }
 
-/// A thread that serves a cache must not compute for long: its events would wait.
+/// A thread that serves a cache must not compute for long, because events would be delayed.
 #[tokio::test(start_paused = true)]
 async fn events_are_handed_out_while_an_index_is_built() {
     let etcd = FakeEtcd::default();
@@ -223,7 +223,7 @@ async fn events_are_handed_out_while_an_index_is_built() {
             cache.build_index(build).await;
         }
     });
-    // One by one: each is delivered before the next is written.
+    // Each event is delivered before the next is written.
     for i in 0..10 {
         let pod = Some(value("pod", 1, i));
         let revision = etcd.write(&[("/registry/pods/a/pod", pod)]);

@@ -17,7 +17,7 @@ use crate::resource::media_type::{DEFAULT_MEDIA_TYPE, Encoding, MediaType};
 use crate::resource::object::Object;
 use crate::resource::representation::{IncludeObject, Representation};
 
-/// About twenty frames.
+/// The number of objects, which make about twenty frames.
 const OBJECTS: usize = 500;
 const OBJECT_BYTES: usize = 10_000;
 
@@ -76,7 +76,7 @@ async fn read(mut body: AheadBody) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Waits until the other thread has ended; nothing is polled meanwhile.
+/// Waits until the task on the other thread has ended, without polling the body.
 async fn until_encoded(body: &AheadBody) {
     let is_finished = || body.encoding.as_ref().is_none_or(JoinHandle::is_finished);
     until(is_finished).await;
@@ -126,7 +126,7 @@ async fn no_more_is_made_than_is_held_while_nobody_reads() {
         "{ready_bytes}"
     );
     assert_eq!(CORES.available_permits(), 1, "others may have the core");
-    // Once some have been read, more are encoded.
+    // Once some frames have been read, more are encoded.
     for _ in 0..=4 {
         assert!(next(&mut body).await.is_some());
     }

@@ -1,15 +1,15 @@
-//! Discovery in one document for `/api` and one for `/apis` (KEP-3352).
+//! Aggregated discovery: one document for `/api` and one for `/apis` (KEP-3352).
 
 use serde_json::{Value, json};
 
 use super::groups::{group_versions, put_names, subresources, verbs};
 use crate::resource::Resource;
 
-/// The media type of the response. Without it kubectl expects the legacy form.
+/// The media type of the response. Without it, kubectl expects the legacy form.
 pub(super) const MEDIA_TYPE: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// Returns whether an `Accept` header names this form, in any place.
+/// Returns whether any alternative of an `Accept` header is this form.
 pub(super) fn accepted(accept: &str) -> bool {
     let wanted = [
         "application/json",
@@ -52,7 +52,7 @@ fn group(resources: &[&Resource]) -> Value {
         "freshness": "Current",
         "resources": resources.iter().map(|resource| self::resource(resource)).collect::<Vec<_>>(),
     });
-    // The core group has no name, and therefore no metadata.
+    // The core group has no name and therefore no metadata.
     let metadata = match resources[0].group {
         "" => json!({}),
         group => json!({"name": group}),
@@ -80,8 +80,8 @@ fn resource(resource: &Resource) -> Value {
     entry
 }
 
-/// Returns group, version and kind of responses. Built-in kinds leave group and version empty, as
-/// they are the resource's own; custom ones do not.
+/// Returns the group, version and kind of responses. For built-in kinds, group and version are
+/// empty, because they are those of the resource. For custom resources they are set.
 fn response_kind(resource: &Resource) -> Value {
     match resource.is_custom() {
         true => {

@@ -1,11 +1,11 @@
-//! What all discovery documents say of a resource: its group and version, names, verbs and
-//! subresources.
+//! The parts that are common to all discovery documents: a resource's group and version, names,
+//! verbs and subresources.
 
 use serde_json::{Value, json};
 
 use crate::resource::{RESOURCES, Resource};
 
-/// Verbs of collections and objects.
+/// The verbs of collections and objects.
 const VERBS: [&str; 8] = [
     "create",
     "delete",
@@ -16,7 +16,7 @@ const VERBS: [&str; 8] = [
     "update",
     "watch",
 ];
-/// Verbs of a custom resource, in the order in which an apiserver lists them.
+/// The verbs of a custom resource, in the order of kube-apiserver.
 const CUSTOM_VERBS: [&str; 8] = [
     "delete",
     "deletecollection",
@@ -27,7 +27,7 @@ const CUSTOM_VERBS: [&str; 8] = [
     "update",
     "watch",
 ];
-/// Returns the subresources by name, each with its verbs.
+/// Returns the names of the subresources, each with its verbs.
 pub(super) fn subresources(resource: &Resource) -> Vec<(&'static str, &'static [&'static str])> {
     let finalize = (resource.kind == "Namespace").then_some(("finalize", &["update"][..]));
     let status = resource.has_status();
@@ -44,7 +44,7 @@ pub(super) fn verbs(resource: &Resource) -> Vec<&'static str> {
     all.into_iter().filter(served).collect()
 }
 
-/// Adds short names and categories, if there are any.
+/// Adds the short names and categories, if any.
 pub(super) fn put_names(resource: &Resource, entry: &mut Value) {
     for (field, names) in [
         ("shortNames", resource.short_names),
@@ -71,7 +71,7 @@ pub(super) fn group_versions() -> Vec<(&'static str, Vec<&'static Resource>)> {
     versions
 }
 
-/// Returns the path of a group's version: `/api/v1`, `/apis/GROUP/VERSION`.
+/// Returns the path of the resource's API version: `/api/v1` or `/apis/GROUP/VERSION`.
 pub(super) fn root(resource: &Resource) -> String {
     let root = if resource.group.is_empty() {
         "/api"

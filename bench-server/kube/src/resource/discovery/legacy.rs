@@ -1,5 +1,5 @@
-//! Discovery in steps: `/api` and `/apis` name the groups, each version of a group names its
-//! resources.
+//! Legacy discovery: `/api` and `/apis` list the groups, and a document for each version of a group
+//! lists its resources.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ pub(super) fn documents() -> Vec<(String, Value)> {
             .collect();
         let mut list =
             json!({"kind": "APIResourceList", "groupVersion": version, "resources": entries});
-        // The oldest of these documents has no `apiVersion`.
+        // Only the document of the core group, the oldest, has no `apiVersion`.
         if !first.group.is_empty() {
             list["apiVersion"] = "v1".into();
         }
@@ -36,7 +36,7 @@ pub(super) fn documents() -> Vec<(String, Value)> {
             documents.push((format!("/apis/{}", first.group), group));
         }
     }
-    // Without this document kubectl fails, even if it lists no group.
+    // Without this document kubectl fails, even if the document lists no group.
     let list = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups});
     documents.push(("/apis".to_owned(), list));
     documents

@@ -1,5 +1,6 @@
-//! OpenAPI v3: the fields of each kind, how their lists merge, and that writes take
-//! `fieldValidation`, which tells kubectl that the server validates fields itself.
+//! OpenAPI v3 documents: the fields of each kind, how their lists are merged, and the parameters of
+//! each URL. The parameter `fieldValidation` of writes tells kubectl that the server validates
+//! fields itself.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use super::groups::{group_versions, root};
 use crate::resource::Resource;
 use crate::resource::merge_keys::{ListMerge, list_merge};
 
-/// Returns the index, and the document of each version of each group.
+/// Returns the index and the document of each version of each group, with their paths.
 pub(super) fn documents() -> Vec<(String, Value)> {
     let mut index = Map::new();
     let mut documents = Vec::new();
@@ -79,7 +80,7 @@ fn collection(resource: &Resource) -> Value {
         "resourceVersion",
         "resourceVersionMatch",
         "sendInitialEvents",
-        // Listed with its gate off as well, as by k8s.io/apiserver.
+        // Listed even if its feature gate is off, as by k8s.io/apiserver.
         "shardSelector",
         "timeoutSeconds",
         "watch",
@@ -94,7 +95,7 @@ fn collection(resource: &Resource) -> Value {
     operations
 }
 
-/// Adds the parameters that a path has, as `{name}`, to its operations.
+/// Adds the parameters that the path contains as `{name}` to its operations.
 fn with_path_parameters(path: &str, mut operations: Value) -> Value {
     let parameter = |name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string", "uniqueItems": true}});
     let names = path.split(['{', '}']).skip(1).step_by(2);
@@ -102,7 +103,7 @@ fn with_path_parameters(path: &str, mut operations: Value) -> Value {
     operations
 }
 
-/// Parameters of every write.
+/// The parameters of creates, updates and patches.
 const WRITES: [&str; 3] = ["dryRun", "fieldManager", "fieldValidation"];
 
 fn object(resource: &Resource) -> Value {
@@ -137,12 +138,12 @@ fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
-/// Adds the schema of a message, and of every message that it contains.
+/// Adds the schemas of a message and of every message that it contains.
 fn define(message: &'static Message, schemas: &mut BTreeMap<&'static str, Value>) {
     if schemas.contains_key(message.name()) {
         return;
     }
-    // Stands for the schema while a message that contains itself is defined.
+    // A placeholder, in case the message contains itself.
     schemas.insert(message.name(), Value::Null);
     let mut properties = Map::new();
     put_properties(message, &mut properties, schemas);

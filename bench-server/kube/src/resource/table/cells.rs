@@ -1,4 +1,4 @@
-//! Columns of a table, and the cells of a row.
+//! The columns of a table, and the cells of a row.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,7 +15,7 @@ pub(super) struct Column {
     /// `name` for the column that identifies the object.
     pub(super) format: &'static str,
     pub(super) description: &'static str,
-    /// Above 0: only with `-o wide`.
+    /// The priority. Columns above 0 are printed only with `-o wide`.
     pub(super) priority: u8,
 }
 
@@ -43,10 +43,10 @@ pub(super) const NAME: Column = Column {
 
 pub(super) const AGE: Column = column("Age", "Time since the object was created.");
 
-/// The cells of a row being written.
+/// The cells of a row that is being written.
 pub(super) struct Cells<'o> {
     pub(super) out: &'o mut Vec<u8>,
-    /// Seconds since 1970.
+    /// The current time, in seconds since 1970.
     pub(super) now: i64,
     any: bool,
 }
@@ -96,7 +96,7 @@ impl<'o> Cells<'o> {
         self.since(object.metadata().seconds(8));
     }
 
-    /// Appends how long ago a moment was.
+    /// Appends the time elapsed since `seconds`.
     pub(super) fn since(&mut self, seconds: Option<i64>) {
         let text = seconds.map(|seconds| human_duration(self.now - seconds));
         self.text(text.as_deref().unwrap_or("<unknown>"));

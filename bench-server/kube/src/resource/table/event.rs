@@ -1,4 +1,4 @@
-//! Rows of events.
+//! Columns and cells of events.
 
 use super::cells::{Cells, Column, NAME, column, wide};
 use super::message::Message;

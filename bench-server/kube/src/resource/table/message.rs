@@ -1,4 +1,4 @@
-//! Reads single fields of an encoded object. A damaged field reads as an empty cell, not as an
+//! Reads single fields of an encoded object. A malformed field becomes an empty cell instead of an
 //! error.
 
 use kube_api::protobuf::{Fields, WireValue};
@@ -8,7 +8,7 @@ use kube_api::protobuf::{Fields, WireValue};
 pub(super) struct Message<'a>(pub(super) &'a [u8]);
 
 impl<'a> Message<'a> {
-    /// Iterates over every occurrence of a message, text or map entry.
+    /// Returns an iterator over every occurrence of a message, text or map entry.
     pub(super) fn all(self, number: u32) -> impl Iterator<Item = Self> {
         Fields::new(self.0)
             .map_while(Result::ok)
@@ -16,7 +16,7 @@ impl<'a> Message<'a> {
             .filter_map(|field| field.wire.bytes().map(Self))
     }
 
-    /// Returns how often a message, text or map entry occurs.
+    /// Returns the number of occurrences of a message, text or map entry.
     pub(super) fn count(self, number: u32) -> usize {
         self.all(number).count()
     }

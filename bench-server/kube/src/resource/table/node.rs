@@ -1,4 +1,4 @@
-//! Rows of nodes.
+//! Columns and cells of nodes.
 
 use super::cells::{AGE, Cells, Column, NAME, column, wide};
 use super::message::Message;
@@ -16,7 +16,8 @@ pub(super) static COLUMNS: [Column; 10] = [
     wide("Container-Runtime", "What runs its containers."),
 ];
 
-/// Labels that give a node a role: by the rest of their key, or by their value.
+/// The labels that give a node a role: the rest of the key after this prefix, or the value of this
+/// label.
 const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
 const ROLE: &str = "kubernetes.io/role";
 

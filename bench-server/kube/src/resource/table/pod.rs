@@ -1,4 +1,4 @@
-//! Rows of pods: the states of many containers in one word.
+//! Columns and cells of pods, including a one-word summary of the states of their containers.
 
 use kube_api::duration::human_duration;
 
@@ -17,14 +17,14 @@ pub(super) static COLUMNS: [Column; 9] = [
     wide("Readiness Gates", "Conditions that hold, of how many."),
 ];
 
-/// The summary of the containers' states.
+/// A summary of the states of a pod's containers.
 struct Summary {
     ready: usize,
     reason: String,
     restarts: Restarts,
 }
 
-/// How often containers were restarted, and when the last of them had ended before.
+/// The number of container restarts, and the time of the last termination before one.
 #[derive(Default, Clone, Copy)]
 struct Restarts {
     count: i64,
@@ -38,7 +38,7 @@ impl Restarts {
     }
 }
 
-/// Appends the condition of a pod that has ended.
+/// Appends the condition of a pod that has completed.
 pub(super) fn put_conditions(pod: Message<'_>, out: &mut Vec<u8>) {
     let (reason, message) = match pod.message(3).text(1) {
         "Succeeded" => ("Succeeded", "The pod has completed successfully."),
@@ -106,7 +106,7 @@ fn summary(pod: Message<'_>) -> Summary {
     }
     let (initializing, sidecars) = summary.initialize(pod);
     if !initializing || condition(status, "Initialized") == Some("True") {
-        // Of the init containers only sidecars count, which run beside the others.
+        // Of the init containers only sidecars count, which run alongside the other containers.
         summary.restarts = sidecars;
         summary.run(status);
     }
@@ -123,7 +123,7 @@ fn summary(pod: Message<'_>) -> Summary {
 
 impl Summary {
     /// Reads the init containers up to the first that has not completed. Returns whether there is
-    /// one, and the restarts of sidecars up to there.
+    /// such a container, and the restarts of the sidecars up to it.
     fn initialize(&mut self, pod: Message<'_>) -> (bool, Restarts) {
         let (spec, status) = (pod.message(2), pod.message(3));
         let mut sidecars = Restarts::default();
@@ -178,7 +178,7 @@ impl Summary {
                 _ => {}
             }
         }
-        // A container that has completed does not tell how the others are.
+        // The reason `Completed` of one container says nothing about the others.
         if self.reason == "Completed" {
             let ready = condition(status, "Ready") == Some("True");
             let other = match (running, ready) {
@@ -203,7 +203,7 @@ fn ended_reason(ended: Message<'_>) -> String {
     }
 }
 
-/// Returns whether an init container is a sidecar, which runs beside the others.
+/// Returns whether an init container is a sidecar, which runs alongside the other containers.
 fn is_sidecar(container: Message<'_>) -> bool {
     container.text(24) == "Always"
 }

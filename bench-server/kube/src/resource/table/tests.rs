@@ -30,7 +30,7 @@ fn row(resource: &str, object: Value) -> Vec<Value> {
     cells
 }
 
-/// Returns a pod's cells for ready, status and restarts.
+/// Returns the cells of a pod for ready, status and restarts.
 fn pod(spec: Value, status: Value) -> [String; 3] {
     let cells = row(
         "pods",
@@ -195,7 +195,8 @@ fn one_that_is_through_does_not_hide_one_that_failed() {
     assert_eq!(reason(json!([through, killed])), "Signal:9");
 }
 
-/// Init containers that have completed no longer count, even while the next one starts again.
+/// Once the pod is initialized, restarts of completed init containers do not count, even while a
+/// sidecar is being restarted.
 #[test]
 fn restarts_before_the_pod_was_initialized_are_forgotten() {
     let spec = json!({"initContainers": [{"name": "i"}, {"name": "s", "restartPolicy": "Always"}], "containers": [{"name": "a"}]});

@@ -1,4 +1,5 @@
-//! Shards read from an index are what testing every object finds, in the same order.
+//! Checks that reading a shard from an index finds the same objects, in the same order, as testing
+//! every object.
 
 use std::collections::BTreeMap;
 
@@ -24,10 +25,10 @@ fn object(namespace: &str, name: &str, uid: &str) -> Object {
     Object::decode(&RESOURCES[0], key.as_bytes(), &value, 1).expect("a pod")
 }
 
-/// Names that sort around the slash, one without a namespace among them.
+/// Namespaces whose names sort before and after the slash, and an empty one.
 const NAMESPACES: [&str; 6] = ["", "a", "a-b", "a.b", "a0", "b"];
 
-/// Creations, deletions and objects that take another's name.
+/// Generates creations, deletions, and objects that take the name of another.
 fn changes() -> impl Strategy<Value = Vec<(usize, u8, Option<u16>)>> {
     vec(
         (
@@ -40,7 +41,7 @@ fn changes() -> impl Strategy<Value = Vec<(usize, u8, Option<u16>)>> {
 }
 
 fn selector() -> impl Strategy<Value = ShardSelector> {
-    // Bounds on the edges of buckets, beside them, and anywhere.
+    // Bounds are on the edges of buckets, beside them, or anywhere.
     let bound = prop_oneof![
         (0_u128..=256, -1_i128..=1).prop_map(|(bucket, beside)| {
             (((bucket as i128) << 56) + beside).clamp(0, 1 << 64) as u128
@@ -82,7 +83,7 @@ proptest! {
         let mut objects = Tree::default();
         let mut model = BTreeMap::new();
         let mut uids = None;
-        // The index is built between the changes, and then kept up to date.
+        // The index is built between the two series of changes, and then kept current.
         for (number, (namespace, name, uid)) in before.iter().chain(&after).enumerate() {
             if number == before.len() {
                 uids = Some(UidIndex::build(&objects));
@@ -139,7 +140,7 @@ proptest! {
     }
 }
 
-/// Objects of other shards are read in at most two of 256 buckets, and in no other namespace.
+/// Objects of other shards are read in at most two of 256 buckets, and never in other namespaces.
 #[test]
 fn a_shard_costs_what_it_returns() {
     let mut objects = Tree::default();

@@ -1,4 +1,4 @@
-//! The methods of the trait, which return what the data and the switches say.
+//! The methods of the trait, whose results depend on the data and the switches.
 
 use std::sync::atomic::Ordering;
 
@@ -18,7 +18,7 @@ use super::FakeEtcd;
 use super::data::Watcher;
 
 impl FakeEtcd {
-    /// Makes the change if the key is at revision `expected`; 0 if it must not exist.
+    /// Applies the change if the revision of the key is `expected`; 0 if the key must not exist.
     fn write_if(
         &self,
         key: &[u8],

@@ -1,4 +1,5 @@
-//! What the storage holds: its keys at every revision, the events between them, and its watchers.
+//! The content of the storage: its keys at every revision, the events between them, and its
+//! watchers.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +11,9 @@ use tokio::sync::mpsc;
 
 #[derive(Debug, Default)]
 pub(super) struct Data {
-    /// The keys after each revision, the first at revision 1.
+    /// The keys after each revision. The first element is revision 1.
     pub(super) states: Vec<BTreeMap<Vec<u8>, KeyValue>>,
-    /// In the order of their revisions.
+    /// All events, in the order of their revisions.
     pub(super) events: Vec<WatchEvent>,
     pub(super) compacted: i64,
     pub(super) watchers: Vec<Watcher>,
@@ -47,7 +48,7 @@ impl Data {
             .ok_or(Error::Refused(Refusal::FutureRevision))
     }
 
-    /// Returns the keys of a page, and how many there are from its start on.
+    /// Returns the keys of a page, and the number of keys from the start of the page on.
     pub(super) fn list(
         &self,
         prefix: &[u8],

@@ -43,7 +43,7 @@ impl FakeEtcd {
         self.0.progress_requests.load(Ordering::SeqCst)
     }
 
-    /// Returns the number of lists by RangeStream, and by pages.
+    /// Returns the number of lists by RangeStream, and the number of pages.
     pub(crate) fn lists(&self) -> (usize, usize) {
         (
             self.0.streams.load(Ordering::SeqCst),

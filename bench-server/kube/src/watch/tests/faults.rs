@@ -1,4 +1,5 @@
-//! Storage that loses events, starts over, forgets or differs.
+//! Tests of watches when storage loses events, is restarted empty, is compacted, or differs from
+//! the cache.
 
 use super::*;
 
@@ -50,7 +51,7 @@ async fn a_storage_that_starts_over_is_listed_again() {
     assert_eq!(client.brief().await, "ADDED newer");
 }
 
-/// A storage that starts over, and whose revision cannot be read at first.
+/// A storage that is restarted empty, and whose revision cannot be read at first.
 #[tokio::test(start_paused = true)]
 async fn a_storage_that_starts_over_is_not_followed_before_it_says_where_it_is() {
     let etcd = FakeEtcd::default();

@@ -1,4 +1,4 @@
-//! Events on the wire, in each representation.
+//! Tests of how events are encoded, in each representation.
 
 use super::*;
 
@@ -43,7 +43,7 @@ fn protobuf_events(mut received: &[u8]) -> Vec<(String, Vec<u8>)> {
 async fn protobuf_frames_say_what_json_lines_say() {
     let etcd = FakeEtcd::default();
     let path = format!("/api/v1/pods?watch=1&timeoutSeconds=1&{SIE}");
-    // One object that is copied and one that is shared.
+    // One object is large enough to be shared; the other is copied.
     put_pod(&etcd, "large", "node", json!({"l": "x".repeat(20_000)}));
     put_pod(&etcd, "small", "node", json!({}));
     let tier = ready(&etcd, &[]).await;
@@ -86,8 +86,8 @@ async fn protobuf_frames_say_what_json_lines_say() {
     assert_eq!(kind, (&b"v1"[..], &b"Status"[..]));
 }
 
-/// A frame with an envelope around its event makes client-go end the watch without an error, though
-/// other readers accept it. Both vectors are written by apimachinery 0.37.2.
+/// If a frame has an envelope around its event, client-go ends the watch without an error, although
+/// other readers accept it. Both vectors were written by apimachinery 0.37.2.
 #[tokio::test(start_paused = true)]
 async fn a_protobuf_frame_is_what_apimachinery_writes() {
     let bytes = |hex: &str| -> Vec<u8> {
@@ -113,7 +113,7 @@ async fn a_protobuf_frame_is_what_apimachinery_writes() {
     let path = "/api/v1/configmaps?watch=1";
     let mut state = Client::open_with(&tier.service, path, &accept).await;
     assert_eq!(state.piece().await, Some(frame.clone()), "of the state");
-    // A live event is encoded by other code.
+    // Live events are encoded by a different function.
     let uncached = ready(&etcd, &["--watch-cache=false"]).await;
     let path = format!("{path}&resourceVersion=1");
     let mut live = Client::open_with(&uncached.service, &path, &accept).await;
@@ -157,8 +157,8 @@ async fn tables_name_their_columns_once() {
     assert_eq!(names[0], "ADDED \"one\"");
     assert_eq!(names[3], "ADDED \"three\"");
 
-    // A watch that begins with a live event gets the columns there, and no other watch gets them
-    // again.
+    // A watch that begins with a live event receives the columns with that event, and no other
+    // watch receives them again.
     let current = etcd.current_revision(b"").await.expect("up");
     let path = format!("/api/v1/pods?watch=1&resourceVersion={current}");
     let mut late = Client::open_with(&tier.service, &path, &accept).await;
@@ -247,7 +247,7 @@ async fn a_compressed_watch_is_read_event_by_event() {
     let mut received = client.piece().await.expect("the state");
     put(&etcd, "a", "two", "Running");
     let second = client.piece().await.expect("an event");
-    // The next member has begun and is not complete, which is an error to a decoder.
+    // The next member has begun and is incomplete, which a decoder reports as an error.
     let plain = |bytes: &[u8]| {
         let mut text = Vec::new();
         let mut decoder = flate2::read::MultiGzDecoder::new(bytes);

@@ -1,12 +1,12 @@
-//! Storage that goes back to an earlier revision: what was read of the abandoned history must not
-//! be mixed with the one that continues.
+//! Tests of a storage that is restored to an earlier revision. What was read from the abandoned
+//! history must not be mixed with the history that continues.
 
 use super::*;
 use crate::cache::index::{LabelIndex, NewIndex};
 use crate::feature_gates::FeatureGates;
 use crate::resource::filter::Filter;
 
-/// Longer than it takes to notice that storage went back, and to list it again.
+/// Longer than the cache takes to notice that storage was restored, and to list it again.
 const NOTICED: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
@@ -25,8 +25,8 @@ async fn a_watch_of_the_left_history_ends_and_cannot_be_resumed() {
     tokio::time::sleep(NOTICED).await;
     assert_eq!(get(&tier.service, "/api/v1/pods").await.names(), ["a/kept"]);
 
-    // The last revision that its client has seen is ahead of storage, but is not waited for: it
-    // will never come.
+    // The last revision that the client has seen is ahead of storage. The watch does not wait for
+    // it, because it belongs to the abandoned history.
     let path = format!("/api/v1/pods?watch=1&resourceVersion={lost}");
     let mut client = Client::open(&tier.service, &path).await;
     let status = &client.next().await.expect("an event")["object"];
@@ -36,7 +36,7 @@ async fn a_watch_of_the_left_history_ends_and_cannot_be_resumed() {
     );
     assert_eq!(client.brief().await, "end");
 
-    // A revision that no client can have seen is waited for as always.
+    // A watch does wait for a revision that no client can have seen.
     let path = format!("/api/v1/pods?watch=1&resourceVersion={}", lost + 100);
     let mut client = Client::open(&tier.service, &path).await;
     put(&etcd, "a", "new", "Running");
@@ -86,7 +86,7 @@ async fn an_index_of_the_left_history_is_given_up() {
     let path = "/api/v1/pods?labelSelector=app%3Done";
     assert_eq!(get(&tier.service, path).await.names(), ["a/kept"]);
     tokio::time::sleep(NOTICED).await;
-    // The list above has requested it anew.
+    // The list above has requested the index again.
     let options = kube_api::ListOptions::parse("labelSelector=app%3Done").expect("a query");
     let pods = tier.service.handler("pods").expect("served").resource;
     let filter = Filter::parse(pods, &options, FeatureGates::default()).expect("a filter");

@@ -1,4 +1,4 @@
-//! Watches of shards: each event is sent to one of them.
+//! Tests of watches of shards: each event is sent to one of them.
 
 use std::num::NonZeroU32;
 
@@ -6,8 +6,8 @@ use kube_api::{ShardKey, ShardSelector};
 
 use super::*;
 
-/// How the watches of an event are found: by its hash, by trying each, and by a watch of storage
-/// for each.
+/// The flags for the three ways in which the watches of an event are found: by the hash of its
+/// object, by trying each watch, and by a watch of storage for each client.
 const WAYS: [&[&str]; 3] = [
     &[],
     &["--feature-gates=ShardIndex=false"],
@@ -29,7 +29,7 @@ async fn open(service: &KubeService, path: &str, shard: &ShardSelector) -> Clien
 }
 
 impl Client {
-    /// Returns the events that have come, as `TYPE name`.
+    /// Returns the events until none comes for 100 ms, as `TYPE name`.
     async fn all(&mut self) -> Vec<String> {
         let quiet = Duration::from_millis(100);
         let mut all = Vec::new();
@@ -56,8 +56,8 @@ fn stored(namespace: &str, name: &str, uid: &str, labels: &Value) -> (String, Op
     (format!("/registry/pods/{namespace}/{name}"), Some(value))
 }
 
-/// Creations, changes, deletions and names that are taken by other objects, as each shard must see
-/// them.
+/// Creates, changes and deletes objects, and lets other objects take their names. Each shard must
+/// receive exactly the events of its objects.
 #[tokio::test(start_paused = true)]
 async fn each_event_comes_to_one_shard() {
     for arguments in WAYS {
@@ -80,8 +80,8 @@ async fn each_event_comes_to_one_shard() {
             for shard in &shards {
                 within.push(open(&tier.service, &below, shard).await);
             }
-            // The first round comes from the history, because no watch has read yet; later ones are
-            // live. A round fits in a queue.
+            // The events of the first round come from the history, because no watch has read yet.
+            // Those of later rounds are live. The events of a round fit in a queue.
             let mut there: std::collections::BTreeMap<String, String> = Default::default();
             for round in 0..15_u64 {
                 let mut expected = vec![Vec::new(); shards.len()];
@@ -95,7 +95,7 @@ async fn each_event_comes_to_one_shard() {
                     let new = match (mixed / 8 % 4, &old) {
                         (0, Some(_)) => None,
                         (1, Some(old)) => Some(old.clone()),
-                        // Another object takes the name in the write that ends the old one.
+                        // The same write deletes the old object and gives its name to another one.
                         _ => Some(uid(step)),
                     };
                     let (key_there, value) = stored(
@@ -148,7 +148,7 @@ async fn shards_begin_with_their_part_of_the_state() {
             etcd.write(&[(&key, value)]);
         }
         let tier = ready(&etcd, arguments).await;
-        // The first time every object is tested, until the index is built.
+        // At first every object is tested, until the index is built.
         for key in [ShardKey::Uid, ShardKey::Uid, ShardKey::Namespace] {
             let mut seen = Vec::new();
             for shard in equal_shards(key, 3) {
@@ -173,7 +173,7 @@ async fn shards_begin_with_their_part_of_the_state() {
     }
 }
 
-/// A label that comes and goes is reported to the object's shard alone.
+/// A label that is added and removed is reported to the object's shard only.
 #[tokio::test(start_paused = true)]
 async fn labels_come_and_go_within_a_shard() {
     for arguments in WAYS {
@@ -208,8 +208,8 @@ async fn labels_come_and_go_within_a_shard() {
     }
 }
 
-/// Revisions are those of the whole resource, so every shard gets bookmarks, and shards can be
-/// compared.
+/// Revisions are those of the whole resource, so every shard receives bookmarks, and shards can be
+/// compared by revision.
 #[tokio::test(start_paused = true)]
 async fn every_shard_gets_bookmarks() {
     let etcd = FakeEtcd::default();
@@ -238,8 +238,8 @@ async fn every_shard_gets_bookmarks() {
     assert_eq!(told, 1, "the others were told of the revision alone");
 }
 
-/// As k8s.io/apiserver counts: a creation or deletion once for each watch that does not receive it,
-/// a change twice.
+/// Counts as k8s.io/apiserver does: a creation or deletion once for each watch that does not
+/// receive it, a change twice.
 #[tokio::test(start_paused = true)]
 async fn what_shards_are_not_told_is_counted() {
     for arguments in WAYS {
@@ -262,7 +262,7 @@ async fn what_shards_are_not_told_is_counted() {
         for (write, filtered) in [(value.clone(), 3.0), (value, 9.0), (None, 12.0)] {
             etcd.write(&[(&key, write)]);
             assert!(everything.next().await.is_some());
-            // One watch of storage may be ahead of another.
+            // Without a cache, one watch of storage may be ahead of another.
             for client in &mut clients {
                 client.all().await;
             }

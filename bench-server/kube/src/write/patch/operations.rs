@@ -1,19 +1,19 @@
-//! JSON patches (RFC 6902). Each operation is checked before it makes the object larger or deeper
-//! than a request may be.
+//! JSON patches (RFC 6902). Before an operation is applied, it is checked that the object does not
+//! become larger or more deeply nested than a request may be.
 
 use json_patch::PatchOperation;
 use json_patch::jsonptr::Pointer;
 use kube_api::Status;
 use serde_json::{Map, Value};
 
-/// The most operations of a patch: an apiserver's.
+/// The maximum number of operations in a patch, as in kube-apiserver.
 pub(super) const MAX_OPERATIONS: usize = 10_000;
 
-/// The most bytes of JSON that the copies of a patch may add: apiserver's `JSONPatchMaxCopyBytes`.
-/// Otherwise each copy of the whole into itself would double the object.
+/// The maximum number of bytes of JSON that the copy operations of a patch may add: apiserver's
+/// `JSONPatchMaxCopyBytes`. Without a limit, each copy of an object into itself would double it.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
 
-/// How deep objects may be nested. Deeper JSON cannot be parsed again.
+/// The maximum depth of nesting. Deeper JSON cannot be parsed again.
 const MAX_DEPTH: usize = 127;
 
 /// A parsed patch.
@@ -21,11 +21,11 @@ const MAX_DEPTH: usize = 127;
 pub(crate) struct Operations(json_patch::Patch);
 
 impl Operations {
-    /// Parses a body.
+    /// Parses the body of a request.
     ///
     /// # Errors
     /// 400 for a body that is not a list of objects, 422 for objects that are not operations, 413
-    /// for more than 10,000 of them.
+    /// for more than 10,000 operations.
     pub(super) fn parse(body: &[u8]) -> Result<Self, Status> {
         let operations: Vec<Map<String, Value>> =
             serde_json::from_slice(body).map_err(|error| unreadable(&error))?;
@@ -41,11 +41,11 @@ impl Operations {
             .map_err(|_| Status::patch_rejected())
     }
 
-    /// Applies the patch to `object`, whose value is unspecified after an error. Each operation
-    /// reads the value that it moves.
+    /// Applies the patch to `object`, whose value is unspecified after an error. An operation reads
+    /// the whole value that it adds, moves or copies.
     ///
     /// # Errors
-    /// 422 if an operation has no place in the object, a test fails, or the result is not an
+    /// 422 if an operation's path is not in the object, a test fails, or the result is not an
     /// object, has more than [`MAX_COPIED`] bytes of copies or is nested deeper than [`MAX_DEPTH`].
     pub(super) fn apply(&self, object: &mut Value) -> Result<(), Status> {
         let mut copied = 0;
@@ -98,7 +98,7 @@ fn is_deeper(value: &Value, than: usize) -> bool {
     }
 }
 
-/// Returns the length of the value's JSON, bytes.
+/// Returns the length of the value's JSON, in bytes.
 fn encoded_len(value: &Value) -> usize {
     struct Count(usize);
     impl std::io::Write for Count {
@@ -125,7 +125,7 @@ mod tests {
         Operations::parse(operations.to_string().as_bytes())?.apply(object)
     }
 
-    /// Thirty-five copies would make 2³⁵ times the object.
+    /// Without the limit, 35 copies would multiply the object's size by 2³⁵.
     #[test]
     fn copies_of_the_whole_into_itself_end_at_the_budget() {
         let mut object = json!({"metadata": {"name": "x".repeat(1_000)}});
@@ -146,7 +146,7 @@ mod tests {
         let mut object = json!({"deep": deep, "b": {}});
         applied(&put("/a"), &mut object.clone()).expect("just as deep as may be");
         applied(&put("/b/a"), &mut object).expect_err("one level more");
-        // Each step nests all of the object once more.
+        // Each step nests the whole object one level deeper.
         let steps = (0..5_000).flat_map(|_| {
             [
                 json!({"op": "add", "path": "/b", "value": {}}),

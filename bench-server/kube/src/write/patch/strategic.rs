@@ -1,7 +1,7 @@
-//! Strategic merge patches: merge patches that know which lists are merged, and by which field.
+//! Strategic merge patches: merge patches in which some lists are merged by a field of their items.
 //!
-//! Kubernetes' API documentation ("Strategic Merge Patch") defines the format. Where it leaves
-//! something open, this does what an apiserver does.
+//! Kubernetes' API documentation ("Strategic Merge Patch") defines the format. Where the
+//! documentation leaves something open, this module does the same as kube-apiserver.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,43 +10,43 @@ use serde_json::{Map, Value};
 
 use crate::resource::merge_keys::{ListMerge, list_merge};
 
-/// What is to be done with the object or list that it stands in: `replace`, `delete` or `merge`.
+/// The action for the object or list that contains this key: `replace`, `delete` or `merge`.
 const DIRECTIVE: &str = "$patch";
-/// The fields that the object keeps.
+/// The names of the fields that the object keeps; others are removed.
 const RETAIN_KEYS: &str = "$retainKeys";
-/// Values to be removed from the list named after the slash.
+/// The values to be removed from the list that is named after the slash.
 const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
-/// The order of the list named after the slash.
+/// The order of the items of the list that is named after the slash.
 const SET_ORDER: &str = "$setElementOrder/";
 
-/// A patch that does not follow the format.
+/// The error that a patch does not follow the format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum StrategicError {
-    /// `$patch` is not a known word.
+    /// The value of `$patch` is unknown.
     #[error("unknown patch type: {0}")]
     UnknownDirective(Value),
-    /// A directive is of the wrong type.
+    /// A directive has the wrong type.
     #[error("{directive} must be a list of {of}")]
     DirectiveType {
         /// The directive.
         directive: String,
-        /// What the items must be.
+        /// The required content of the list.
         of: &'static str,
     },
     /// An item of a list that is merged by key does not have the key.
     #[error("{item} in list {list:?} does not contain declared merge key: {key}")]
     NoMergeKey {
-        /// The list's field.
+        /// The field of the list.
         list: String,
-        /// The key.
+        /// The merge key.
         key: &'static str,
         /// The item.
         item: Value,
     },
 }
 
-/// Applies `patch` to `object`, which is a `message`. The value of `object` is unspecified after an
-/// error.
+/// Applies `patch` to `object`, whose schema is `message`. The value of `object` is unspecified
+/// after an error.
 ///
 /// # Errors
 /// The patch does not follow the format.
@@ -58,7 +58,7 @@ pub(crate) fn strategic_merge(
     merge_object(Some(message), object, patch)
 }
 
-/// `message` is `None` in maps, where every key is the user's own.
+/// Merges `patch` into `object`. `message` is `None` for maps, whose keys are chosen by users.
 fn merge_object(
     message: Option<&'static Message>,
     object: &mut Map<String, Value>,
@@ -94,7 +94,7 @@ fn merge_object(
             merge_field(message, object, name, value)?;
         }
     }
-    // `$` sorts before letters, so the orders were read before the lists were merged.
+    // `$` sorts before letters, so the orders have been read before the lists were merged.
     for (field, order, before) in orders {
         let key = match merge_of(message, &field) {
             Some(ListMerge::ByKey(key)) => Some(key),
@@ -138,7 +138,7 @@ fn merge_field(
             match merge_of(message, &name) {
                 None => there = patch.into_iter().map(clean).collect(),
                 Some(merge) => {
-                    // Without `$setElementOrder`, the patch's own order counts.
+                    // Without `$setElementOrder`, the order of the items in the patch counts.
                     let (order, before) = (patch.clone(), there.clone());
                     let key = match merge {
                         ListMerge::AsSet => {
@@ -215,8 +215,8 @@ fn merge_list(
     Ok(())
 }
 
-/// Returns the merged list in the patch's order. Items that only the server has stay before those
-/// that they were before.
+/// Returns the merged list in the order of the patch. Items that only the server has stay before
+/// the items that they preceded.
 fn ordered(
     merged: Vec<Value>,
     order: &[Value],
@@ -238,7 +238,7 @@ fn ordered(
             (None, Some(_)) => false,
             (Some(one), Some(other)) => match (place(one, &before), place(other, &before)) {
                 (Some(one), Some(other)) => one < other,
-                // New items come before those that only the server has.
+                // New items are placed before those that only the server has.
                 _ => true,
             },
         };
@@ -250,7 +250,7 @@ fn ordered(
     }
 }
 
-/// Returns what identifies an item: its key, or itself.
+/// Returns the value that identifies an item: its key, or the item itself.
 fn id<'i>(item: &'i Value, key: Option<&str>) -> &'i Value {
     match key {
         Some(key) => item.get(key).unwrap_or(&Value::Null),
@@ -305,7 +305,7 @@ fn items(value: Option<&Value>) -> &[Value] {
     value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Returns a part of a patch as a new part of an object: without directives and deletions.
+/// Returns a part of a patch as a new part of an object, without directives and deletions.
 fn clean(value: Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -403,7 +403,7 @@ mod tests {
         assert_eq!(patched(pod, patch), expected);
     }
 
-    /// Searching all others for each item would take hours.
+    /// The test would take hours if all other items were searched for each item.
     #[test]
     fn long_lists_are_merged_in_one_walk() {
         const MANY: usize = 100_000;

@@ -1,4 +1,4 @@
-//! The records of the log, pinned: what one version wrote the next must read.
+//! Pins the bytes of the log's records, because later versions must read what this version wrote.
 
 use super::*;
 use crate::history::{Commit, Event};

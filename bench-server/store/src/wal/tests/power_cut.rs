@@ -1,5 +1,5 @@
-//! After a power cut at any moment the store is what it was after one of its writes, and none that
-//! was acknowledged is missing.
+//! After a power cut at any moment, the store is in the state after one of its writes, and no
+//! acknowledged write is missing.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ enum Step {
     Txn(Vec<(u8, bool)>),
     Grant(i64),
     Revoke(i64),
-    /// So many revisions back from the latest.
+    /// Compacts to this number of revisions before the latest.
     Compact(i64),
     Alarm(bool),
     /// Waits until everything is acknowledged.
@@ -36,7 +36,7 @@ fn key(number: u8) -> String {
     format!("key {number}")
 }
 
-/// Does the same to any store. What is refused is refused by all.
+/// Applies a step to a store. An error is the same for every store.
 fn take(store: &Store, step: &Step) {
     match step {
         Step::Put(number, value, lease) => {
@@ -62,8 +62,8 @@ fn take(store: &Store, step: &Step) {
     }
 }
 
-/// Runs steps until the disk is gone, which it is after so many calls; then cuts the power and
-/// starts again.
+/// Runs steps until the disk fails, which it does after `calls` calls; then cuts the power and
+/// opens the store again.
 fn run(steps: &[Step], seed: u64, calls: u64, fsync: Fsync) -> Result<(), TestCaseError> {
     let disk = SimulatedDisk::new(seed);
     disk.write_short();
@@ -71,7 +71,7 @@ fn run(steps: &[Step], seed: u64, calls: u64, fsync: Fsync) -> Result<(), TestCa
     disk.fail_after(calls);
     let mut acknowledged = 0;
     for (at, step) in steps.iter().enumerate() {
-        // What a compaction may name is what is published, and the model publishes at once.
+        // A compaction may name only a published revision, and the model publishes at once.
         let waits = matches!(step, Step::Wait | Step::Compact(_));
         if waits && logged(&store, Ok(())).is_ok() {
             acknowledged = at;

@@ -1,9 +1,10 @@
-//! A restart has everything: revisions, versions, leases, compaction, alarms, what is watched.
+//! A restart restores everything: revisions, versions, leases, compaction, alarms, events for
+//! watches.
 
 use super::*;
 use crate::watch_hub::{Notice, WatchSpec};
 
-/// One of everything.
+/// Makes one write of every kind.
 fn write(store: &Store) {
     store.lease_grant(7, 100, Instant::now()).expect("a lease");
     store.lease_grant(8, 200, Instant::now()).expect("a lease");
@@ -60,8 +61,8 @@ fn a_restart_after_a_compaction_reads_a_snapshot() {
         write(store);
         assert!(store.clear_alarm(AlarmType::Nospace));
     }
-    // A log much longer than the store, and one compaction: another one would hide what the
-    // snapshot lacks.
+    // The log is much longer than the store, and there is only one compaction: another one would
+    // hide what the snapshot lacks.
     for store in [&store, &memory] {
         for number in 0..100 {
             let value = format!("{number}").repeat(1000);
@@ -135,7 +136,8 @@ fn a_watch_from_an_old_revision_is_told_what_came_before_the_restart() {
     assert_eq!(told, expected);
 }
 
-/// The clock of the server before is gone: a lease has all its time again, and no key outlives it.
+/// A monotonic clock does not survive its server, so a lease restarts with its whole TTL, and no
+/// key outlives its lease.
 #[test]
 fn leases_begin_anew_and_still_expire() {
     let disk = SimulatedDisk::new(1);

@@ -4,7 +4,7 @@
 use super::*;
 use crate::watch_hub::{Notice, WatchSpec};
 
-/// Waits until the log's thread syncs, which it cannot.
+/// Waits until the log's thread has written `record` and is blocked in the sync.
 fn until_written(disk: &SimulatedDisk, record: &str) {
     let written = |name: &String| {
         let contents = disk.contents(name);
@@ -45,7 +45,7 @@ fn reads_and_watches_see_only_what_is_durable() {
     );
     assert!(next().is_pending(), "a watcher was told");
     assert_eq!(store.snapshot_at(2).err(), Some(Refusal::FutureRevision));
-    // Later writes see it, and wait for it: refusals, too, tell of it.
+    // Later writes see it and wait for it. So do errors, because they reveal it.
     let put = PutRequest {
         prev_kv: true,
         ..put("a", "two", 0)
@@ -89,7 +89,7 @@ fn without_syncs_a_write_waits_for_the_operating_system_alone() {
     }
 }
 
-/// In memory nothing is ever waited for.
+/// A store in memory only never waits.
 #[test]
 fn without_a_log_nothing_waits() {
     let store = Store::new(Config::default());

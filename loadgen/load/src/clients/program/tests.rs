@@ -11,7 +11,7 @@ async fn shell(script: &str) -> Result<ClientProgram, ProgramError> {
     ClientProgram::start("test", Path::new("/bin/sh"), &["-c".into(), script.into()]).await
 }
 
-/// Returns a program that is ready, reads one command, and then does `script`.
+/// Returns a program that is ready, reads one command, and then runs `script`.
 async fn ready(script: &str) -> ClientProgram {
     let script = format!(r#"echo '{{"ready":"test 1"}}'; read command; {script}"#);
     shell(&script).await.expect("it is ready")
@@ -88,7 +88,7 @@ async fn objects_come_between_two_lines() {
     let mut program = ready(&format!(r#"echo '{{"n":1}}'; {object}; echo '{{"n":0}}'"#)).await;
     let all = objects(&mut program).await.expect("an object");
     assert_eq!(all, [(b"k".to_vec(), b"vv".to_vec(), 9)]);
-    // One less than was announced: its end comes instead.
+    // One object less than was announced: the program ends instead.
     let mut program = ready(&format!(r#"echo '{{"n":2}}'; {object}"#)).await;
     let error = objects(&mut program)
         .await

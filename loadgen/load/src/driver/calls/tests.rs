@@ -1,4 +1,4 @@
-//! Runs against a peer that takes every request and answers none.
+//! Runs against a peer that accepts every request and responds to none.
 
 use etcd_api::client::pipelined::Framing;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -39,8 +39,8 @@ fn gets() -> Arc<Calls> {
     Calls::new(SmallRequest::Get, About::new(&data, "/")).into()
 }
 
-/// Returns a run of ten years that is stopped after an hour; what it came to and when it ended, on
-/// a clock that jumps.
+/// Performs a run of ten years that is stopped after an hour, on tokio's paused clock. Returns its
+/// tally and when it ended.
 async fn stopped_after_an_hour(pace: Pace) -> (Tally, Duration) {
     let mut connections = [to_a_hanging_peer().await];
     tokio::time::pause();
@@ -76,7 +76,7 @@ async fn a_stopped_run_waits_for_a_hanging_target_no_longer_than_it_says() {
 
 #[tokio::test]
 async fn a_stopped_schedule_with_nothing_outstanding_ends_at_once() {
-    // One a year.
+    // One request a year.
     let per_second = 1.0 / (365.0 * 24.0 * 3_600.0);
     let (tally, took) = stopped_after_an_hour(Pace::Open(Profile::Poisson(per_second))).await;
     assert_eq!((tally.requests, tally.errors), (0, 0));
@@ -102,7 +102,7 @@ async fn when_the_first_request_is_due_is_known_before_the_clock_starts() {
     assert!(next_due.due().is_some_and(|due| due < run.duration));
 }
 
-/// Returns a run of `duration` against a server that stalls, over so many connections.
+/// Performs a run of `duration` against a server that stalls, over `count` connections.
 async fn against(server: &StallingServer, pace: Pace, duration: Duration, count: u32) -> Tally {
     let mut connections: Vec<Connection> = (0..count).map(|_| Connection::default()).collect();
     let run = Run {
@@ -126,12 +126,13 @@ async fn a_stall_of_the_server_is_in_the_p99_9_of_a_schedule_and_not_of_clients_
     let open = Pace::Open(Profile::Constant(1_000.0));
     let open = against(&server, open, lasts, 4).await;
     assert_eq!((open.requests, open.errors), (20_000, 0));
-    // Of the 500 that were due meanwhile, each waited until its end.
+    // Of the 500 that were due meanwhile, each waited until the end of the stall.
     assert_eq!(longer_than(&open.latency, 5), 496, "all but the last four");
     let p99_9 = open.latency.histogram_ns().value_at_quantile(0.999);
     assert!((478_000_000..=485_000_000).contains(&p99_9), "{p99_9} ns");
 
-    // The same server, and as many requests: who waits sends none meanwhile, and misses the stall.
+    // The same server and as many requests. Waiting clients send none during the stall, and miss
+    // it.
     let server = StallingServer::new(Duration::from_secs(5), stall);
     let closed = Pace::Closed { clients: 4 };
     let closed = against(&server, closed, lasts, 4).await;
@@ -150,7 +151,8 @@ async fn a_connection_that_goes_away_answers_what_it_has_taken() {
     ] {
         let server = StallingServer::going_away(100);
         let tally = against(&server, pace, lasts, 4).await;
-        // Forty connections and more, one after the other, each with requests under way at its end.
+        // More than forty connections, one after the other, each with outstanding requests at its
+        // end.
         assert!(tally.requests > 4_000, "{}", tally.requests);
         assert_eq!(tally.errors, 0, "{:?}", tally.reasons);
     }
@@ -163,7 +165,7 @@ async fn a_stall_of_the_generator_is_in_times_from_the_intended_start_alone() {
     let run = against(&server, Pace::Open(Profile::Constant(1_000.0)), lasts, 4);
     let stall = async {
         sleep(Duration::from_secs(5)).await;
-        // The clock goes on and the connections do not: nobody polls them.
+        // The clock advances, but the connections are not polled.
         tokio::time::advance(Duration::from_millis(500)).await;
     };
     let (tally, ()) = tokio::join!(run, stall);

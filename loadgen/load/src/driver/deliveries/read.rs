@@ -1,4 +1,4 @@
-//! The thread of the watchers of an etcd: each stream is read until all that was written has come.
+//! The thread of an etcd's watchers: reads each stream until the events of all writes have arrived.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,8 +14,8 @@ use super::{
 use crate::operation::watch::streams::{Confirmed, Opening, StreamError, WatchStream};
 use crate::record::LatencyHistogram;
 
-/// Creates the watchers, says so in `created`, and reads until each has the revision that `until`
-/// asks for.
+/// Creates the watchers, reports that in `created`, and reads until each watcher has reached the
+/// revision in `until`.
 pub(super) async fn watching(
     watching: &Watching,
     opening: &Opening,
@@ -23,7 +23,7 @@ pub(super) async fn watching(
     until: watch::Receiver<Option<Last>>,
 ) -> Result<Vec<Received>, DeliveryError> {
     let streams = opening.open(Watcher::behind).await?;
-    // Whoever waited may have given up; then `until` closes.
+    // The caller may have given up. In that case `until` closes.
     created.send(()).ok();
     let kept = AtomicUsize::new(0);
     let reading = streams.into_iter().map(|stream| {
@@ -42,22 +42,22 @@ pub(super) async fn watching(
     all_in_time(received, *until.borrow())
 }
 
-/// What reads one stream.
+/// The reader of one stream.
 struct Reader<'a> {
     watching: &'a Watching,
     opening: &'a Opening,
-    /// Events that all streams keep.
+    /// The number of events kept by all streams.
     kept: &'a AtomicUsize,
     stream: WatchStream<Watcher>,
     cuts: LatencyHistogram,
-    /// Cuts that were not ours.
+    /// Interruptions that the watchers did not cause.
     lost: u64,
     backoff: Backoff,
 }
 
 impl Reader<'_> {
-    /// Notes events until every watcher of the stream has the revision that `until` asks for, or it
-    /// does not come in time, or the caller has given up.
+    /// Records events until every watcher of the stream has reached the revision in `until`, the
+    /// deadline passes, or the caller gives up.
     async fn read(
         mut self,
         mut until: watch::Receiver<Option<Last>>,
@@ -89,7 +89,7 @@ impl Reader<'_> {
                     if let Some(stall) = stall {
                         tokio::select! {
                             () = sleep(stall.read) => {}
-                            // The end is not waited for asleep.
+                            // The end of the run is not awaited in a pause.
                             _ = until.changed() => until.mark_changed(),
                         }
                         stall_at = stall_at.map(|at| at + stall.every);
@@ -130,8 +130,8 @@ impl Reader<'_> {
         })
     }
 
-    /// Goes on over another stream, unless the caller gives up meanwhile, or the last event is due
-    /// before that; returns whether it does.
+    /// Resumes over another stream. Returns false if the caller gives up or the last event's
+    /// deadline passes before that.
     async fn go_on_before(
         &mut self,
         lost: Option<StreamError>,
@@ -143,9 +143,10 @@ impl Reader<'_> {
         }
     }
 
-    /// Closes the connection, with what was received and not read, and opens another: each watcher
-    /// goes on behind the revision that it has, and one that cannot lists again. `lost` is why the
-    /// stream gives no more; `None` where it is closed on purpose, and opened at the same endpoint.
+    /// Closes the connection, discarding what was received and not read, and opens another. Each
+    /// watcher resumes after the revision that it has reached; one that cannot lists again. `lost`
+    /// is the error that ended the stream, or `None` if it is closed on purpose and reopened at the
+    /// same endpoint.
     async fn go_on(&mut self, lost: Option<StreamError>) -> Result<(), DeliveryError> {
         let begun = Instant::now();
         match lost {
@@ -174,8 +175,8 @@ impl Reader<'_> {
         }
     }
 
-    /// One attempt to go on at the stream's endpoint after `last` has failed; returns the watch ids
-    /// that the watchers had, in the order in which they were asked for.
+    /// Makes one attempt to resume at the stream's endpoint after `last` has failed. Returns the
+    /// previous watch ids in the order in which their watchers were requested.
     async fn attempt(
         &mut self,
         last: Option<&StreamError>,
@@ -198,8 +199,8 @@ impl Reader<'_> {
         Ok((order, confirmed))
     }
 
-    /// Every watcher lists again that would have to go on with what is compacted. Of a list these
-    /// watchers need nothing but its revision: what it does not show them is told by the ledger.
+    /// Makes every watcher list again that would have to resume from a compacted revision. Only the
+    /// revision of the list is needed: the ledger counts the events that the watcher misses.
     async fn list_again(&mut self, compacted: i64) -> Result<(), StreamError> {
         let revision = self.opening.current_revision(self.stream.endpoint).await?;
         let cannot_go_on = |watcher: &&mut Watcher| watcher.reached + 1 < compacted;

@@ -1,26 +1,26 @@
-//! How long watchers try to go on after they have lost their stream, and with which pauses.
+//! Time limits and backoff of watchers that resume after losing their stream.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long they try.
+/// How long watchers try to resume.
 pub(super) const RESUMED_WITHIN: Duration = Duration::from_secs(60);
-/// How long an endpoint may take to confirm the watchers that go on there: one that hangs accepts
+/// How long an endpoint may take to confirm resumed watchers. An endpoint that hangs still accepts
 /// connections.
 pub(super) const CONFIRMED_WITHIN: Duration = Duration::from_secs(10);
-/// The first pause, and the longest: each is twice the one before.
+/// The first and the longest pause. Each pause is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Pauses before attempts: none before the first, and longer ones until something has come.
+/// Pauses between attempts: none before the first, then growing ones until something is received.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     next: Duration,
 }
 
 impl Backoff {
-    /// Notes that something has come.
+    /// Records that something was received.
     pub(super) fn reset(&mut self) {
         self.next = Duration::ZERO;
     }
@@ -35,7 +35,7 @@ impl Backoff {
     }
 }
 
-/// Returns whether no further attempt is made, of those that began at `begun`.
+/// Returns whether attempts that began at `begun` must stop.
 pub(super) fn is_over(begun: Instant) -> bool {
     begun.elapsed() > RESUMED_WITHIN
 }

@@ -1,4 +1,4 @@
-//! What watchers received, held against what was written.
+//! Compares received events with writes.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn writes(revisions: &[i64], at: Instant) -> Vec<Written> {
         .collect()
 }
 
-/// Returns what `finish` makes of one watcher with these events, without other writers.
+/// Returns the result of `finish` for one watcher with these events, without other writers.
 async fn finished(seen: &[i64], written: &[i64]) -> Result<Delivered, DeliveryError> {
     finished_beside(seen, written, Beside::Nothing).await
 }
@@ -25,8 +25,8 @@ async fn finished_beside(
     finished_with(seen, &[], written, beside).await
 }
 
-/// Finishes where the watcher listed again: at the second revision of each pair, having
-/// everything up to the first.
+/// Finishes a watcher that listed again. Each pair of `lists` has the revision that the watcher had
+/// reached, and that of the list.
 async fn finished_with(
     seen: &[i64],
     lists: &[(i64, i64)],
@@ -85,7 +85,7 @@ async fn a_write_that_failed_may_have_an_event_and_no_other_may() {
 #[tokio::test]
 async fn what_a_watcher_missed_since_it_listed_again_is_counted_and_nothing_else_is_missing() {
     let written = [3, 5, 6, 9, 12];
-    // It had 3, and listed at 6.
+    // The watcher had reached 3, and listed at 6.
     let delivered = finished_with(&[3, 9, 12], &[(3, 6)], &written, Beside::Nothing).await;
     let delivered = delivered.expect("5 and 6 are in the list");
     let Delivered {
@@ -95,7 +95,7 @@ async fn what_a_watcher_missed_since_it_listed_again_is_counted_and_nothing_else
         ..
     } = delivered;
     assert_eq!((events, relists, missed), (3, 1, 2));
-    // Where nothing was written meanwhile nothing is missed.
+    // If nothing was written meanwhile, nothing is missed.
     let whole = finished_with(&written, &[(3, 4)], &written, Beside::Nothing).await;
     assert_eq!(whole.map(|d| (d.relists, d.missed)).ok(), Some((1, 0)));
     for seen in [&[3, 12][..], &[3, 9]] {

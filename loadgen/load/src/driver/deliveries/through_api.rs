@@ -1,5 +1,5 @@
-//! The thread of watchers through a Kubernetes API, each with a connection of its own, as an
-//! informer has it.
+//! The thread of watchers through a Kubernetes API. Each has a connection of its own, as an
+//! informer does.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,25 +15,26 @@ use crate::operation::list::{ListCase, ListError};
 use crate::operation::watch_api::{ApiWatch, Resumed};
 use crate::record::{LatencyHistogram, Live};
 
-/// Watchers through an API to be created: of the objects that loads make.
+/// Settings of watchers through an API, which watch the objects that loads make.
 #[derive(Debug, Clone)]
 pub struct ApiWatching {
-    /// The collection.
+    /// The collection to watch.
     pub case: ListCase,
-    /// Where.
+    /// The API's endpoint.
     pub endpoint: TargetEndpoint,
-    /// How many.
+    /// The number of watchers.
     pub count: u32,
-    /// What the names of the objects begin with; events of others are only counted.
+    /// The prefix of the names of the objects. Events of other objects are only counted.
     pub made: String,
-    /// They lose their connections as often, and go on from the revision that they have.
+    /// How often the watchers drop their connections, if they do. They resume from the revision
+    /// that they have reached.
     pub cut_every: Option<Duration>,
-    /// Where events are counted when they come.
+    /// The counters of received events.
     pub live: Arc<Live>,
 }
 
-/// Creates the watchers, says so in `created`, and reads until each has the revision that `until`
-/// asks for.
+/// Creates the watchers, reports that in `created`, and reads until each watcher has reached the
+/// revision in `until`.
 pub(super) async fn watching(
     watching: &ApiWatching,
     created: oneshot::Sender<()>,
@@ -49,7 +50,7 @@ pub(super) async fn watching(
     let revision = ApiWatch::current_revision(case, endpoint).await?;
     let begun = (0..*count).map(|_| ApiWatch::begin(case, endpoint, made, revision));
     let watches = try_join_all(begun).await?;
-    // Whoever waited may have given up; then `until` closes.
+    // The caller may have given up. In that case `until` closes.
     created.send(()).ok();
     let kept = AtomicUsize::new(0);
     let reading = watches.into_iter().zip(0..).map(|(watch, number)| {
@@ -68,33 +69,33 @@ pub(super) async fn watching(
     all_in_time(received, *until.borrow())
 }
 
-/// Why a watch goes on over another request.
+/// Why a watch must be resumed with another request.
 #[derive(Debug)]
 enum End {
     /// The watcher has closed its connection.
     Cut,
     /// The server has ended the watch.
     ByServer,
-    /// The connection broke, or the server says that the events are gone.
+    /// The connection broke, or the server reported that the events are compacted.
     Failed(ListError),
 }
 
-/// What reads one watch.
+/// The reader of one watch.
 struct Reader<'a> {
     watching: &'a ApiWatching,
-    /// Events that all watchers keep.
+    /// The number of events kept by all watchers.
     kept: &'a AtomicUsize,
     watch: ApiWatch,
     watcher: Watcher,
     cuts: LatencyHistogram,
-    /// Cuts that were not ours.
+    /// Interruptions that the watchers did not cause.
     lost: u64,
     backoff: Backoff,
 }
 
 impl Reader<'_> {
-    /// Notes events, going on where the watch ends, until the watcher has the revision that `until`
-    /// asks for, or it does not come in time, or the caller has given up.
+    /// Records events and resumes interrupted watches, until the watcher has reached the revision
+    /// in `until`, the deadline passes, or the caller gives up.
     async fn read(
         mut self,
         mut until: watch::Receiver<Option<Last>>,
@@ -122,7 +123,7 @@ impl Reader<'_> {
                 () = at(cut_at), if last.is_none() => Some(End::Cut),
                 () = at(last.map(|last| last.by)) => break,
             };
-            // Also those that came before an event that ends the watch.
+            // Includes events that arrived before the one that ends the watch.
             self.note(&revisions)?;
             if let Some(end) = end {
                 tokio::select! {
@@ -154,8 +155,8 @@ impl Reader<'_> {
         revisions.try_for_each(|revision| self.watcher.note(*revision, at))
     }
 
-    /// Goes on behind the last revision, on a new connection; lists again where the events behind
-    /// it are gone.
+    /// Resumes after the last revision on a new connection. Lists again if the events after it are
+    /// compacted.
     async fn go_on(&mut self, end: End) -> Result<(), DeliveryError> {
         let begun = tokio::time::Instant::now();
         self.lost += u64::from(!matches!(end, End::Cut));
@@ -201,7 +202,8 @@ impl Reader<'_> {
     }
 }
 
-/// Returns whether a watcher may go on after this, behind the revision that it has or by a list.
+/// Returns whether a watcher may resume after this error, from the revision that it has reached or
+/// by a list.
 fn may_go_on(error: &ListError) -> bool {
     let is_broken = matches!(
         error,

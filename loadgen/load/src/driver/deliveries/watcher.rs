@@ -1,30 +1,30 @@
-//! What one watcher received, and what it must have.
+//! The events that one watcher received, and those that it must have received.
 
 use std::time::Instant;
 
 use super::DeliveryError;
 use crate::driver::run::Written;
 
-/// One watcher, and what it received.
+/// One watcher and what it received.
 #[derive(Debug, Default)]
 pub(super) struct Watcher {
     pub(super) number: u32,
-    /// It has everything up to this revision: as events, or by a list.
+    /// The revision up to which the watcher has everything, as events or by a list.
     pub(super) reached: i64,
     pub(super) ledger: Ledger,
     pub(super) events: Vec<Event>,
-    /// What it did not see as events, since it listed again.
+    /// The revisions whose events it missed by listing again.
     pub(super) gaps: Vec<Gap>,
 }
 
-/// Revisions of which a watcher knows only what a list shows: those behind `after`, up to `until`.
+/// A range of revisions that a watcher knows only from a list: those after `after`, up to `until`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gap {
     pub(super) after: i64,
     pub(super) until: i64,
 }
 
-/// One watcher's events.
+/// A summary of one watcher's events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Ledger {
     pub(super) events: u64,
@@ -40,16 +40,16 @@ pub(super) struct Event {
     pub(super) at: Instant,
 }
 
-/// What all watchers read up to.
+/// The revision that all watchers read up to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Last {
     pub(super) revision: i64,
-    /// When they stop waiting for it, whatever else comes meanwhile.
+    /// The deadline after which the watchers stop waiting, whatever else arrives.
     pub(super) by: tokio::time::Instant,
 }
 
 impl Watcher {
-    /// Returns one that watches what comes behind a revision.
+    /// Returns a watcher of the events after a revision.
     pub(super) fn behind(number: u32, revision: i64) -> Self {
         Self {
             number,
@@ -58,10 +58,10 @@ impl Watcher {
         }
     }
 
-    /// Notes an event that came at `at`.
+    /// Records an event received at `at`.
     ///
     /// # Errors
-    /// [`DeliveryError::Order`] where its revision is not above those before.
+    /// [`DeliveryError::Order`] if its revision is not above those before.
     pub(super) fn note(&mut self, revision: i64, at: Instant) -> Result<(), DeliveryError> {
         let before = self.reached;
         if revision <= before {
@@ -73,7 +73,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// Notes a list of this revision, behind which it goes on.
+    /// Records a list of this revision, after which the watcher resumes.
     pub(super) fn listed(&mut self, revision: i64) {
         let after = self.reached;
         self.gaps.push(Gap {
@@ -83,14 +83,14 @@ impl Watcher {
         self.reached = revision.max(after);
     }
 
-    /// Returns whether it has everything up to `last`; false as long as that is not known.
+    /// Returns whether the watcher has everything up to `last`; false while `last` is not known.
     pub(super) fn has(&self, last: Option<Last>) -> bool {
         last.is_some_and(|last| self.reached >= last.revision)
     }
 
-    /// Returns whether a write's event is one that it did not get, since it listed again.
+    /// Returns whether the watcher missed this revision's event by listing again.
     pub(super) fn missed(&self, revision: i64) -> bool {
-        // They are in order and do not overlap.
+        // The gaps are in order and do not overlap.
         let first = self.gaps.partition_point(|gap| gap.until < revision);
         self.gaps.get(first).is_some_and(|gap| gap.after < revision)
     }
@@ -104,7 +104,8 @@ impl Ledger {
     }
 }
 
-/// Returns what a watcher must have that saw all of these writes, in the order of their revisions.
+/// Returns the ledger of a watcher that received all of these writes, given in the order of their
+/// revisions.
 pub(super) fn ledger_of<'a>(writes: impl IntoIterator<Item = &'a Written>) -> Ledger {
     let mut ledger = Ledger::default();
     for write in writes {
@@ -113,7 +114,7 @@ pub(super) fn ledger_of<'a>(writes: impl IntoIterator<Item = &'a Written>) -> Le
     ledger
 }
 
-/// Returns what a watcher has of these writes, among events of others.
+/// Returns the ledger of those `events` that belong to these writes.
 pub(super) fn ledger_among(events: &[Event], writes: &[Written]) -> Ledger {
     let mut ledger = Ledger::default();
     for event in events {

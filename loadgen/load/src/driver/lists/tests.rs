@@ -1,4 +1,4 @@
-//! What a stall of the server does to the times of lists on a schedule.
+//! How a stall of the server shows in the latencies of lists on a schedule.
 
 use workloads::Profile;
 
@@ -28,10 +28,11 @@ async fn a_stall_is_in_the_p99_9_from_the_intended_start_and_not_from_the_send()
     );
     let uncorrected = p99_9(&tally.service);
     assert!(uncorrected <= 1_001_000, "{uncorrected} ns");
-    // Each of the four clients met the stall once; every list that was due waited for it.
+    // Each of the four clients met the stall once. Every list that was due waited for its end.
     assert_eq!(longer_than(&tally.service, 5), 4);
     let waited = longer_than(&tally.latency, 5);
     assert!(waited >= 495, "{waited}");
-    // Nobody was late but the clients, who are the server's.
+    // The lag is small: the lists waited for clients that the server kept busy, not for the
+    // generator.
     assert!(p99_9(&tally.lag) <= 1_001_000);
 }

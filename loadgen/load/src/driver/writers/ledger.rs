@@ -1,5 +1,5 @@
-//! What was written, in the order of each object's revisions: what everybody who watches must have
-//! seen, and what is there then.
+//! The acknowledged writes, in the order of each object's revisions: the events that every watcher
+//! must have received, and the resulting objects.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -15,36 +15,36 @@ use crate::shards::{Inventory, Plan};
 /// One acknowledged write.
 #[derive(Debug, Clone, Copy)]
 pub struct Acknowledged {
-    /// What it was.
+    /// The write.
     pub write: Write,
-    /// Its revision.
+    /// The write's revision.
     pub revision: i64,
-    /// When its time begins: when it was due, where the writer was still busy with the write
-    /// before it, so that a slow answer counts for all that wait behind it; else when the writer
-    /// woke, since a late timer is the generator's own.
+    /// The start of the write's latency. If the writer was still busy with the write before, this
+    /// is when the write was due, so that a slow response counts for all that wait behind it.
+    /// Otherwise it is when the writer woke, because a late timer is the generator's fault.
     pub begun: Instant,
-    /// Until it was acknowledged.
+    /// The time until the write was acknowledged.
     pub took: Duration,
-    /// Hash of its object's key.
+    /// The hash of the object's key.
     pub key: u64,
-    /// The object: after the write, or what a deletion took away.
+    /// The object after the write, or the object that was deleted.
     pub entry: Entry,
 }
 
-/// Everything that was written.
+/// All acknowledged writes.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    /// Of each object in the order of its revisions; of different objects in no order.
+    /// The writes, in the order of revisions for each object; in no order between objects.
     pub writes: Vec<Acknowledged>,
-    /// From the intended start of a write to its sending.
+    /// The time from the intended start of a write to its sending.
     pub lag: LatencyHistogram,
-    /// From the first intended start to the last answer.
+    /// The time from the first intended start to the last response.
     pub elapsed: Duration,
 }
 
 impl Ledger {
-    /// Returns what watchers must see; `owner` returns the worker that had an object of this hash
-    /// at a revision.
+    /// Returns the events that watchers must receive. `owner` returns the worker that owned an
+    /// object with this hash at a revision.
     #[must_use]
     pub fn expected(&self, owner: impl Fn(i64, u64) -> usize) -> Vec<Written> {
         let writes = self.writes.iter();
@@ -67,13 +67,15 @@ impl Ledger {
         writes.map(|done| (done.write.object, done)).collect()
     }
 
-    /// Returns what is there now, after it was `inventory`.
+    /// Returns the fingerprint of the objects that exist now, if they were `inventory` before the
+    /// writes.
     #[must_use]
     pub fn result(&self, inventory: &Inventory) -> Fingerprint {
         self.result_at(inventory, i64::MAX)
     }
 
-    /// Returns what was there at a revision, after it was `inventory`.
+    /// Returns the fingerprint of the objects that existed at a revision, if they were `inventory`
+    /// before the writes.
     #[must_use]
     pub fn result_at(&self, inventory: &Inventory, revision: i64) -> Fingerprint {
         let mut fingerprint = Fingerprint::default();
@@ -89,7 +91,7 @@ impl Ledger {
         fingerprint
     }
 
-    /// Returns an object that is there for each worker that has one, with its version.
+    /// Returns an existing object, with its version, for each worker that has one.
     pub(super) fn one_of_each(
         &self,
         inventory: &Inventory,

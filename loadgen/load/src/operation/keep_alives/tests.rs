@@ -1,4 +1,5 @@
-//! Keep-alives against a server that counts streams, and forgets a lease after a while.
+//! Keep-alives against a server that counts streams and forgets a lease after a number of
+//! keep-alives.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -22,13 +23,13 @@ use crate::driver::calls::Callers;
 use crate::driver::open_clock::Waiting;
 use crate::driver::run::Tally;
 
-/// What a server was asked for.
+/// The requests that a server received.
 #[derive(Debug, Default)]
 struct Seen {
     grants: AtomicU64,
     streams: AtomicU64,
     keep_alives: AtomicU64,
-    /// How many keep-alives find their lease.
+    /// How many keep-alives still find their lease.
     found: AtomicI64,
 }
 
@@ -92,8 +93,8 @@ impl Lease for Counting {
     }
 }
 
-/// Returns what three clients over two connections come to against a server that finds a lease so
-/// often; what the server saw, and the leases that were noted.
+/// Runs three clients over two connections against a server that finds a lease `found` times.
+/// Returns the tally, what the server saw, and the recorded leases.
 async fn kept_alive(found: i64) -> (Tally, Arc<Seen>, Vec<i64>) {
     let seen = Arc::new(Seen::default());
     seen.found.store(found, Ordering::SeqCst);

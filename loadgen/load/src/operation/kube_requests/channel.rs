@@ -1,5 +1,5 @@
-//! A connection to a Kubernetes API with the requests that are outstanding on it: streams of
-//! HTTP/2, as many at the same time as the server allows.
+//! A connection to a Kubernetes API with its outstanding requests: streams of HTTP/2, as many at
+//! the same time as the server allows.
 
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -21,17 +21,17 @@ use super::text::{self, Refusal};
 
 const JSON: &str = "application/json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
-/// A response is one object.
+/// The size limit of a response, which is one object.
 const LARGEST_BODY: usize = 16 << 20;
-/// How often a request is sent again that the server puts off (429 with Retry-After), as client-go
-/// does.
+/// How often a request is sent again that the server defers (429 with Retry-After), as in
+/// client-go.
 const MOST_RETRIES: u32 = 10;
-/// No pause that a server asks for is longer.
+/// The limit of the pauses that a server may ask for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Characters of a refusal's message that are kept.
+/// How many characters of a refusal's message are kept.
 const SHOWN_CHARS: usize = 200;
 
-/// A request, and the resourceVersion that its response is compared with.
+/// A request, with the resourceVersion that its response is compared with.
 #[derive(Debug)]
 pub(super) struct Call {
     method: Method,
@@ -39,14 +39,14 @@ pub(super) struct Call {
     media_type: &'static str,
     body: Body,
     before: i64,
-    /// Whether the body of a success is received and not kept.
+    /// Whether the body of a successful response is discarded.
     discards: bool,
 }
 
 #[derive(Debug)]
 enum Body {
     Bytes(Bytes),
-    /// The object as it is held, or as it is read first, with the change of this operation.
+    /// The stored object, read first if there is none, with the change of this operation.
     Update(Held, u64),
 }
 
@@ -62,7 +62,7 @@ impl Call {
         }
     }
 
-    /// Deletes a collection. The response has everything that was deleted, of whatever size.
+    /// Deletes a collection. The response contains everything that was deleted, of any size.
     pub(super) fn delete_collection(path: String, body: Bytes) -> Self {
         Self {
             discards: true,
@@ -77,7 +77,7 @@ impl Call {
         }
     }
 
-    /// Replaces the object; reads it first where nothing is held.
+    /// Replaces the object. Reads it first if none is held.
     pub(super) fn update(path: String, held: Held, n: u64) -> Self {
         Self {
             before: held.revision,
@@ -106,15 +106,15 @@ impl Reply {
         }
     }
 
-    /// Returns whether it is a refusal of this status and reason.
+    /// Returns whether the response is a refusal with this status and reason.
     pub(super) fn is(&self, status: StatusCode, reason: &str) -> bool {
         self.status == status && Refusal::of(&self.body).reason == reason
     }
 
-    /// Checks its status.
+    /// Checks the status.
     ///
     /// # Errors
-    /// [`CallError::Status`], without the object's name, so that equal ones are counted together.
+    /// [`CallError::Status`], without the object's name, so that equal errors are counted together.
     pub(super) fn expect(
         &self,
         request: SmallRequest,
@@ -136,13 +136,13 @@ impl Reply {
     }
 }
 
-/// A request that has ended.
+/// A request that has ended, with its response or error.
 #[derive(Debug)]
 pub(crate) struct KubeAnswer {
     token: u64,
     received: Instant,
     throttled: u32,
-    /// The resourceVersion that the object had before.
+    /// The resourceVersion that the object had before the request.
     pub(super) before: i64,
     reply: Result<Reply, KubeError>,
 }
@@ -159,10 +159,10 @@ impl KubeAnswer {
         }
     }
 
-    /// Takes the response out.
+    /// Moves the response out.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The error of the request, if it has no response.
     pub(super) fn take_reply(&mut self) -> Result<Reply, CallError> {
         let taken = Err(KubeError::Body("taken".to_owned()));
         Ok(std::mem::replace(&mut self.reply, taken)?)
@@ -183,7 +183,7 @@ impl Answer for KubeAnswer {
     }
 }
 
-/// A connection and what is outstanding on it.
+/// A connection and its outstanding requests.
 pub(crate) struct KubeChannel {
     connection: Connection,
     sender: StreamSender,
@@ -191,10 +191,10 @@ pub(crate) struct KubeChannel {
 }
 
 impl KubeChannel {
-    /// Connects to the API at `url`, by HTTP/2.
+    /// Connects to the API at `url` over HTTP/2.
     ///
     /// # Errors
-    /// [`KubeError`] when it cannot be reached.
+    /// [`KubeError`] when the API cannot be reached.
     pub(crate) async fn connect(url: &str, access: &KubeAccess) -> Result<Self, KubeError> {
         let options = Options {
             http: HttpVersion::H2,
@@ -209,7 +209,7 @@ impl KubeChannel {
         })
     }
 
-    /// Opens it again.
+    /// Opens the connection again.
     ///
     /// # Errors
     /// [`KubeError`] when the API cannot be reached.
@@ -226,10 +226,10 @@ impl KubeChannel {
         respond(self.sender.clone(), call, 0).await.reply
     }
 
-    /// Begins a request.
+    /// Starts a request.
     ///
     /// # Errors
-    /// When the connection has ended.
+    /// The error of a connection that has ended.
     pub(super) fn send(&mut self, call: Call, token: u64) -> Result<(), KubeError> {
         if self.sender.is_closed() {
             return Err(ended());
@@ -239,7 +239,7 @@ impl KubeChannel {
         Ok(())
     }
 
-    /// Takes what has ended, as [`super::RequestApi::poll_answers`] says.
+    /// Passes on the requests that have ended. See [`super::RequestApi::poll_answers`].
     pub(super) fn poll_answers(
         &mut self,
         cx: &mut Context<'_>,
@@ -264,7 +264,8 @@ fn ended() -> KubeError {
     KubeError::Body("the connection has ended".to_owned())
 }
 
-/// Sends a request, again after the pause that the server asks for, and waits for its response.
+/// Sends a request, waits for its response, and repeats it after the pause if the server asks for
+/// one.
 async fn respond(sender: StreamSender, call: Call, token: u64) -> KubeAnswer {
     let mut answer = KubeAnswer {
         token,
@@ -306,7 +307,7 @@ async fn exchange(
     unhurried(sender, call, &body, &mut answer.throttled).await
 }
 
-/// Sends a request until the server does not put it off any longer.
+/// Sends a request until the server no longer defers it, or [`MOST_RETRIES`] is reached.
 async fn unhurried(
     sender: &StreamSender,
     call: &Call,

@@ -1,4 +1,5 @@
-//! Objects made before they are read and changed; read back and deleted afterwards.
+//! Creates the objects of a load before they are read and changed, and reads them back and deletes
+//! them afterwards.
 
 use std::sync::atomic::Ordering;
 
@@ -14,15 +15,15 @@ use super::{KubeCalls, Object};
 use crate::endpoint::TargetEndpoint;
 use crate::operation::requests::CallError;
 
-/// Requests at the same time. An apiserver's default is 400 at once, for everybody.
+/// The number of concurrent requests. An apiserver allows 400 by default, for all clients together.
 const AT_ONCE: usize = 32;
 
 impl KubeCalls {
-    /// Creates the objects that requests use; one that exists already was created by this run.
-    /// Costs a request for each; bounding the wait is the caller's.
+    /// Creates the objects that the requests use. An object that exists already was created by this
+    /// run. Costs one request for each object. The caller must bound the time.
     ///
     /// # Errors
-    /// [`CallError`] of the first that cannot be made.
+    /// The first [`CallError`] of an object that cannot be created.
     pub async fn make(&self, endpoint: &TargetEndpoint) -> Result<(), CallError> {
         let channel = channel(endpoint).await?;
         let objects = self.objects.iter().zip(0..);
@@ -52,11 +53,11 @@ impl KubeCalls {
         Ok(())
     }
 
-    /// Reads every object that was written and checks that it is as new as the latest write of it
-    /// that was acknowledged. Costs a request for each; bounding the wait is the caller's.
+    /// Reads every object that was written and checks that it is at least as new as its latest
+    /// acknowledged write. Costs one request for each object. The caller must bound the time.
     ///
     /// # Errors
-    /// [`CallError`] of the first that is not.
+    /// The first [`CallError`] of an object that is older or cannot be read.
     pub async fn read_back(&self, endpoint: &TargetEndpoint) -> Result<(), CallError> {
         let channel = channel(endpoint).await?;
         let written = |object: &&Object| object.written.load(Ordering::Relaxed) > 0;
@@ -80,10 +81,10 @@ impl KubeCalls {
         }
     }
 
-    /// Deletes everything that the load has made: a request for each namespace.
+    /// Deletes everything that the load has created, with one request for each namespace.
     ///
     /// # Errors
-    /// [`CallError`] of the first that is refused.
+    /// The first [`CallError`] of a request that is refused.
     pub async fn remove(&self, endpoint: &TargetEndpoint) -> Result<(), CallError> {
         let channel = channel(endpoint).await?;
         let mut collections: Vec<&str> = self.like.iter().map(|l| l.collection.as_str()).collect();
@@ -103,7 +104,7 @@ impl KubeCalls {
     }
 }
 
-/// Returns a label's name as part of a query.
+/// Returns a label's name, escaped for a query.
 fn percent(name: &str) -> String {
     name.replace('/', "%2F")
 }

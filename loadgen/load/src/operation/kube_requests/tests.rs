@@ -1,4 +1,4 @@
-//! Texts of objects, and responses that are right, wrong, or put a request off.
+//! Tests of object texts, and of responses that are right, wrong, or defer a request.
 
 use serde_json::json;
 use workloads::SmallRequest;
@@ -34,7 +34,7 @@ fn answer(before: i64) -> KubeAnswer {
     KubeAnswer::of(before)
 }
 
-/// Object 3 of the load as a server sends it.
+/// Returns object 3 of the load as a server sends it.
 fn sent(calls: &KubeCalls, revision: &str, change: &str) -> Value {
     json!({
         "kind": calls.kind,
@@ -134,7 +134,7 @@ fn a_conflict_has_the_object_read_again_and_other_refusals_are_counted_by_reason
     let conflict = calls.check_object(about, &answer(7), &reply(409, &status("Conflict")));
     assert!(conflict.expect("it is sent again").conflict);
     assert_eq!(calls.objects[3].held.lock().revision, 0, "it is to be read");
-    // What came meanwhile is later, and is kept.
+    // An object received meanwhile is later, and is kept.
     calls.objects[3].hold(9, &Bytes::from_static(b"{}"));
     let conflict = calls.check_object(about, &answer(7), &reply(409, &status("Conflict")));
     assert!(conflict.expect("it is sent again").conflict);

@@ -1,9 +1,10 @@
-//! Objects as JSON text: what is sent of them, and what is read of a response.
+//! The JSON text of objects: what is sent, and what is read from a response.
 //!
-//! An update sends the text that came from the server, with the value of one annotation written
-//! over in place: all its values have the same length. That costs a copy and no parsing, and the
-//! server gets back every field that it has added. A text in which the annotation cannot be found
-//! so, since a server writes spaces or escapes or somebody else has written a value, is parsed.
+//! An update sends the text received from the server, with the value of one annotation overwritten
+//! in place: all its values have the same length. That costs a copy and no parsing, and the server
+//! gets back every field that it has added. The text is parsed if the annotation cannot be found
+//! like this, because the server writes spaces or escapes, or because another client has written
+//! the value.
 
 use bytes::Bytes;
 use kube_api::GroupVersionResource;
@@ -12,29 +13,29 @@ use serde_json::{Map, Value, json};
 
 /// The annotation that updates and patches change.
 const CHANGE: &str = "loadgen.test/change";
-/// How it and its value begin in a text.
+/// The text of the annotation's name and the beginning of its value.
 const CHANGE_VALUE: &[u8] = br#""loadgen.test/change":""#;
-/// Length of its value.
+/// The length of the annotation's value.
 const CHANGE_LEN: usize = 16;
-/// Where a given value is, of kinds that are not all data.
+/// The annotation that holds a given value in kinds other than ConfigMap.
 const VALUE: &str = "loadgen.test/value";
-/// The label that objects of one load have in common.
+/// The label that all objects of one load have.
 pub(super) const LABEL: &str = "loadgen.test/load";
-/// Stand for the name and the value until those are known.
+/// Placeholders for the name and the value in the text of a prototype.
 const NAME_MARK: &str = "@name@";
 const VALUE_MARK: &str = "@value@";
 
-/// What an object is made from.
+/// The template from which objects are made.
 #[derive(Debug)]
 pub(super) struct Prototype {
-    /// Where it is posted to.
+    /// The path that objects are posted to.
     pub(super) collection: String,
     text: String,
 }
 
 impl Prototype {
-    /// Returns an object like this one, labelled with the load's tag. With a value of its own, a
-    /// ConfigMap has no other data.
+    /// Returns a template modelled on `object`, labelled with the load's tag. If it has a value of
+    /// its own, a ConfigMap has no other data.
     pub(super) fn new(
         mut object: Map<String, Value>,
         resource: &str,
@@ -64,14 +65,14 @@ impl Prototype {
         }
     }
 
-    /// Returns the object of this name, with this value.
+    /// Returns the text of an object with this name and value.
     pub(super) fn text(&self, name: &str, value: &str) -> Bytes {
         let named = self.text.replacen(NAME_MARK, name, 1);
         named.replacen(VALUE_MARK, value, 1).into()
     }
 }
 
-/// Returns the object in a field; an empty one where there is none.
+/// Returns the object in a field. Inserts an empty one if there is none.
 fn entry<'o>(object: &'o mut Map<String, Value>, field: &str) -> &'o mut Map<String, Value> {
     let value = object.entry(field).or_insert(Value::Null);
     if !value.is_object() {
@@ -80,18 +81,19 @@ fn entry<'o>(object: &'o mut Map<String, Value>, field: &str) -> &'o mut Map<Str
     value.as_object_mut().expect("it is one now")
 }
 
-/// Returns the value that operation `n` writes: another one for each, and never that of an object
-/// which was just made, for a server does not write what changes nothing.
+/// Returns the value that operation `n` writes. It differs for each operation, and from that of a
+/// new object, because a server does not write what changes nothing.
 pub(super) fn change(n: u64) -> String {
     format!("{:0CHANGE_LEN$x}", n.wrapping_add(1))
 }
 
-/// Returns the text with the value that operation `n` writes; `None` where it is no object.
+/// Returns the text with the value that operation `n` writes; `None` if the text is no object.
 pub(super) fn changed(text: &[u8], n: u64) -> Option<Bytes> {
     in_place(text, n).or_else(|| parsed(text, n))
 }
 
-/// Returns that text where `text` has one value of ours as this program would write it.
+/// Overwrites the value in place. Returns `None` unless `text` has exactly one such value in the
+/// form that loadgen writes.
 fn in_place(text: &[u8], n: u64) -> Option<Bytes> {
     let mut found = memchr::memmem::find_iter(text, CHANGE_VALUE);
     let (Some(at), None) = (found.next(), found.next()) else {
@@ -107,7 +109,7 @@ fn in_place(text: &[u8], n: u64) -> Option<Bytes> {
     Some(changed.into())
 }
 
-/// Returns that text by parsing.
+/// Changes the value by parsing the text.
 fn parsed(text: &[u8], n: u64) -> Option<Bytes> {
     let mut object: Map<String, Value> = serde_json::from_slice(text).ok()?;
     let annotations = entry(entry(&mut object, "metadata"), "annotations");
@@ -121,12 +123,12 @@ pub(super) fn merge_patch(n: u64) -> Bytes {
     patch.to_string().into()
 }
 
-/// Returns what is sent with a deletion: at once, for no kubelet has the pod.
+/// Returns the options of a deletion, which takes effect at once because no kubelet runs the pod.
 pub(super) fn delete_options() -> Bytes {
     Bytes::from_static(br#"{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0}"#)
 }
 
-/// What is read of an object in a response.
+/// The parts of an object that are read from a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Read {
     pub(super) revision: i64,
@@ -140,7 +142,7 @@ struct Head {
     kind: String,
     #[serde(default)]
     metadata: Metadata,
-    /// Of a Status: what it is about.
+    /// The object that a Status is about.
     #[serde(default)]
     details: Details,
 }
@@ -166,7 +168,7 @@ struct Details {
     name: String,
 }
 
-/// Why a request was refused, as a Status says it.
+/// The reason and message of a Status that refuses a request.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Refusal {
@@ -175,7 +177,7 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// Reads it from a body; empty where the body is no Status.
+    /// Reads the Status in a body; empty if the body is no Status.
     pub(super) fn of(body: &[u8]) -> Self {
         serde_json::from_slice(body).unwrap_or_default()
     }
@@ -185,7 +187,7 @@ impl Read {
     /// Reads a body that must be the object of this kind and name.
     ///
     /// # Errors
-    /// What it is instead.
+    /// A description of how the body differs.
     pub(super) fn of(body: &[u8], kind: &str, name: &str) -> Result<Self, String> {
         let head: Head = serde_json::from_slice(body).map_err(|e| e.to_string())?;
         is_object(&head, kind, name)?;
@@ -198,10 +200,10 @@ impl Read {
     }
 }
 
-/// Checks that a body is the object that was deleted, or says so.
+/// Checks that a body is the deleted object, or a Status about it.
 ///
 /// # Errors
-/// What it is instead.
+/// A description of how the body differs.
 pub(super) fn check_deletion(body: &[u8], kind: &str, name: &str) -> Result<(), String> {
     let head: Head = serde_json::from_slice(body).map_err(|e| e.to_string())?;
     match head.kind == "Status" && head.details.name == name {
@@ -213,13 +215,13 @@ pub(super) fn check_deletion(body: &[u8], kind: &str, name: &str) -> Result<(), 
 fn is_object(head: &Head, kind: &str, name: &str) -> Result<(), String> {
     match head.kind == kind && head.metadata.name == name {
         true => Ok(()),
-        // The name of another one would make each such text different.
+        // With the other object's name, each error text would be different.
         false if head.kind == kind => Err(format!("a {kind} of another name")),
         false => Err(format!("its kind is `{}`", head.kind)),
     }
 }
 
-/// Returns the resourceVersion of an object; `None` where it has none.
+/// Returns the resourceVersion of an object; `None` if it has none.
 pub(super) fn revision(body: &[u8]) -> Option<i64> {
     let head: Head = serde_json::from_slice(body).ok()?;
     head.metadata.resource_version.parse().ok()

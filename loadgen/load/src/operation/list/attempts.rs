@@ -1,9 +1,9 @@
-//! A list that the server's compaction cuts off is begun again, at a new revision.
+//! Restarts a list at a new revision if compaction interrupts it.
 //!
-//! Compacted (etcd) and 410 Expired (Kubernetes) in the middle of a list are the server's right:
-//! history is not kept for as long as a slow list takes. Kubernetes' 410 carries a token with which
-//! the list may go on at another revision: the pages before and behind it are of two states, so it
-//! is never taken.
+//! A server may fail a list with Compacted (etcd) or 410 Expired (Kubernetes), because it need not
+//! keep history for as long as a slow list takes. Kubernetes' 410 carries a token with which the
+//! list can continue at another revision. The pages before and after it would be of two states, so
+//! that token is never used.
 
 use std::time::{Duration, Instant};
 
@@ -12,16 +12,16 @@ use measure::thread_cpu;
 use super::error::{ListError, MOST_RESTARTS};
 use super::list_client::ListClient;
 
-/// The tries of a list that came to nothing.
+/// The interrupted attempts of a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Restarts {
-    /// How many.
+    /// The number of interrupted attempts.
     pub count: u32,
-    /// Time that they took; none of it is in the time of the list.
+    /// The time that they took. It is not part of the list's latency.
     pub time: Duration,
 }
 
-/// The tries of one list on one thread: the latest, and those before it that came to nothing. They
+/// The attempts of one list on one thread: the latest, and the interrupted ones before it. They
 /// outlive a list that is dropped, such as one that takes too long.
 #[derive(Debug)]
 pub struct Tries {
@@ -31,7 +31,7 @@ pub struct Tries {
 }
 
 impl Tries {
-    /// Begins the first one now.
+    /// Starts the first attempt now.
     #[must_use]
     pub fn begin() -> Self {
         Self {
@@ -41,7 +41,7 @@ impl Tries {
         }
     }
 
-    /// Begins another one; what there was before came to nothing.
+    /// Starts another attempt, and counts the one before as interrupted.
     fn begin_again(&mut self) {
         self.restarts.count += 1;
         self.restarts.time += self.begun.elapsed();
@@ -49,31 +49,30 @@ impl Tries {
         self.cpu_before = thread_cpu();
     }
 
-    /// Returns the time since the latest try began.
+    /// Returns the time since the latest attempt began.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.begun.elapsed()
     }
 
-    /// Returns the CPU time of this thread since the latest try began.
+    /// Returns the CPU time of this thread since the latest attempt began.
     #[must_use]
     pub fn cpu(&self) -> Duration {
         thread_cpu().saturating_sub(self.cpu_before)
     }
 
-    /// Returns the tries before the latest.
+    /// Returns the attempts before the latest.
     #[must_use]
     pub fn restarts(&self) -> Restarts {
         self.restarts
     }
 }
 
-/// Runs `work` on a client, again where history was compacted meanwhile. `work` is told when its
-/// try began.
+/// Runs `work` on a client, and again each time that compaction interrupts it. Passes the start of
+/// the attempt to `work`.
 ///
 /// # Errors
-/// Those of `work`; [`ListError::HistoryTooShort`] where it was begun again [`MOST_RESTARTS`]
-/// times.
+/// The errors of `work`, or [`ListError::HistoryTooShort`] after [`MOST_RESTARTS`] restarts.
 pub async fn until_whole<T>(
     list_client: &mut dyn ListClient,
     tries: &mut Tries,
@@ -102,7 +101,7 @@ mod tests {
 
     const BURNT: Duration = Duration::from_millis(50);
 
-    /// Has this thread use so much CPU time.
+    /// Uses [`BURNT`] of CPU time on this thread.
     fn burn() {
         let before = thread_cpu();
         while thread_cpu().saturating_sub(before) < BURNT {}

@@ -1,4 +1,5 @@
-//! One call on the etcd tier: validated, unchecked or cancelled after its first object.
+//! Requests and checks that the strategies of the etcd tier share, and a call that is cancelled
+//! after its first object.
 
 use bytes::Bytes;
 use etcd_api::client::list_validator::{ListSummary, ListValidator, Object};
@@ -9,7 +10,7 @@ use etcd_api::proto::etcdserverpb::RangeRequest;
 use super::error::ListError;
 use crate::verify::{Check, History, InvalidResponse};
 
-/// Returns the Range over a whole prefix.
+/// Returns the Range request for a whole prefix.
 pub(super) fn whole(prefix: &str) -> RangeRequest {
     RangeRequest {
         key: Bytes::copy_from_slice(if prefix.is_empty() {
@@ -22,7 +23,7 @@ pub(super) fn whole(prefix: &str) -> RangeRequest {
     }
 }
 
-/// Shows an object to `check`, and what the store says about it.
+/// Passes an object and its history to `check`.
 pub(super) fn visit(check: &mut Check, object: &Object<'_>) {
     check.visit(object.key, object.value, object.mod_revision);
     let history = History {
@@ -37,8 +38,7 @@ pub(super) fn visit(check: &mut Check, object: &Object<'_>) {
     }
 }
 
-/// Checks what every response says about itself, and that it comes from the cluster that the one
-/// before came from.
+/// Checks the metadata of a response, and that it comes from the same cluster as the one before.
 pub(super) fn check_response(
     summary: &ListSummary,
     cluster_id: &mut Option<u64>,
@@ -61,7 +61,7 @@ pub(super) fn check_response(
     }
 }
 
-/// Checks what a list that was not cut says about itself.
+/// Checks the metadata of a list that was not truncated.
 pub(super) fn check_whole(summary: &ListSummary) -> Result<(), InvalidResponse> {
     if summary.more {
         return Err(InvalidResponse::Cut);
@@ -69,7 +69,7 @@ pub(super) fn check_whole(summary: &ListSummary) -> Result<(), InvalidResponse> 
     check_count(summary.objects, summary.count)
 }
 
-/// Checks a count against what should be there.
+/// Compares a response's count with the number of objects received.
 pub(super) fn check_count(expected: u64, count: i64) -> Result<(), InvalidResponse> {
     if u64::try_from(count) == Ok(expected) {
         return Ok(());
@@ -77,7 +77,7 @@ pub(super) fn check_count(expected: u64, count: i64) -> Result<(), InvalidRespon
     Err(InvalidResponse::Count { expected, count })
 }
 
-/// Runs one call until its first object is there, then resets the stream.
+/// Runs one call until its first object arrives, then resets the stream.
 pub(super) async fn first_object(
     connection: &RawConnection,
     rpc: ListRpc,

@@ -1,4 +1,4 @@
-//! How a list fails.
+//! The ways in which a list can fail.
 
 use std::io;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::clients::thread::ThreadError;
 use crate::record::Class;
 use crate::verify::InvalidResponse;
 
-/// How often one list is begun again, when what it was being read from has been compacted.
+/// How often one list is restarted when the history that it reads from has been compacted.
 pub const MOST_RESTARTS: u32 = 3;
 
-/// What an apiserver says of a field that lists of a resource cannot be selected by, in its ways of
-/// registering fields.
+/// Phrases with which apiservers refuse a field selector that a resource does not support. There
+/// are two because fields can be registered in two ways.
 const NOT_SELECTABLE: [&str; 2] = ["field label", "is not a known field selector"];
 
-/// How a list failed.
+/// The failure of a list.
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
     /// The call failed.
@@ -33,41 +33,41 @@ pub enum ListError {
     /// The Kubernetes API cannot be reached, or the connection to it broke.
     #[error("{0}")]
     Unreachable(String),
-    /// The Kubernetes API puts requests off, or fails (429, 5xx): it has more to do than it can.
+    /// The Kubernetes API defers requests or fails (429, 5xx): it is overloaded.
     #[error("{0}")]
     Overloaded(String),
-    /// The Kubernetes API no longer keeps what the list is read from (410).
+    /// The Kubernetes API no longer keeps the history that the list is read from (410).
     #[error("410 Expired: {0}")]
     Expired(String),
-    /// Each time that it was begun, what it was read from was compacted before its end.
+    /// In every attempt, the history that the list reads from was compacted before its end.
     #[error(
         "the list takes longer than history is kept: begun again {MOST_RESTARTS} times, and then: {last}"
     )]
     HistoryTooShort {
-        /// What was said the last time.
+        /// The message of the last attempt.
         last: String,
     },
-    /// The Kubernetes API ended its answer before its end.
+    /// The Kubernetes API ended its response early.
     #[error("body: cut off after {bytes} bytes: {reason}")]
     CutOff {
-        /// Bytes of it that came.
+        /// The number of bytes received.
         bytes: u64,
-        /// How it ended.
+        /// How the response ended.
         reason: String,
     },
-    /// The answer is wrong.
+    /// The response is wrong.
     #[error(transparent)]
     Invalid(#[from] InvalidResponse),
-    /// The client is a program of its own, and gave no answer.
+    /// The client is an external program, and returned no result.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// The client is a program that is not there.
+    /// The client is an external program that is missing.
     #[error("{0}")]
     NoProgram(String),
-    /// The client is a program whose memory and CPU cannot be read.
+    /// The client is an external program whose memory and CPU cannot be read.
     #[error(transparent)]
     Process(#[from] ProcessError),
-    /// The client's thread came to nothing.
+    /// The client's thread failed.
     #[error(transparent)]
     Thread(#[from] ThreadError),
     /// The strategy needs an API that the target does not have.
@@ -78,33 +78,33 @@ pub enum ListError {
         /// The tier.
         tier: Tier,
     },
-    /// The client was asked for something that it does not do, for this reason.
+    /// The client does not support the operation, for this reason.
     #[error("{0}")]
     Unsupported(&'static str),
-    /// All clients were to list one revision, which is no longer kept.
+    /// The revision that all clients were to list is compacted.
     #[error("revision {0}, which all clients list, was compacted")]
     PinnedCompacted(i64),
     /// The connection to the baseline's socket failed.
     #[error("socket of the baseline: {0}")]
     BaselineSocket(#[source] io::Error),
-    /// A baseline of another length.
+    /// The baseline had another length.
     #[error("the baseline sent {found} bytes of {expected}")]
     BaselineBytes {
-        /// Its length.
+        /// The expected length.
         expected: u64,
-        /// Received.
+        /// The length received.
         found: u64,
     },
-    /// A list without `metadata.shardInfo` although a shard was asked for: the server sent
+    /// A list has no `metadata.shardInfo` although a shard was requested: the server sent
     /// everything.
     #[error(
         "its lists have no metadata.shardInfo: the server does not shard, and whole lists are no shards"
     )]
     NotSharded,
-    /// A field selector with a field that the resource cannot be selected by.
+    /// The field selector has a field that the resource cannot be selected by.
     #[error("{0}")]
     NotSelectable(String),
-    /// A strategy that does something else than list everything, or not on this tier.
+    /// The strategy does not list everything, or does so only on another tier.
     #[error("`{strategy}` lists nothing on the {tier} tier")]
     ListsNothing {
         /// The strategy.
@@ -112,13 +112,13 @@ pub enum ListError {
         /// The tier.
         tier: Tier,
     },
-    /// No end within the time allowed.
+    /// The response did not end within the time allowed.
     #[error("the response did not end within {} s", .0.as_secs())]
     Slow(Duration),
 }
 
 impl ListError {
-    /// Returns what it says of the target.
+    /// Returns the class of the error, which says what it means for the target.
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
@@ -129,7 +129,8 @@ impl ListError {
         }
     }
 
-    /// Returns whether what the list was read from was compacted, so that it may be begun again.
+    /// Returns whether the history that the list reads from was compacted, so that the list may be
+    /// restarted.
     #[must_use]
     pub fn is_compacted(&self) -> bool {
         matches!(

@@ -1,8 +1,8 @@
-//! Lists by a Go client that is a program of its own: etcd's clientv3, Kubernetes' client-go.
+//! Lists by a Go client in a program of its own: etcd's clientv3, Kubernetes' client-go.
 //!
-//! Time is what the program took from its call until every object was decoded; CPU and memory are
-//! the program's. What the list held is checked after it, object by object, and is no part of any
-//! of them.
+//! The latency is the time from the program's call until every object is decoded. CPU and memory
+//! are the program's. The contents of the list are checked afterwards, object by object, and none
+//! of these measurements includes that.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -23,13 +23,12 @@ use crate::clients::program::ClientProgram;
 use crate::endpoint::TargetEndpoint;
 use crate::verify::{Check, InvalidResponse, Listed};
 
-/// A list that takes longer has failed. Below the limit of every list, so that the error names the
-/// program.
+/// The time limit of a list. It is below that of every list, so that the error names the program.
 const LIST_WITHIN: Duration = Duration::from_secs(590);
-/// How long a program may take from one object to the next while its list is checked, and to let go
-/// of it.
+/// How long a program may take from one object to the next while its list is checked, and to free
+/// the list.
 const CHECK_WITHIN: Duration = Duration::from_secs(120);
-/// What a program says of its list.
+/// The program's summary of a list.
 #[derive(Debug, Clone, Copy, Deserialize)]
 struct Said {
     ns: u64,
@@ -40,7 +39,7 @@ struct Said {
     more: bool,
 }
 
-/// What it announces before it shows the objects.
+/// The program's announcement of the objects that follow.
 #[derive(Debug, Deserialize)]
 struct Announced {
     objects: u64,
@@ -63,7 +62,7 @@ pub(super) struct GoListClient {
     cost: Option<ClientCost>,
 }
 
-/// Starts the program of a case, connected.
+/// Starts the program of a case and connects to it.
 pub(super) async fn connect(
     client: GoClient,
     case: &ListCase,
@@ -74,7 +73,7 @@ pub(super) async fn connect(
         .program(client)
         .map_err(ListError::NoProgram)?;
     let args = arguments(client, case, to)?;
-    // A client, so it has the CPUs of the generator.
+    // The program is a client, so it uses the CPUs of the generator.
     let args = parent_death::arguments(None, &path, &args);
     let own = &case.go_clients.own_program;
     let program = ClientProgram::start(client.program(), own, &args).await?;

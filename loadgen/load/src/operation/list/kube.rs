@@ -1,19 +1,19 @@
 //! The Kubernetes tier: `cached` (resourceVersion=0), `consistent` (unset), `exact`, `paged:N`
-//! (limit and continue), `selector:…`, `watch-list`, and one worker's part of `sharded:N` and
+//! (limit and continue), `selector:…`, `watch-list`, and one worker's shard of `sharded:N` and
 //! `client-filtered:N`. Lists differ in the query of the first request and in how many pages
 //! follow.
 //!
 //! - [`client`]: a connection, and the requests over it
-//! - [`list_parameters`]: what is asked for besides the strategy; [`request`]: a request as it is
-//!   sent
-//! - [`pages`]: a list page by page; [`state`]: a watch that begins with the state; [`exact`]: a
-//!   list of one revision
-//! - [`validator`]: what reads an answer: [`protobuf`], [`json`]: validate a list as it comes in;
-//!   [`events`]: over a watch that begins with the state
-//! - [`stored_bytes`]: an item back to what was stored; [`json_item`]: one in JSON; [`item_cache`]:
-//!   items in JSON that need not be parsed again
+//! - [`list_parameters`]: the parameters of a list besides its strategy; [`request`]: a request as
+//!   it is sent
+//! - [`pages`]: a list page by page; [`state`]: a watch that begins with the initial state;
+//!   [`exact`]: a list of one revision
+//! - [`validator`]: chooses the validator of a response; [`protobuf`], [`json`]: validate a list
+//!   while it streams in; [`events`]: validates a watch that begins with the initial state
+//! - [`stored_bytes`]: restores the stored bytes of an item; [`json_item`]: the same for an item in
+//!   JSON; [`item_cache`]: caches items in JSON, so that they are not parsed again
 //! - [`frames`]: the frames of a watch
-//! - [`read_your_write`]: a write, and whether a list has it
+//! - [`read_your_write`]: a write, and whether the next list contains it
 
 pub(crate) mod client;
 mod events;
@@ -40,7 +40,8 @@ use super::list_case::ListCase;
 use super::list_client::ListClient;
 use crate::endpoint::TargetEndpoint;
 
-/// Connects a client of the Kubernetes API whose lists come like this, by requests with this query.
+/// Connects a client of the Kubernetes API. Its lists use this exchange, and its requests this
+/// query.
 pub(super) async fn connect(
     case: &ListCase,
     endpoint: &TargetEndpoint,

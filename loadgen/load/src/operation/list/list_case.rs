@@ -1,4 +1,4 @@
-//! What is listed, and as what.
+//! The objects that a case lists, and its strategy.
 
 use kube_api::ApiResource;
 use workloads::GoClient;
@@ -7,25 +7,25 @@ use workloads::strategy::{Strategy, Tier};
 use super::kube::list_parameters::ListParameters;
 use crate::clients::go_clients::GoClients;
 
-/// What a case lists, and as what.
+/// The objects that a case lists, and its strategy.
 #[derive(Debug, Clone)]
 pub struct ListCase {
-    /// Which protocol.
+    /// The protocol.
     pub tier: Tier,
-    /// Which way.
+    /// The strategy.
     pub strategy: Strategy,
-    /// Key prefix of the etcd tier, as `/registry/pods/`.
+    /// The key prefix on the etcd tier, as in `/registry/pods/`.
     pub prefix: String,
-    /// Resource type of the Kubernetes tier, as `pods`.
+    /// The resource type on the Kubernetes tier, as in `pods`.
     pub resource: ApiResource,
-    /// How clients of the Kubernetes tier ask.
+    /// The parameters of requests on the Kubernetes tier.
     pub parameters: ListParameters,
-    /// Where the programs of cases by Go clients are.
+    /// The location of the Go clients' programs.
     pub go_clients: GoClients,
 }
 
 impl ListCase {
-    /// Returns the case by our own client that asks for the same.
+    /// Returns the case in which loadgen's own client sends the same request.
     #[must_use]
     pub fn by_our_client(&self) -> Self {
         let client = self.strategy.go_client();

@@ -1,4 +1,4 @@
-//! What every strategy does: one client of it.
+//! The trait that every strategy implements: one client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,92 +8,91 @@ use async_trait::async_trait;
 use super::error::ListError;
 use crate::verify::{Check, Listed};
 
-/// What a list cost the program that did it.
+/// The cost of a list, measured by the external program that listed.
 #[derive(Debug, Clone)]
 pub struct ClientCost {
-    /// What it says that it is, as `clientv3 3.7.1`.
+    /// The program's description of itself, as in `clientv3 3.7.1`.
     pub program: Arc<str>,
-    /// From the call until every object was decoded, by the program's clock.
+    /// The time from the call until every object was decoded, by the program's clock.
     pub latency: Duration,
-    /// CPU time of the program meanwhile.
+    /// The program's CPU time meanwhile.
     pub cpu: Duration,
-    /// Its highest resident size meanwhile, in bytes.
+    /// The program's highest resident set size meanwhile, in bytes.
     pub rss_peak: u64,
 }
 
 /// One client of one strategy, with a connection of its own.
 #[async_trait]
 pub trait ListClient: Send {
-    /// Returns whether [`ListClient::list`] shows the objects to its check. Where it does not,
-    /// there is nothing to verify.
+    /// Returns whether [`ListClient::list`] passes the objects to its check. If it does not, there
+    /// is nothing to verify.
     fn shows_objects(&self) -> bool {
         true
     }
 
-    /// Returns what the latest list cost the program that did it, where that is not this one.
+    /// Returns the cost of the latest list, if an external program listed.
     fn cost(&mut self) -> Option<ClientCost> {
         None
     }
 
-    /// Shows the latest list to `check`, where [`Self::list`] leaves that for later.
+    /// Passes the latest list to `check`, for clients whose [`Self::list`] does not.
     async fn show_latest(&mut self, _check: &mut Check) -> Result<Listed, ListError> {
         Err(ListError::Unsupported(
             "lists of this case are checked while they arrive, not afterwards",
         ))
     }
 
-    /// Returns whether it never asks for anything: its rounds pass, and there is nothing to time.
+    /// Returns whether the client never sends a request. Its rounds pass with nothing to time.
     fn is_idle(&self) -> bool {
         false
     }
 
-    /// Returns the node that the latest list asked for, where a case's lists ask for one after the
-    /// other.
+    /// Returns the node that the latest list requested, for cases whose lists request one node
+    /// after the other.
     fn node(&self) -> Option<&str> {
         None
     }
 
-    /// Does what must be done before each list and is no part of its time.
+    /// Performs the work before each list that is not part of its latency.
     async fn before(&mut self) -> Result<(), ListError> {
         Ok(())
     }
 
-    /// Returns the revision that the server is at, for lists that must agree on one: see
-    /// [`Self::pin`].
+    /// Returns the server's current revision, for lists that must all read one: see [`Self::pin`].
     async fn revision(&mut self) -> Result<i64, ListError> {
         Err(ListError::Unsupported(
             "lists of this case cannot agree on a revision",
         ))
     }
 
-    /// Makes ready to list again from the beginning, when what was being listed has been compacted.
+    /// Prepares to list again from the beginning after what was being listed has been compacted.
     ///
     /// # Errors
-    /// Where lists must be of one revision, which is gone.
+    /// An error if lists must have one revision, and that revision is compacted.
     async fn begin_again(&mut self) -> Result<(), ListError> {
         Ok(())
     }
 
-    /// Returns whether a list is never older than the one before it. What a cache holds may be,
-    /// where another server answers.
+    /// Returns whether a list is never older than the one before it. A list from a cache can be, if
+    /// another server responds.
     fn is_monotonic(&self) -> bool {
         true
     }
 
-    /// Makes lists from now on be of exactly this revision, where [`Self::revision`] returns one.
+    /// Makes the following lists read exactly this revision, for clients with [`Self::revision`].
     fn pin(&mut self, _revision: i64) {}
 
-    /// Lists everything once, and shows every object to `check`. `on_first_object` is called once,
-    /// when the first object is there.
+    /// Lists everything once, and passes every object to `check`. Calls `on_first_object` once,
+    /// when the first object arrives.
     async fn list(
         &mut self,
         check: &mut Check,
         on_first_object: &mut (dyn FnMut() + Send),
     ) -> Result<Listed, ListError>;
 
-    /// Lists without checking any object: the cost that remains is that of transport and server.
+    /// Lists without checking any object, which leaves the cost of transport and server.
     async fn list_unchecked(&mut self) -> Result<(), ListError>;
 
-    /// Begins a list and cancels it once the first object is there.
+    /// Starts a list and cancels it when the first object arrives.
     async fn first_object(&mut self) -> Result<(), ListError>;
 }

@@ -1,5 +1,5 @@
-//! `no-lists`: the cost of the servers without lists; the baseline of cases that list now and
-//! then.
+//! `no-lists`: the cost of the servers without lists, with which cases that list now and then are
+//! compared.
 
 use async_trait::async_trait;
 

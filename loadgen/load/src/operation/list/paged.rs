@@ -1,5 +1,5 @@
-//! `paged:N` on the etcd tier: Range with a limit, each page from the last key onwards, all at the
-//! first page's revision, as kube-apiserver pages.
+//! `paged:N` on the etcd tier: Range with a limit. Each page starts after the last key, and all
+//! pages have the first page's revision, as when kube-apiserver pages.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -31,7 +31,8 @@ impl Paged {
         }
     }
 
-    /// Reads every page with `visit`, and checks what each says about itself and about the rest.
+    /// Reads every page with `visit`, and checks the metadata of each and the number of keys that
+    /// remain.
     async fn pages(
         &mut self,
         mut visit: impl FnMut(Object<'_>) + Send,
@@ -57,7 +58,8 @@ impl Paged {
                     .validate(ListRpc::Range, &request, &mut keep_last, on_first);
             let page = received.await?;
             chunk::check_response(&page, &mut self.cluster_id)?;
-            // The header says how far the store is, which has moved on or not since the first page.
+            // The header has the store's current revision, which may have grown since the first
+            // page.
             if page.revision < listed.revision {
                 return Err(InvalidResponse::Stale {
                     found: page.revision,
@@ -81,7 +83,8 @@ impl Paged {
     }
 }
 
-/// Checks a page against what the page before left, and returns how much it leaves.
+/// Compares a page with the number of keys that remained before it, and returns how many remain
+/// after it.
 fn check_page(page: &ListSummary, before: Option<u64>) -> Result<u64, InvalidResponse> {
     let here = match before {
         Some(expected) => {
@@ -96,7 +99,7 @@ fn check_page(page: &ListSummary, before: Option<u64>) -> Result<u64, InvalidRes
             expected: page.objects,
             count: page.count,
         })?;
-    // A page without objects that announces more would be asked for again for ever.
+    // A page without objects that announces more would be requested forever.
     if page.more != (left > 0) || (page.more && page.objects == 0) {
         return Err(InvalidResponse::More {
             more: page.more,

@@ -1,6 +1,6 @@
-//! Everything in one call, as the table of plain lists says: by Range or by RangeStream (KEP-5966),
-//! objects or only their keys. `unary` and `unary-incremental` are the same call; the server's
-//! `--range-encoding` makes the difference.
+//! Lists everything in one call, as the table of plain lists specifies: by Range or by RangeStream
+//! (KEP-5966), with objects or only their keys. `unary` and `unary-incremental` are the same call.
+//! The server's `--range-encoding` makes the difference.
 
 use async_trait::async_trait;
 use etcd_api::client::list_validator::Object;

@@ -1,4 +1,4 @@
-//! How small requests fail.
+//! The ways in which a small request can fail.
 
 use etcd_api::error::Error as EtcdError;
 use kube_api::client::KubeError;
@@ -6,7 +6,7 @@ use workloads::SmallRequest;
 
 use crate::record::Class;
 
-/// How a small request failed.
+/// The failure of a small request.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// The call failed.
@@ -15,107 +15,107 @@ pub enum CallError {
     /// The Kubernetes API could not be reached, or the connection broke.
     #[error(transparent)]
     Kube(#[from] KubeError),
-    /// The Kubernetes API refused. The same for all objects, so that it is counted by status and
-    /// reason.
+    /// The Kubernetes API refused. The text is the same for all objects, so that errors are counted
+    /// by status and reason.
     #[error("{request}: {status} {reason}: {message}")]
     Status {
-        /// What was asked for.
+        /// The kind of request.
         request: SmallRequest,
-        /// HTTP status.
+        /// The HTTP status.
         status: u16,
-        /// The reason of its Status, as `Conflict`; empty where the response is none.
+        /// The reason of its Status, as in `Conflict`; empty if the response is no Status.
         reason: String,
         /// The message of its Status, with NAME for the object's name.
         message: String,
     },
-    /// A response of the Kubernetes API that is not the object.
+    /// The response of the Kubernetes API is not the requested object.
     #[error("{request}: the response is not the object: {reason}")]
     NotTheObject {
-        /// What was asked for.
+        /// The kind of request.
         request: SmallRequest,
-        /// What is wrong.
+        /// A description of how it differs.
         reason: String,
     },
-    /// A resourceVersion that does not grow.
+    /// A resourceVersion did not grow.
     #[error("{request}: resourceVersion {found} was answered where {before} had been before")]
     Version {
-        /// What was asked for.
+        /// The kind of request.
         request: SmallRequest,
-        /// What was answered.
+        /// The resourceVersion in the response.
         found: i64,
-        /// The object's before the request was sent.
+        /// The object's resourceVersion before the request was sent.
         before: i64,
     },
-    /// A response whose protobuf cannot be decoded, or lacks what its request asks for.
+    /// The response's protobuf cannot be decoded, or lacks what its request asks for.
     #[error("a response that cannot be decoded, or lacks what its request asks for")]
     Malformed,
-    /// The answer is not what is stored.
+    /// The response is not the object that was written.
     #[error("the answer for {key} is not the object that was written")]
     Altered {
-        /// Its key.
+        /// The object's key.
         key: String,
     },
-    /// A write that was acknowledged, and is not there.
+    /// A write was acknowledged and is lost.
     #[error(
         "a write of {key} was acknowledged at revision {acknowledged}, and the key is at {found}"
     )]
     Lost {
-        /// Its key.
+        /// The object's key.
         key: String,
-        /// Revision of the latest put of it.
+        /// The revision of its latest acknowledged write.
         acknowledged: i64,
-        /// Revision that was read afterwards.
+        /// The revision that was read afterwards.
         found: i64,
     },
-    /// A linearizable get that is older than what another request had been answered with before it
-    /// was sent. The text is the same for all of them, since errors are counted by it.
+    /// A linearizable get returned an older revision than a request that had ended before it was
+    /// sent. The text is the same for all of them, because errors are counted by their text.
     #[error(
         "a get was answered with an older revision than a request that ended before it was sent"
     )]
     OldRead,
-    /// A count that is not that of the data set.
+    /// A count differs from that of the data set.
     #[error("{found} keys were counted where {written} were written")]
     Miscounted {
-        /// What was answered.
+        /// The count in the response.
         found: i64,
-        /// How many there are.
+        /// The number of keys in the data set.
         written: i64,
     },
-    /// A transaction on a key without other writers failed its compare.
+    /// A request for a key or lease without other writers was refused, as by a failed comparison.
     #[error("a {request} of {key} was refused: the key is at revision {found}")]
     Refused {
-        /// What it was to do.
+        /// The kind of request.
         request: SmallRequest,
-        /// Its key.
+        /// The key.
         key: String,
-        /// The key's revision; 0 where it is not there, or was not read.
+        /// The key's revision; 0 if it does not exist, or was not read.
         found: i64,
     },
-    /// A range that held another number of keys than were created in it.
+    /// A range held another number of keys than were created in it.
     #[error("{deleted} keys were deleted from {key} on, where {there} had been created")]
     Deleted {
-        /// The first of the range.
+        /// The first key of the range.
         key: String,
-        /// How many were deleted.
+        /// The number of keys deleted.
         deleted: u64,
-        /// How many there were.
+        /// The number of keys created.
         there: u64,
     },
-    /// A transaction that never found its key as it had been read.
+    /// A transaction was retried too often, because its key had changed each time.
     #[error("a key that changed each time before it could be updated")]
     Contended,
-    /// A write that did not get a later revision than the data before it.
+    /// A write did not get a later revision than the data before it.
     #[error("a put was answered with revision {revision}, and the data is at {after} already")]
     Stale {
-        /// What was answered.
+        /// The revision in the response.
         revision: i64,
-        /// What came before.
+        /// The revision of the data.
         after: i64,
     },
 }
 
 impl CallError {
-    /// Returns what it says of the target.
+    /// Returns the class of the error, which says what it means for the target.
     pub(crate) fn class(&self) -> Class {
         match self {
             Self::Etcd(error) => Class::of_etcd(error),

@@ -1,32 +1,34 @@
-//! One request, and what came of it.
+//! One request and its outcome.
 
 use workloads::SmallRequest;
 
 use crate::operation::own_keys::OwnKey;
 
-/// What a request is: of an object of the data set, or of a key of its connection's own.
+/// A request for an object of the data set, for a connection's own key or lease, or for a
+/// compaction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum PlannedRequest {
-    /// Of an object.
+    /// A request for an object.
     Object {
         request: SmallRequest,
-        /// Its number.
+        /// The object's index.
         object: usize,
-        /// The latest revision that a write of it was acknowledged with before this was planned,
-        /// which a linearizable read must see; 0 where none was, and through Kubernetes' API, whose
-        /// answers are checked against what the load knew when it sent the request.
+        /// The latest revision of the object in any linearizable response before this was planned,
+        /// which a linearizable read must return or exceed; 0 if there was none. Always 0 through
+        /// Kubernetes' API, whose responses are checked against what the load knew when it sent the
+        /// request.
         at_least: i64,
         /// The number of the operation.
         n: u64,
     },
-    /// A key or a lease to make or to take away.
+    /// A request for one of the connection's own keys or leases.
     Own(OwnKey),
-    /// The history up to this revision.
+    /// A compaction to this revision.
     Compact(i64),
 }
 
 impl PlannedRequest {
-    /// Returns what it does.
+    /// Returns the kind of request.
     pub(crate) fn request(self) -> SmallRequest {
         match self {
             Self::Object { request, .. } => request,
@@ -36,19 +38,19 @@ impl PlannedRequest {
     }
 }
 
-/// What came of a request that was answered rightly.
+/// The outcome of a request whose response is right.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Checked {
-    /// The revision that it wrote an object of the data set at.
+    /// The revision at which the request wrote an object of the data set.
     pub(crate) rewritten_at: Option<i64>,
-    /// The revision that it created a key at; above 0 for a lease that it granted.
+    /// The revision at which the request created a key; above 0 if it granted a lease.
     pub(crate) created_at: Option<i64>,
-    /// It wrote nothing: the key had changed since it was read.
+    /// Set if the request wrote nothing because the key had changed since it was read.
     pub(crate) conflict: bool,
 }
 
 impl Checked {
-    /// Returns that nothing was written, and that it is sent again.
+    /// Returns the outcome of a request that wrote nothing, and is sent again.
     pub(in crate::operation) fn conflict() -> Self {
         Self {
             conflict: true,

@@ -1,4 +1,4 @@
-//! What requests are about, read before and after them.
+//! Reads the objects before and after the requests.
 
 use std::sync::atomic::Ordering;
 
@@ -9,7 +9,7 @@ use workloads::SmallRequest;
 
 use super::{CallError, Calls};
 
-/// Requests outstanding while puts are read back.
+/// The number of outstanding requests while objects are read.
 const READ_AT_ONCE: usize = 100;
 
 impl Calls {
@@ -19,11 +19,11 @@ impl Calls {
         self.mix.requests().any(|r| r == SmallRequest::Update)
     }
 
-    /// Reads the revision of every object, as a client that updates has it from its cache. Costs a
-    /// request per object; bounding the wait is the caller's.
+    /// Reads the revision of every object, which a client that updates has in its cache. Costs one
+    /// request per object. The caller must bound the time.
     ///
     /// # Errors
-    /// [`CallError`] of the first that is not there.
+    /// The first [`CallError`] of an object that does not exist or cannot be read.
     pub async fn learn(&self, config: &ClientConfig) -> Result<(), CallError> {
         let all: Vec<usize> = (0..self.objects.len()).collect();
         let keys_only = |object: usize| RangeRequest {
@@ -43,12 +43,12 @@ impl Calls {
         read_each(config, &all, keys_only, seen).await
     }
 
-    /// Reads every object that any load of the case has written and checks that it is as new as the
-    /// latest write of it that was acknowledged. Costs a request per object; bounding the wait is
-    /// the caller's.
+    /// Reads every object that any load of the case has written, and checks that it is at least as
+    /// new as its latest acknowledged write. Costs one request per object. The caller must bound
+    /// the time.
     ///
     /// # Errors
-    /// [`CallError`] of the first that is not.
+    /// The first [`CallError`] of an object that is older or cannot be read.
     pub async fn read_back(&self, config: &ClientConfig) -> Result<(), CallError> {
         let written: Vec<usize> = (0..self.objects.len())
             .filter(|&object| self.revisions.written(object) > 0)
@@ -72,7 +72,7 @@ impl Calls {
     }
 }
 
-/// Asks for objects, many at a time, and has each response checked.
+/// Requests objects, many at a time, and checks each response with `check`.
 async fn read_each(
     config: &ClientConfig,
     objects: &[usize],

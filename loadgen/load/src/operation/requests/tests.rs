@@ -1,4 +1,4 @@
-//! Whether responses to small requests are right.
+//! Checks of responses to small requests.
 
 use std::time::Instant;
 
@@ -20,12 +20,12 @@ fn one_object() -> DataSet {
     })
 }
 
-/// Gets and puts of one object.
+/// Returns the requests of a load on one object.
 fn calls() -> Calls {
     Calls::new(SmallRequest::Get, About::new(&one_object(), "/"))
 }
 
-/// A request for the object, planned after the writes that are acknowledged so far.
+/// Returns a request for the object, planned after the writes that are acknowledged so far.
 fn planned(calls: &Calls, request: SmallRequest) -> PlannedRequest {
     match calls.operation(0, &mut OwnKeys::default()) {
         PlannedRequest::Object {
@@ -52,7 +52,7 @@ fn answered(calls: &Calls, planned: PlannedRequest, message: &[u8]) -> Result<Ch
     calls.check(planned, 0, done)
 }
 
-/// The object, as it was written at this revision.
+/// Returns the response with the object as written at this revision.
 fn object_at(calls: &Calls, mod_revision: i64) -> Vec<u8> {
     let PutRequest { key, value, .. } = calls.objects[0].put.clone();
     let found = KeyValue {
@@ -71,7 +71,7 @@ fn object_at(calls: &Calls, mod_revision: i64) -> Vec<u8> {
     response.encode_to_vec()
 }
 
-/// The response to a put that wrote at this revision.
+/// Returns the response to a put that wrote at this revision.
 fn put_at(revision: i64) -> Vec<u8> {
     let header = ResponseHeader {
         revision,
@@ -90,7 +90,7 @@ fn a_read_older_than_a_write_that_was_acknowledged_before_it_is_wrong() {
     let before = planned(&calls, SmallRequest::Get);
     let put = planned(&calls, SmallRequest::Put);
     answered(&calls, put, &put_at(9)).expect("a put");
-    // It was under way before: either is right.
+    // The read was outstanding during the write: either is right.
     for revision in [5, 9] {
         answered(&calls, before, &object_at(&calls, revision)).expect("a read");
     }

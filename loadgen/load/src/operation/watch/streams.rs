@@ -1,5 +1,5 @@
-//! Watchers on streams: one connection and one stream for each share of them, the n-th stream at
-//! the n-th endpoint, counted round.
+//! Watchers on streams. Each connection has one stream with a share of the watchers. The
+//! connections are distributed over the endpoints round-robin.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -17,39 +17,40 @@ use tokio::time::timeout;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Code, Streaming};
 
-/// How long a member may take to say which revision the store is at.
+/// How long a member may take to report the store's revision.
 const REVISION_WITHIN: Duration = Duration::from_secs(10);
 
-/// What each watcher watches.
+/// The keys that each watcher watches.
 #[derive(Debug, Clone)]
 pub enum Watched {
-    /// All watch the same prefix: an event there reaches every one of them.
+    /// All watch the same prefix. An event below it reaches every one of them.
     Together(String),
     /// Each watches a key or a prefix of its own below this one.
     Apart(String),
 }
 
-/// Watchers to be created.
+/// Settings of the watchers to be created.
 #[derive(Debug, Clone)]
 pub(crate) struct Opening {
     pub(crate) config: ClientConfig,
     pub(crate) watched: Watched,
-    /// How many.
+    /// The number of watchers.
     pub(crate) count: u32,
-    /// Over how many connections, with a stream each.
+    /// The number of connections, each with one stream.
     pub(crate) connections: u32,
 }
 
-/// Why a stream gives no more.
+/// The error that ends a stream.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StreamError {
-    /// The connection broke, or the server ended the stream: watchers may go on over another.
+    /// The connection broke, or the server ended the stream. Watchers may resume over another.
     #[error(transparent)]
     Broken(EtcdError),
-    /// Events that a watcher is to go on with are gone: the store is compacted up to this revision.
+    /// The events from which a watcher would resume are gone: the store is compacted up to this
+    /// revision.
     #[error("history is compacted up to revision {0}")]
     Compacted(i64),
-    /// Anything else, which no other stream would mend.
+    /// Any other error, which another stream would not solve.
     #[error(transparent)]
     Wrong(EtcdError),
 }
@@ -84,36 +85,36 @@ impl From<StreamError> for EtcdError {
     }
 }
 
-/// Responses of a call, and what keeps it open.
+/// The responses of a call, and the sender that keeps it open.
 type Call = (
     Streaming<WatchResponse>,
     mpsc::UnboundedSender<WatchRequest>,
 );
 
-/// An open stream. It ends when its requests do.
+/// An open stream. It ends when the sender of its requests is dropped.
 pub(crate) struct WatchStream<T> {
-    /// `None` once it is closed.
+    /// The call; `None` once it is closed.
     open: Option<Call>,
-    /// What is known of each of its watchers, by watch id.
+    /// The caller's data for each of its watchers, by watch id.
     pub(crate) watchers: HashMap<i64, T>,
     /// The store's revision when the first of them was created.
     pub(crate) created_at: i64,
-    /// The number of its endpoint, counted on where it is not the first that was tried.
+    /// The number of its endpoint. It is higher than that of the first endpoint if that one failed.
     pub(crate) endpoint: usize,
-    /// Events that came while watchers were being created.
+    /// Events that arrived while watchers were being created.
     early: VecDeque<WatchResponse>,
 }
 
 /// A stream whose watchers the server has confirmed.
 pub(crate) struct Confirmed {
     stream: WatchStream<()>,
-    /// Their ids, in the order in which they were asked for.
+    /// The watch ids, in the order in which the watchers were requested.
     ids: Vec<i64>,
 }
 
 impl Confirmed {
-    /// Returns the stream with what is known of each watcher, in the order in which they were asked
-    /// for.
+    /// Returns the stream with the caller's data for each watcher, given in the order in which the
+    /// watchers were requested.
     pub(crate) fn with<T>(self, known: impl IntoIterator<Item = T>) -> WatchStream<T> {
         WatchStream {
             watchers: self.ids.into_iter().zip(known).collect(),
@@ -126,11 +127,11 @@ impl Confirmed {
 }
 
 impl Opening {
-    /// Creates all of them and waits until the server has confirmed each; `make` is what is known
-    /// of one at first, by its number and the revision behind which it watches.
+    /// Creates all watchers and waits until the server has confirmed each. `make` returns the
+    /// initial data of a watcher from its number and the revision after which it watches.
     ///
     /// # Errors
-    /// When no endpoint can be reached, or the server refuses a watcher.
+    /// An error when no endpoint can be reached, or the server refuses a watcher.
     pub(crate) async fn open<T>(
         &self,
         make: impl Fn(u32, i64) -> T,
@@ -138,7 +139,7 @@ impl Opening {
         let mut streams = Vec::new();
         for number in 0..self.connections {
             let watchers = (number..self.count).step_by(self.connections as usize);
-            // From now on.
+            // Revision 0: from now on.
             let asked: Vec<_> = watchers.map(|watcher| (watcher, 0)).collect();
             let opened = self.open_anywhere(number as usize, &asked).await?;
             let behind = opened.stream.created_at;
@@ -164,12 +165,12 @@ impl Opening {
         opened
     }
 
-    /// Creates watchers on one stream at the endpoint of this number, each by its own number and
-    /// from a revision on, and waits until the server has confirmed each.
+    /// Creates watchers on one stream at this endpoint, and waits until the server has confirmed
+    /// each. `asked` has the number and the start revision of each watcher.
     ///
     /// # Errors
-    /// [`StreamError`] when the connection fails, or the server refuses a watcher, as where that
-    /// revision has been compacted.
+    /// [`StreamError`] when the connection fails, or the server refuses a watcher, for example
+    /// because its start revision is compacted.
     pub(crate) async fn open_at(
         &self,
         endpoint: usize,
@@ -178,7 +179,8 @@ impl Opening {
         let client = Client::connect(self.config.only(endpoint)).await?;
         let (requests, receiver) = mpsc::unbounded_channel();
         for (watcher, from) in asked {
-            // The receiver is here. In this order the server creates them.
+            // The send cannot fail, because the receiver exists. The server creates watchers in
+            // this order.
             requests.send(self.request(*watcher, *from)).ok();
         }
         let requests_sent = UnboundedReceiverStream::new(receiver);
@@ -195,7 +197,7 @@ impl Opening {
         while ids.len() < asked.len() {
             let response = stream.next_sent().await?;
             if !response.created {
-                // One that is created may have events before the next is.
+                // A created watcher may have events before the next one is created.
                 stream.early.push_back(response);
                 continue;
             }
@@ -212,8 +214,8 @@ impl Opening {
         Ok(Confirmed { stream, ids })
     }
 
-    /// Returns the store's revision, from the endpoint of this number: what a list there would be
-    /// of.
+    /// Returns the store's revision from this endpoint, which is the revision that a list there
+    /// would have.
     ///
     /// # Errors
     /// [`StreamError`] when the connection fails, or the server refuses the request.
@@ -244,7 +246,7 @@ impl Opening {
             Watched::Together(prefix) => {
                 (prefix.clone().into_bytes(), prefix_end(prefix.as_bytes()))
             }
-            // Keys and prefixes in turn: a server may index them apart.
+            // Keys and prefixes alternate: a server may index them separately.
             Watched::Apart(prefix) if watcher.is_multiple_of(2) => {
                 (format!("{prefix}{watcher}").into_bytes(), Vec::new())
             }
@@ -277,7 +279,7 @@ impl<T> WatchStream<T> {
         }
     }
 
-    /// Ends the stream; its connection goes with it. What is known of its watchers stays.
+    /// Closes the stream and its connection. Keeps the data of its watchers.
     pub(crate) fn close(&mut self) {
         self.open = None;
         self.early.clear();

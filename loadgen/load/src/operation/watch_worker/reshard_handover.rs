@@ -1,10 +1,10 @@
-//! From the shard that a worker has to another one, at a revision that all workers agree on: up to
-//! it the old shards hold, behind it the new ones. So each write belongs to one worker, however
-//! many objects change hands, and writers need not stop.
+//! Moves a worker from its shard to another one, at a revision that all workers agree on. The old
+//! shards apply up to that revision, and the new ones after it. Each write thus belongs to one
+//! worker, however many objects move, and writers need not stop.
 //!
-//! The worker reads on until nothing up to that revision is missing, forgets what is others' now,
-//! lists what it did not have as it was at that revision, and watches its new shard from there.
-//! Nothing that it had is listed again.
+//! The worker reads on until nothing up to that revision is missing, and forgets the objects that
+//! now belong to others. It lists the objects that are new to it as they were at that revision, and
+//! watches its new shard from there. Nothing that it already had is listed again.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -16,40 +16,40 @@ use crate::operation::list::kube::stored_bytes::{DecodedObject, Sink};
 use crate::operation::list::{ListError, ShardRequest};
 use crate::verify::{InvalidResponse, not_a_list};
 
-/// What a worker has from a revision on.
+/// A worker's shard from a revision on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// The revision.
     pub revision: i64,
-    /// Whether the worker may have missed something up to there: one that had nothing has not.
+    /// Whether the worker must first read up to the revision. A worker that had no shard need not.
     pub waits: bool,
     /// Its shard from then on.
     pub part: ShardRequest,
-    /// What of that is new to it.
+    /// The part of its shard that is new to it.
     pub gains: Option<ShardRequest>,
 }
 
-/// A worker that has taken its new shard over.
+/// The result of taking over a shard.
 #[derive(Debug, Clone, Default)]
 pub struct Taken {
-    /// From the order until nothing up to the revision was missing.
+    /// The time from the order until nothing up to the revision was missing.
     pub waited: Duration,
-    /// From the order until it held its new shard.
+    /// The time from the order until the worker held its new shard.
     pub latency: Duration,
-    /// Objects that it listed.
+    /// The number of objects that it listed.
     pub objects: u64,
-    /// Bytes received for them.
+    /// The bytes received for them.
     pub wire_bytes: u64,
-    /// What it held then, at that revision.
+    /// The objects that it held then, at that revision.
     pub held: HashMap<u64, Held>,
 }
 
 impl Follower {
-    /// Takes another shard over. The next [`Self::read`] watches it.
+    /// Takes over another shard. The next [`Self::read`] watches it.
     ///
     /// # Errors
-    /// [`ListError`] when the watch or the list fails or breaks the contract. Waits without end
-    /// where the watch tells of nothing any more.
+    /// [`ListError`] when the watch or the list fails or violates the protocol. Waits forever if
+    /// the watch does not report anything any more.
     pub async fn take_over(&mut self, change: &Change) -> Result<Taken, ListError> {
         let begun = Instant::now();
         if change.waits {
@@ -81,7 +81,8 @@ impl Follower {
         })
     }
 
-    /// Reads until nothing up to this revision is missing; what is behind it will come again.
+    /// Reads until nothing up to this revision is missing. What comes after it will be received
+    /// again.
     async fn read_up_to(&mut self, revision: i64) -> Result<(), ListError> {
         self.end = Some(End {
             revision,
@@ -95,7 +96,7 @@ impl Follower {
     }
 }
 
-/// Takes the objects of a list that are new to a worker.
+/// Collects the objects of a list that are new to a worker.
 struct Gained<'f> {
     held: &'f mut HashMap<u64, Held>,
     revision: i64,

@@ -1,8 +1,8 @@
-//! One range a worker, such that the largest load is as small as that allows.
+//! Assigns one range to each worker, with the largest load as small as possible.
 
 use crate::shards::distribution::Distribution;
 
-/// Owners of consecutive hashes, such that the largest load is as small as one range a worker
+/// Returns the owners of consecutive hashes. The largest load is as small as one range per worker
 /// allows.
 pub(super) fn owners(distribution: &Distribution, workers: usize) -> Vec<usize> {
     let weights: Vec<u64> = distribution.entries().iter().map(|&(_, w)| w).collect();
@@ -19,7 +19,7 @@ pub(super) fn owners(distribution: &Distribution, workers: usize) -> Vec<usize> 
     even_parts(&weights, low, workers)
 }
 
-/// Returns how many runs of at most `cap` these weights make; none is above it.
+/// Returns how many runs of at most `cap` these weights need. No weight is above `cap`.
 fn parts_under(weights: &[u64], cap: u64) -> usize {
     let (mut parts, mut load) = (1, 0);
     for &weight in weights {
@@ -32,11 +32,11 @@ fn parts_under(weights: &[u64], cap: u64) -> usize {
     parts
 }
 
-/// Owners such that no load is above `cap`, each as near as that allows to an equal share of what
-/// is left.
+/// Returns owners such that no load is above `cap`, and each is as close as possible to an equal
+/// share of what remains.
 fn even_parts(weights: &[u64], cap: u64, workers: usize) -> Vec<usize> {
-    // How many runs of at most `cap` each suffix needs: where the run that starts at n must end is
-    // where n's successor's does, or later.
+    // The number of runs of at most `cap` that each suffix needs. The run that starts at n ends no
+    // later than the one that starts at n + 1.
     let mut needed = vec![0; weights.len() + 1];
     let (mut end, mut load) = (weights.len(), 0);
     for start in (0..weights.len()).rev() {

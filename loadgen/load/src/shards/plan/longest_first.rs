@@ -1,14 +1,14 @@
-//! Hashes distributed to workers one by one, wherever they lie.
+//! Assigns hashes to workers one by one, wherever they are.
 
 use std::collections::HashMap;
 
 use crate::shards::distribution::Distribution;
 
-/// Exchanges between two workers that improve what was dealt, at most.
+/// The largest number of exchanges between two workers that improve the assignment.
 const MOST_EXCHANGES: usize = 1_000;
 
-/// Owners by dealing: the heaviest hash first, to the worker with the least; then exchanges as long
-/// as they lower the larger load of two.
+/// Returns owners by longest-first assignment: the heaviest hash first, to the worker with the
+/// least. Then exchanges hashes as long as that lowers the larger load of two workers.
 pub(super) fn owners(distribution: &Distribution, workers: usize) -> Vec<usize> {
     let entries = distribution.entries();
     let mut heaviest: Vec<usize> = (0..entries.len()).collect();
@@ -40,7 +40,8 @@ pub(super) fn owners(distribution: &Distribution, workers: usize) -> Vec<usize> 
     owners
 }
 
-/// A hash of the worker with most against one of another worker, or against nothing.
+/// The exchange of a hash of the worker with the largest load for one of another worker, or for
+/// nothing.
 struct Exchange {
     from: usize,
     to: usize,
@@ -49,7 +50,7 @@ struct Exchange {
 }
 
 impl Exchange {
-    /// The exchange that lowers the larger load of the two most.
+    /// Returns the exchange that lowers the larger load of the two the most.
     fn best(
         entries: &[(u64, u64)],
         loads: &[u64],

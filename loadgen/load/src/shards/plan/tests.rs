@@ -7,20 +7,21 @@ fn n(workers: u32) -> NonZeroU32 {
     NonZeroU32::new(workers).expect("some workers")
 }
 
-/// Namespaces of equally many objects, by their names.
+/// Returns namespaces with these names, each with equally many objects.
 fn namespaces(names: impl IntoIterator<Item = String>) -> Distribution {
     let hashes = names.into_iter().map(|name| fnv1a_64(name.as_bytes()));
     Distribution::new(ShardKey::Namespace, hashes.flat_map(|hash| [hash; 10]))
 }
 
-/// Hashes with weights, as objects.
+/// Returns a distribution of hashes with these numbers of objects.
 fn weighing(entries: &[(u64, u64)]) -> Distribution {
     let objects = entries.iter();
     let hashes = objects.flat_map(|&(hash, weight)| (0..weight).map(move |_| hash));
     Distribution::new(ShardKey::Namespace, hashes)
 }
 
-/// Every hash in exactly one shard: ranges sorted by their starts touch and reach from 0 to 2⁶⁴.
+/// Asserts that every hash is in exactly one shard: ranges sorted by their starts touch and reach
+/// from 0 to 2⁶⁴.
 fn assert_whole(plan: &Plan, workers: u32) {
     assert_eq!(plan.shards().len(), workers as usize);
     let shards = plan.shards().iter();
@@ -37,7 +38,7 @@ fn assert_whole(plan: &Plan, workers: u32) {
     }
 }
 
-/// Measured on kube-apiserver's own hash: equal ranges of such names are no shards.
+/// Measured with kube-apiserver's own hash: equal ranges of such names are useless as shards.
 #[test]
 fn equal_ranges_leave_workers_without_namespaces_and_weighted_ones_do_not() {
     let tables = [
@@ -79,8 +80,8 @@ fn more_workers_than_namespaces_leave_some_idle_but_none_without_a_range() {
 
 #[test]
 fn what_one_range_a_worker_cannot_balance_is_dealt_out() {
-    // In the order of hashes the best cut is 80 : 120; the first and the third together make it 100
-    // : 100.
+    // In the order of hashes, the best cut is 80 : 120. The first and the third together make it
+    // 100 : 100.
     let entries = [(10, 50), (20, 30), (30, 50), (40, 70)];
     let distribution = weighing(&entries);
     let plan = Plan::weighted(&distribution, n(2));
@@ -117,13 +118,13 @@ proptest! {
         let largest = loads.iter().max().copied().unwrap_or(0) as f64;
         let heaviest = distribution.heaviest() as f64;
         prop_assert!(largest <= mean + heaviest, "{loads:?}");
-        // The promise: where no namespace is more than what a worker may be above the mean.
+        // The guarantee, if no namespace is larger than what a worker may have above the mean.
         if heaviest <= mean * (GOOD_SKEW - 1.0) {
             prop_assert!(largest <= mean * GOOD_SKEW, "{loads:?}");
         }
     }
 
-    /// Neighbouring hashes and both ends of the space.
+    /// Neighbouring hashes, and both ends of the hash space.
     #[test]
     fn crowded_hashes_are_cut_too(offsets in prop::collection::vec(0..6_u64, 1..6), workers in 1..6_u32, at_end: bool) {
         let hash = |offset| if at_end { u64::MAX - offset } else { offset };
@@ -131,8 +132,8 @@ proptest! {
         assert_whole(&Plan::weighted(&distribution, n(workers)), workers);
     }
 
-    /// Whenever small cases can be packed within the bound at all, and no namespace alone is above
-    /// it.
+    /// Tests small cases that can be packed within the bound at all, and in which no namespace
+    /// alone exceeds it.
     #[test]
     fn what_can_be_packed_nearly_always_is(
         weights in prop::collection::vec(1..40_u64, 4..10), spread: u64,

@@ -1,13 +1,13 @@
-//! Latency on a schedule: the wait of a user, against what a generator that waits for responses
-//! would have seen.
+//! Latency on a schedule: from the intended start, as a user experiences it, compared with what a
+//! generator that waits for responses would have recorded.
 
 use super::Subject;
 use crate::charts::rows::{Mark, MarkShape, RowsFigure};
 use crate::quantity::{Quantity, Unit};
 
 impl Subject<'_> {
-    /// Returns the chart of the corrected and uncorrected latency of rows in an open loop, and how
-    /// late the generator was.
+    /// Returns the chart of the latency of open-loop rows from their intended start and from
+    /// sending, and of how late the generator sent.
     pub(in crate::charts) fn open_loop(&self) -> Option<RowsFigure> {
         let legend = vec![
             (MarkShape::Disc, "median"),
@@ -25,7 +25,7 @@ impl Subject<'_> {
                 let (Some(latency), Some(offered)) = (&case.latency_ms, case.offered_per_s) else {
                     return row;
                 };
-                // Events of writes on a schedule are timed from the writes.
+                // The latency of events counts from the writes, so the schedule does not apply.
                 if case.shards.is_some() {
                     return row;
                 }
@@ -54,7 +54,7 @@ impl Subject<'_> {
                 row
             },
         )?;
-        // Rows of a closed loop have no schedule to be compared with.
+        // Rows of a closed loop have no schedule to compare with.
         for group in &mut figure.groups {
             group.rows.retain(|row| !row.marks.is_empty());
         }

@@ -1,11 +1,11 @@
-//! What it costs to share the objects between N workers, against N.
+//! The cost of sharing the objects among N workers, against N.
 
 use super::Subject;
 use crate::charts::curves::{CurvePanel, CurvesFigure};
 use crate::quantity::Unit;
 use crate::result::{Case, Sharding};
 
-/// A measure of a row: its name, its unit, and how it is read.
+/// A measure of a row: its name, its unit, and the function that reads it.
 type Measure = (
     &'static str,
     fn(f64) -> Unit,
@@ -90,7 +90,7 @@ impl Subject<'_> {
         })
     }
 
-    /// Watches of N workers.
+    /// Returns the charts of watches by N workers.
     pub(in crate::charts) fn shard_watches(&self) -> Option<CurvesFigure> {
         self.curves("Watches of N workers", &OF_WATCHES, |shards| {
             shards.events.is_some()
@@ -115,7 +115,7 @@ impl Subject<'_> {
                 names.push(name);
             }
         }
-        // A way with one number of workers is a point, and the table has it.
+        // A line with a single number of workers would be a point, which the table contains.
         names.retain(|line| rows().filter(|(case, _)| name(case) == *line).count() > 1);
         if names.is_empty() {
             return None;
@@ -137,7 +137,7 @@ impl Subject<'_> {
                 lines: lines.collect(),
             }
         });
-        // A quantile that no row has samples for.
+        // Measures without any value are left out.
         let panels = panels.filter(|panel| panel.lines.iter().any(|line| !line.is_empty()));
         Some(CurvesFigure {
             title: title.to_owned(),
@@ -148,7 +148,7 @@ impl Subject<'_> {
     }
 }
 
-/// Returns a way to share the objects, whatever the number of workers.
+/// Returns the name of a way to share the objects, without the number of workers.
 fn name(case: &Case) -> String {
     let strategy = case.strategy.split(':').next().unwrap_or_default();
     let mut words = vec![strategy.to_owned()];

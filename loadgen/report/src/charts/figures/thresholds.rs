@@ -1,4 +1,4 @@
-//! How far each figure is from its threshold.
+//! The distance of each value from its threshold.
 
 use super::Subject;
 use crate::charts::axis::Axis;
@@ -7,7 +7,7 @@ use crate::quantity::Unit;
 use crate::result::Threshold;
 use crate::threshold_table::{figure_text, limit_text};
 
-/// Figures are parts of their limits, which have no unit.
+/// Values are shown as parts of their limits, which have no unit.
 const PART: Unit = Unit {
     name: "× the limit",
     size: 1.0,
@@ -60,7 +60,7 @@ fn row(at: usize, threshold: &Threshold) -> FigureRow {
         }
     };
     let mut marks = vec![Mark::at(MarkShape::Stroke, 1.0).as_reference()];
-    // Another target's ratio to its own basis is not known here.
+    // The ratio of another target to its own basis is not known here.
     let other = threshold
         .others
         .first()
@@ -77,7 +77,7 @@ fn row(at: usize, threshold: &Threshold) -> FigureRow {
         .split_once('/')
         .map_or(&*threshold.row, |(_, row)| row);
     FigureRow {
-        // Each is a line of its own, also where several are of one case.
+        // Each threshold has a line of its own, even if several are about one case.
         work: at.to_string(),
         name: row.to_owned(),
         detail: threshold.metric.clone(),

@@ -1,4 +1,5 @@
-//! Against the tables of the sign test and of the rank test, and against worked examples.
+//! Compares intervals with the tables of the sign test and of the rank test, and with worked
+//! examples.
 
 use super::*;
 
@@ -107,19 +108,19 @@ fn ten_pairs_that_are_alike() {
     let ratios = [0.99, 1.02, 1.01, 0.98, 1.00, 1.03, 0.97, 1.01, 0.995, 1.005];
     assert_near(median(&ratios).expect("ratios"), 1.0025, 1e-5);
     assert_between(Interval::paired(&ratios, 0.05), 0.98, 1.02);
-    // With k = 1, of ten as of seven; what seven pairs excluded stays excluded.
+    // k = 1 for seven pairs as well as for ten, and what seven pairs excluded stays excluded.
     let any_time = Interval::paired_any_time(&ratios, 0.05).expect("no drift");
     assert_between(any_time, 0.97, 1.03);
 }
 
-/// A mean's interval would be from 0.79 to 1.27.
+/// The confidence interval of the mean would be from 0.79 to 1.27.
 #[test]
 fn one_start_that_is_twice_as_slow_does_not_hide_the_rest() {
     let ratios = [1.00, 1.01, 0.99, 2.05, 1.00, 1.02, 0.98, 0.995, 1.005, 0.50];
     assert_between(Interval::paired(&ratios, 0.05), 0.98, 1.02);
 }
 
-/// golang/perf, `benchmath/sample_test.go`.
+/// The expected values are from golang/perf, `benchmath/sample_test.go`.
 #[test]
 fn the_interval_of_six_is_their_range() {
     let level = Interval::paired(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 0.05).map(|found| found.level);

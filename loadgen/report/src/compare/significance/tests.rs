@@ -1,4 +1,4 @@
-//! Against counting by hand, against brute force, and against tables.
+//! Compares p-values with counts by hand, with brute force, and with tables.
 
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ fn assert_near(found: f64, expected: f64, within: f64) {
     );
 }
 
-/// The table of golang/perf, `internal/stats/utest_test.go` (`uTestMinP`).
+/// The expected values are from golang/perf, `internal/stats/utest_test.go` (`uTestMinP`).
 #[test]
 fn complete_separation_has_the_probability_of_two_in_all_arrangements() {
     for (n, expected) in [
@@ -34,7 +34,8 @@ fn complete_separation_has_the_probability_of_two_in_all_arrangements() {
     }
 }
 
-/// golang/perf, `benchmath/assumption_test.go`. A normal approximation says 0.0131 of the first.
+/// The expected values are from golang/perf, `benchmath/assumption_test.go`. A normal approximation
+/// yields 0.0131 for the first.
 #[test]
 fn ties_are_counted_exactly() {
     assert_near(p(&[-1.0; 4], &[1.0; 4]), 0.028_571_4, 1e-7);
@@ -65,7 +66,7 @@ fn samples_that_are_alike_are_not_told_apart() {
     assert_eq!(mann_whitney(&[], &[1.0]), None);
 }
 
-/// All ways to deal the pooled values into a hand of a's size, by their midranks.
+/// Counts all ways to choose as many of the pooled values as `a` has, by their midranks.
 fn brute_force(a: &[f64], b: &[f64]) -> f64 {
     let pool: Vec<f64> = a.iter().chain(b).copied().collect();
     let midrank = |value: f64| {

@@ -1,11 +1,11 @@
-//! Known answers, symmetries, and error rates over many simulated comparisons.
+//! Tests known results, symmetries, and error rates over many simulated comparisons.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
 use super::*;
 
-/// Comparisons that are simulated for a rate.
+/// The number of comparisons that are simulated for a rate.
 const SEEDS: u64 = 1_000;
 
 fn of_pairs(ratios: &[f64]) -> Estimate {
@@ -21,8 +21,8 @@ fn at_5(estimate: &Estimate) -> Verdict {
     estimate.verdict(0.05, Better::Lower)
 }
 
-/// Values of the starts of a server: as a thread's layout and the machine's mood leave them, a
-/// normal deviation on logarithms, and one start of `doubled` takes twice as long.
+/// A generator of values of a server's starts: normally distributed on logarithms, as memory layout
+/// and the machine's state cause it. One start of `doubled` takes twice as long.
 struct Starts {
     random: Xoshiro256PlusPlus,
     deviation: f64,
@@ -43,7 +43,7 @@ impl Starts {
         ((self.random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
 
-    /// One start of a server that takes `mean`.
+    /// Returns the value of one start of a server that takes `mean`.
     fn start(&mut self, mean: f64) -> f64 {
         // Box and Muller 1958.
         let radius = (-2.0 * self.uniform().ln()).sqrt();
@@ -72,7 +72,7 @@ impl Starts {
     }
 }
 
-/// Returns how many of the simulated comparisons are so.
+/// Returns how many of the simulated comparisons satisfy the condition.
 fn count(
     deviation: f64,
     doubled: Option<u64>,
@@ -98,7 +98,7 @@ fn a_tenth_slower_in_six_starts_is_worse() {
     assert_eq!(found.method, Method::Unpaired);
     let p_value = found.p_value.expect("of two samples");
     assert!((p_value - 0.002_164_5).abs() < 1e-7, "{p_value}");
-    // It may be less than 7 %, but it is more than nothing.
+    // The change may be less than 7 %, but is more than 0.
     assert_eq!(found.is_within(0.05, Better::Lower), Some(false));
     assert_eq!(found.is_within(0.12, Better::Lower), None);
     assert_eq!(found.is_within(0.15, Better::Lower), Some(true));
@@ -141,7 +141,7 @@ fn eight_pairs_in_all_directions_tell_nothing() {
     assert!(said.starts_with("from 0.80 to 1.30: "), "{said}");
 }
 
-/// A mean of these, and a signed rank test, cannot tell.
+/// A mean of these ratios, and a signed rank test, could not tell.
 #[test]
 fn one_start_twice_as_slow_and_one_twice_as_fast_hide_no_equality() {
     let ratios = [1.00, 1.01, 0.99, 2.05, 1.00, 1.02, 0.98, 0.995, 1.005, 0.50];
@@ -240,7 +240,7 @@ fn base_and_new_changed_over_turn_the_verdict_round() {
             same => same,
         };
         assert_eq!(at_5(&there).name(), turned.name(), "seed {seed}");
-        // Of a rate, more is better.
+        // For a rate, more is better.
         let rate = back.verdict(0.05, Better::Higher).name();
         assert_eq!(at_5(&there).name(), rate, "seed {seed}");
         let scaled = |values: &[f64]| values.iter().map(|v| v * 1e3).collect::<Vec<_>>();
@@ -287,8 +287,8 @@ fn servers_that_differ_by_the_margin_are_called_equal_in_one_comparison_of_forty
     }
 }
 
-/// Looks after each of sixty pairs; with intervals for a number that is fixed beforehand, 18 to
-/// 20 % of such comparisons find something at some look.
+/// Inspects after each of sixty pairs. With intervals for a number of pairs that is fixed in
+/// advance, 18 to 20 % of such comparisons find a difference at some inspection.
 #[test]
 fn equal_servers_stay_equal_however_often_one_looks() {
     let is_wrong = |seed: &u64| {
@@ -296,7 +296,7 @@ fn equal_servers_stay_equal_however_often_one_looks() {
         let pairs = (0..60).map(|_| 1.0 / starts.start(1.0) * starts.start(1.0));
         let ratios: Vec<f64> = pairs.collect();
         let found = Interval::paired_any_time(&ratios, ALPHA);
-        // An empty intersection is noticed too; both are errors of the method.
+        // An empty intersection counts too: both are errors of the method.
         found.map_or(true, |found| {
             found.is_some_and(|found| found.lower > 1.0 || found.upper < 1.0)
         })
@@ -305,8 +305,8 @@ fn equal_servers_stay_equal_however_often_one_looks() {
     assert!(wrong <= 73, "{wrong} of {SEEDS}");
 }
 
-/// As many pairs as find a tenth in nine comparisons of ten: with few starts twice as slow, a
-/// comparison of means finds nothing.
+/// Uses as many pairs as find a tenth in nine of ten comparisons. With a few starts that take twice
+/// as long, a comparison of means finds nothing.
 #[test]
 fn a_planted_tenth_is_found() {
     let is_worse = |verdict| verdict == Verdict::Worse;

@@ -1,8 +1,8 @@
-//! Charts of marks along an axis: a group for everything that was done, in it a lane for each
-//! target, the number itself at the right.
+//! Charts of marks along an axis: a group for each work, with a lane for each target and the number
+//! at the right.
 //!
-//! Words are HTML and marks are SVG in percentages, so that a chart fits any window without its
-//! letters shrinking.
+//! Text is HTML and marks are SVG in percentages, so that a chart fits any window without shrinking
+//! its text.
 
 use std::fmt::Write as _;
 
@@ -11,35 +11,35 @@ use crate::charts::rows::{FigureRow, Mark, MarkShape, RowsFigure};
 use crate::page::markup::{escaped, tied};
 use crate::page::side_by_side::SideBySide;
 
-/// Shapes of the main mark, so that targets are told apart without their colours.
+/// Number of shapes of the main mark, by which targets differ in addition to their colours.
 pub(super) const SHAPES: usize = 4;
-/// Colours of targets; more targets share them.
+/// Number of colours of targets. If there are more targets, colours repeat.
 pub(super) const COLOURS: usize = 6;
 
-/// A chart.
+/// A chart of lanes.
 pub(super) struct Lanes<'a> {
-    /// Of everything in the page with the same name: part of ids.
+    /// The prefix of ids, which is unique in the page.
     pub(super) id: String,
     pub(super) axis: &'a Axis,
-    /// What the axis shows, with its unit.
+    /// The label of the axis, with its unit.
     pub(super) measure: String,
     /// A value at which a line is drawn through all lanes.
     pub(super) line_at: Option<f64>,
-    /// A band about it.
+    /// A shaded band around that value.
     pub(super) band: Option<(f64, f64)>,
     pub(super) groups: Vec<LaneGroup>,
-    /// Whether lanes say whose they are.
+    /// Whether lanes show the names of their targets.
     pub(super) has_targets: bool,
 }
 
-/// What was done.
+/// The lanes of one work.
 pub(super) struct LaneGroup {
     pub(super) name: String,
     pub(super) detail: String,
     pub(super) lanes: Vec<Lane>,
 }
 
-/// What one target took for it.
+/// The marks of one target.
 pub(super) struct Lane {
     pub(super) target: usize,
     pub(super) who: String,
@@ -47,12 +47,12 @@ pub(super) struct Lane {
     pub(super) number: String,
     pub(super) number_detail: String,
     pub(super) note: String,
-    /// False when its marks lose their colour.
+    /// False when the marks are not coloured, because the case does not count.
     pub(super) counts: bool,
 }
 
-/// Returns the groups of a chart that has its targets one after the other: `data_set` is the one
-/// that it is of. Cases are named as in the tables.
+/// Regroups the rows of a chart on the data set `data_set`, which are grouped by target, by work.
+/// Works are named as in the tables.
 pub(super) fn groups(
     figure: &RowsFigure,
     cases: &SideBySide<'_>,
@@ -150,7 +150,7 @@ impl Lanes<'_> {
             )?;
             return Ok(());
         }
-        // It repeats the numbers beside it, which a reader of the page's text has anyway.
+        // The title repeats the numbers, for readers who point at the marks.
         let title = [
             &*group.name,
             &*lane.who,
@@ -209,12 +209,12 @@ impl Lanes<'_> {
         }
     }
 
-    /// Returns where a value in the axis' base unit is, in hundredths of the axis.
+    /// Returns the position on the axis of a value in the axis' base unit, in percent.
     fn percent(&self, value: f64) -> f64 {
         100.0 * self.axis.part(self.axis.place(value))
     }
 
-    /// Returns the ticks at the foot, and the lines above them that each lane repeats.
+    /// Writes the axis with its labels, and the grid lines that each lane repeats.
     fn axis(&self, html: &mut String) -> std::fmt::Result {
         write!(
             html,
@@ -270,7 +270,7 @@ impl Lanes<'_> {
     }
 }
 
-/// Returns whether a tick's label may go where there is little room.
+/// Returns whether a tick's label may be hidden where there is little room.
 pub(super) fn is_minor(axis: &Axis, n: usize) -> bool {
     if !axis.logarithmic {
         return n % 2 == 1;
@@ -281,7 +281,7 @@ pub(super) fn is_minor(axis: &Axis, n: usize) -> bool {
         let power = tick.log10();
         (power - power.round()).abs() < 1e-6
     });
-    // An axis within a decade keeps what it has.
+    // An axis within one decade keeps all labels.
     tens.count() > 1 && !is_of_ten
 }
 

@@ -1,4 +1,4 @@
-//! Memory and CPU of the servers while each case was measured, targets in one panel.
+//! Memory and CPU of the servers while each case was measured, with all targets in one panel.
 
 use crate::charts::timeline::Timeline;
 use crate::page::matrix::between;
@@ -9,9 +9,9 @@ use crate::result::Case;
 use super::plot::{Look, Plot, PlotLine, Scale};
 use super::{Material, TopicFigure, panels, plain};
 
-/// Points of a line of CPU.
+/// Number of points of a CPU line.
 const STEPS: u32 = 48;
-/// More rounds than these would be a band, not ticks.
+/// The maximal number of ticks. More would look like a band.
 const MOST_PHASES: usize = 40;
 
 const CORES: Unit = Unit {
@@ -19,7 +19,7 @@ const CORES: Unit = Unit {
     size: 1.0,
 };
 
-/// Returns a panel for each case with samples, all of a data set in one figure.
+/// Returns a panel for each case with samples. The panels of a data set form one figure.
 pub(super) fn figures(of: &Material<'_>) -> Vec<TopicFigure> {
     let data_sets = &of.result.report.data_sets;
     let figures = data_sets.iter().filter_map(|data_set| {
@@ -57,7 +57,7 @@ fn panel(of: &Material<'_>, work: &Work<'_>, id: &str) -> Option<String> {
 
 fn time_axis(last_s: f64) -> Option<Scale> {
     let axis = crate::charts::axis::Axis::of([last_s * 1e3], Unit::of_time)?;
-    // The line should end where its panel does, not where the next round number is.
+    // The axis ends with the line and not at the next round number.
     Some(Scale::of(&axis.ending_at(last_s * 1e3)))
 }
 
@@ -159,7 +159,8 @@ fn cpu(
     Some(plot.svg())
 }
 
-/// Returns when rounds of lists ended, or loads began and ended within the measured time, in ms.
+/// Returns the times when rounds of lists ended, or when loads began and ended within the measured
+/// phase, in ms.
 fn phases(case: &Case) -> Vec<f64> {
     let mut ends: Vec<f64> = match case.loads.is_empty() {
         true => case

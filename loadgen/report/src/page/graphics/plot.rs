@@ -1,5 +1,5 @@
-//! Charts of lines over an axis, as SVG that fits any window: lines in a drawing that stretches,
-//! words and marks in percentages, which keep their size.
+//! Charts of lines over an axis, as SVG that fits any window. Lines are in a drawing that
+//! stretches; text and marks are positioned in percentages and keep their size.
 
 use std::fmt::Write as _;
 
@@ -10,16 +10,17 @@ use crate::quantity::Unit;
 
 use super::lanes::{COLOURS, SHAPES, is_minor};
 
-/// The drawing that lines are in: so many units across and down, whatever its size in pixels.
+/// The size of the stretched drawing in its own units, which is independent of its size in pixels.
 const ACROSS: f64 = 960.0;
 const DOWN: f64 = 240.0;
-/// Pixels across for which lines are thinned: what a panel has at a desk, so that a line has no
-/// more than two points for each.
+/// The width in pixels to which lines are downsampled, with at most two points per pixel: the width
+/// of a panel on a desktop screen.
 const PIXELS: f64 = 480.0;
-/// Above the axes, for the label of the highest tick; below them, for those of the other.
+/// The height above the plot area, for the label of the highest tick, and below it, for the labels
+/// of the x axis.
 const ABOVE: u32 = 16;
 const BELOW: u32 = 20;
-/// Pixels from a label of the upright axis to the next.
+/// The least distance between two labels of the y axis, in pixels.
 const BETWEEN_LABELS: f64 = 18.0;
 
 /// One axis, in base units.
@@ -35,12 +36,12 @@ pub(super) struct Scale {
 struct Tick {
     at: f64,
     label: String,
-    /// Whether the label may go where there is little room.
+    /// Whether the label may be hidden where there is little room.
     is_minor: bool,
 }
 
 impl Scale {
-    /// Returns an axis of a chart with its unit at the last tick.
+    /// Returns the scale of a chart's axis, with the unit at the last tick.
     pub(super) fn of(axis: &Axis) -> Self {
         let last = axis.ticks.len().saturating_sub(1);
         let ticks = axis.ticks.iter().enumerate().map(|(n, tick)| Tick {
@@ -59,8 +60,8 @@ impl Scale {
         }
     }
 
-    /// Returns the axis of these values, linear from zero or logarithmic as they ask for; `None`
-    /// where there is nothing to show.
+    /// Returns the scale for these values, linear from zero or logarithmic depending on their
+    /// range; `None` where there is nothing to show.
     pub(super) fn of_values(
         values: impl IntoIterator<Item = f64>,
         unit: impl Fn(f64) -> Unit,
@@ -68,7 +69,7 @@ impl Scale {
         let axis = Axis::of(values, &unit)?;
         let mut scale = Self::of(&axis);
         if scale.logarithmic {
-            // It goes through decades, which have units of their own.
+            // The axis spans decades, which have different units.
             for tick in &mut scale.ticks {
                 let unit = unit(tick.at);
                 tick.label = format!("{} {}", Axis::label(tick.at / unit.size), unit.name);
@@ -77,7 +78,7 @@ impl Scale {
         Some(scale)
     }
 
-    /// Returns a logarithmic axis with a tick at each of these values.
+    /// Returns a logarithmic scale with a tick at each of these values.
     pub(super) fn through(values: &[f64], label: impl Fn(f64) -> String) -> Option<Self> {
         let mut values = values.to_vec();
         values.sort_by(f64::total_cmp);
@@ -98,7 +99,7 @@ impl Scale {
         })
     }
 
-    /// Returns a linear axis with these ticks.
+    /// Returns a linear scale with these ticks.
     pub(super) fn linear(low: f64, high: f64, ticks: &[(f64, &str)]) -> Self {
         let within = ticks.iter().filter(|(at, _)| (low..=high).contains(at));
         Self {
@@ -115,7 +116,7 @@ impl Scale {
         }
     }
 
-    /// Returns how far along the axis a value is: 0 at its foot, 1 at its end.
+    /// Returns the position of a value on the axis: 0 at its beginning, 1 at its end.
     fn part(&self, value: f64) -> f64 {
         let value = value.clamp(self.low, self.high);
         match self.logarithmic {
@@ -125,11 +126,11 @@ impl Scale {
     }
 }
 
-/// A chart.
+/// A chart of lines.
 pub(super) struct Plot {
-    /// Unlike every other in the page.
+    /// An id that is unique in the page.
     pub(super) id: String,
-    /// What it is of, and what it shows: for people who do not see it.
+    /// The title and the description of the content, for readers who cannot see the chart.
     pub(super) title: String,
     pub(super) description: String,
     /// Height of the part between the axes, in pixels.
@@ -137,13 +138,13 @@ pub(super) struct Plot {
     pub(super) x: Scale,
     pub(super) y: Scale,
     pub(super) lines: Vec<PlotLine>,
-    /// Ticks at the foot, each at a target's x: where its phases end.
+    /// Ticks at the bottom, each at a target's x value, where a phase of its case ends.
     pub(super) phases: Vec<(usize, f64)>,
-    /// Dashed lines all the way across, each at a target's y.
+    /// Dashed horizontal lines, each at a target's y value.
     pub(super) levels: Vec<(usize, f64)>,
 }
 
-/// A line of a target, or its marks.
+/// A line of a target, or a set of marks.
 pub(super) struct PlotLine {
     pub(super) target: usize,
     pub(super) points: Vec<(f64, f64)>,
@@ -153,17 +154,17 @@ pub(super) struct PlotLine {
 /// How a line is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
-    /// A line.
+    /// A solid line.
     Line,
-    /// A thin one, dashed.
+    /// A thin, dashed line.
     Dashed,
-    /// A line with its target's mark at each point.
+    /// A line with the target's mark at each point.
     Marked,
-    /// Marks alone: the target's own, filled.
+    /// Only the target's marks, filled.
     Marks,
-    /// Marks alone: rings.
+    /// Only rings.
     Rings,
-    /// Marks alone: crosses.
+    /// Only crosses.
     Crosses,
 }
 
@@ -212,7 +213,7 @@ impl Plot {
         self.marks(svg)?;
         for (target, at) in &self.phases {
             let x = 100.0 * self.x.part(*at);
-            // Each target's ticks in a line of their own, so that none hides another's.
+            // Each target's ticks have their own row, so that none hides another's.
             let bottom = f64::from(*inner) - 6.0 * (target % COLOURS) as f64;
             write!(
                 svg,
@@ -221,8 +222,8 @@ impl Plot {
                 target % COLOURS
             )?;
         }
-        // Above the lines, with a rim that keeps them legible; from the top as many as there is
-        // room for.
+        // Labels are drawn over the lines, with a rim that keeps them legible. From the top, as
+        // many are drawn as there is room for.
         let mut free_above = f64::INFINITY;
         for tick in self.y.ticks.iter().rev() {
             let part = self.y.part(tick.at);
@@ -261,7 +262,7 @@ impl Plot {
         Ok(())
     }
 
-    /// Hundredths of the height, from above.
+    /// Returns the vertical position of a value, in percent from the top.
     fn down(&self, y: f64) -> f64 {
         100.0 * (1.0 - self.y.part(y))
     }
@@ -316,7 +317,8 @@ impl Plot {
     }
 }
 
-/// Returns a line through points as SVG has it: whole units, each point from the one before.
+/// Returns the path of a line through points in SVG's syntax: integers, each point relative to the
+/// previous one.
 fn path(points: &[(f64, f64)]) -> String {
     let mut path = String::new();
     let mut before = (0, 0);
@@ -326,13 +328,13 @@ fn path(points: &[(f64, f64)]) -> String {
             path.push_str(&format!("M{} {}l", at.0, at.1));
         } else if at != before {
             let (dx, dy) = (at.0 - before.0, at.1 - before.1);
-            // A minus sign parts numbers as well as a space does.
+            // A minus sign separates numbers as well as a space does.
             let space = |n: i32| if n < 0 { "" } else { " " };
             path.push_str(&format!("{}{dx}{}{dy}", space(dx), space(dy)));
         }
         before = at;
     }
-    // A letter without numbers is none.
+    // A command letter needs numbers.
     path.trim_end_matches('l').to_owned()
 }
 

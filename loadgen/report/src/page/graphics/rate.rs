@@ -1,5 +1,5 @@
-//! Latency against the rate of an open loop: the cases of several rates, and searches for the
-//! highest one that keeps an objective.
+//! Latency against the rate of an open loop: cases at several rates, and searches for the highest
+//! rate that meets an objective.
 
 use crate::page::side_by_side::Work;
 use crate::quantity::{Quantity, Unit, three_digits};
@@ -42,7 +42,7 @@ pub(super) fn against_latency(of: &Material<'_>) -> Option<TopicFigure> {
     })
 }
 
-/// Returns what is sent, whatever the rate: the strategy and its options.
+/// Returns the kind of request without the rate: the strategy and its options.
 fn kind(case: &Case) -> Option<String> {
     let rate = case.offered_per_s?;
     if case.shards.is_some() || case.arrivals.is_some() || !case.loads.is_empty() {
@@ -102,7 +102,7 @@ fn panel(of: &Material<'_>, kind: &str, works: &[&Work<'_>], id: String) -> Opti
     )
 }
 
-/// Returns a panel for each search for the highest rate that keeps an objective.
+/// Returns a panel for each search for the highest rate that meets an objective.
 pub(super) fn searches(of: &Material<'_>) -> Option<TopicFigure> {
     let drawn = of.cases.works.iter().enumerate().filter_map(|(n, work)| {
         let id = format!("search-{n}");
@@ -166,7 +166,7 @@ fn plot(id: String, title: String, said: &[String], lines: Vec<PlotLine>) -> Opt
     let mut distinct = rates.clone();
     distinct.sort_by(f64::total_cmp);
     distinct.dedup();
-    // A few rates are the ticks themselves; those of a search are many.
+    // A few rates are the ticks themselves. A search has too many.
     let x = match distinct.len() {
         0 | 1 => return None,
         2..=6 => Scale::through(&distinct, |rate| format!("{}/s", three_digits(rate)))?,

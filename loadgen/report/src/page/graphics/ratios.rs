@@ -1,4 +1,4 @@
-//! Ratios of targets to the first one as dots on a logarithmic axis.
+//! Ratios of targets to the first one, as dots on a logarithmic axis.
 
 use crate::charts::axis::Axis;
 use crate::charts::rows::{Mark, MarkShape};
@@ -23,10 +23,10 @@ const RATIO: Unit = Unit {
     size: 1.0,
 };
 
-/// An axis has room on both sides of 1.
+/// The least range of the axis, so that there is room on both sides of 1.
 const LEAST: (f64, f64) = (0.8, 1.25);
 
-/// Returns a chart for each figure that two targets have; none of one target.
+/// Returns a chart for each metric that at least two targets have. Empty for a single target.
 pub(super) fn figures(of: &Material<'_>) -> Vec<TopicFigure> {
     METRICS
         .iter()
@@ -118,7 +118,7 @@ fn lane(target: usize, who: &str, pair: &Pair) -> Lane {
     }
 }
 
-/// Returns a logarithmic axis with 1 on it, whatever the ratios.
+/// Returns a logarithmic axis that always includes 1.
 fn axis(ratios: impl Iterator<Item = f64>) -> Option<Axis> {
     let ratios: Vec<f64> = ratios.filter(|it| it.is_finite() && *it > 0.0).collect();
     if ratios.is_empty() {

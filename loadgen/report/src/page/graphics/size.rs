@@ -1,4 +1,4 @@
-//! What the same work costs on more and more objects of one size.
+//! The cost of the same work on different numbers of objects of the same size.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use crate::result::DataSet;
 use super::plot::{Look, Plot, PlotLine, Scale};
 use super::{Material, TopicFigure, panels};
 
-/// How far mean sizes of objects may be apart and still be one size.
+/// The largest ratio of mean object sizes that count as the same size.
 const SAME: f64 = 1.1;
 
-/// A figure, what it is called, and its unit.
+/// A metric, its title, and its unit.
 type Measure = (Metric, &'static str, fn(f64) -> Unit);
 
 static MEASURES: [Measure; 2] = [
@@ -21,11 +21,10 @@ static MEASURES: [Measure; 2] = [
     (Metric::PeakMemory, "Memory above idle", Unit::of_size),
 ];
 
-/// Points of each target: number of objects, figure.
+/// The points of each target: number of objects, value.
 type Lines = Vec<(usize, Vec<(f64, f64)>)>;
 
-/// Returns a figure for each measure where data sets differ in the number of objects and in nothing
-/// else.
+/// Returns a figure for each measure where data sets differ only in the number of objects.
 pub(super) fn figures(of: &Material<'_>) -> Vec<TopicFigure> {
     let families = families(&of.result.report.data_sets);
     let figures = families.iter().enumerate().flat_map(|(n, family)| {
@@ -92,7 +91,8 @@ fn of_family(
     })
 }
 
-/// Each target's figures of one work over the data sets, those with at least two; and its name.
+/// Returns a work's name and each target's values over the data sets, for targets with at least
+/// two.
 fn lines(
     of: &Material<'_>,
     family: &[&DataSet],
@@ -105,7 +105,8 @@ fn lines(
         let points = family.iter().filter_map(|data_set| {
             let work = same().find(|work| work.data_set == data_set.name)?;
             let value = figure(work.counted(target)?, metric)?;
-            // What cannot be told from nothing has no place on a logarithmic axis.
+            // A value below the floor cannot be distinguished from 0, which a logarithmic axis does
+            // not have.
             let value = value.max(metric.floor(None));
             Some((data_set.objects as f64, value))
         });
@@ -116,7 +117,8 @@ fn lines(
     (!lines.is_empty()).then_some((name, lines))
 }
 
-/// Data sets of objects of one size, from few to many; only families in which the number differs.
+/// Groups data sets whose objects have the same size, in ascending order of their numbers. Groups
+/// in which the number of objects does not differ are dropped.
 fn families(data_sets: &[DataSet]) -> Vec<Vec<&DataSet>> {
     let mut families: Vec<Vec<&DataSet>> = Vec::new();
     let size = |data_set: &DataSet| data_set.bytes as f64 / data_set.objects.max(1) as f64;
@@ -140,7 +142,7 @@ fn families(data_sets: &[DataSet]) -> Vec<Vec<&DataSet>> {
     families
 }
 
-/// Returns a number of objects where there is little room: `100k`, `1M`.
+/// Returns a number of objects in short form: `100k`, `1M`.
 fn short_count(count: u64) -> String {
     match count {
         count if count >= 1_000_000 && count.is_multiple_of(100_000) => {

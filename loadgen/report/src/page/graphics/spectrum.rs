@@ -1,4 +1,4 @@
-//! Latency at every quantile that a sample carries.
+//! Latency at every quantile that a sample supports.
 
 use crate::latency::{Latencies, quantile_needs};
 use crate::page::side_by_side::Work;
@@ -8,10 +8,10 @@ use crate::result::Case;
 use super::plot::{Look, Plot, PlotLine, Scale};
 use super::{Material, TopicFigure, panels, plain};
 
-/// Values below which there is no spectrum.
+/// The least number of values for a spectrum.
 const LEAST: u64 = 100;
 const NS_PER_MS: f64 = 1e6;
-/// Where the axis has names: it counts nines.
+/// The labels of the axis, whose unit is the number of nines.
 const TICKS: [(f64, &str); 6] = [
     (0.0, "0"),
     (1.0, "90 %"),
@@ -20,10 +20,10 @@ const TICKS: [(f64, &str); 6] = [
     (4.0, "99.99 %"),
     (5.0, "99.999 %"),
 ];
-/// Points for each nine.
+/// Number of points per nine.
 const STEPS: i32 = 20;
 
-/// Returns a panel for each case, or load of a case, that has values enough.
+/// Returns a panel for each case, or for each load of a case, that has enough values.
 pub(super) fn figures(of: &Material<'_>) -> Vec<TopicFigure> {
     let data_sets = &of.result.report.data_sets;
     let figures = data_sets.iter().filter_map(|data_set| {
@@ -49,7 +49,7 @@ pub(super) fn figures(of: &Material<'_>) -> Vec<TopicFigure> {
     figures.collect()
 }
 
-/// Returns which histograms a work may have, and what they are of.
+/// Returns the measures of the histograms that a work may have, each with its title.
 fn measures(work: &Work<'_>) -> Vec<(String, String)> {
     let Some((_, case)) = work.present().find(|(_, case)| !case.loads.is_empty()) else {
         return vec![("latency".to_owned(), work.name.clone())];
@@ -110,11 +110,12 @@ fn histogram<'a>(of: &Material<'a>, measure: &str, case: &Case) -> Option<&'a La
     of.result.histogram(measure, case)
 }
 
-/// Nines, and the latency there in ms, up to the last quantile that the sample carries.
+/// Returns the number of nines and the latency in ms at each, up to the last quantile that the
+/// sample supports.
 fn points(latencies: &Latencies) -> Vec<(f64, f64)> {
     let nines = (0..).map(|n| f64::from(n) / f64::from(STEPS));
     let carried = nines.take_while(|nines| {
-        // The epsilon of the last whole nine.
+        // [`quantile_needs`] tolerates the rounding error at a whole number of nines.
         let quantile = 1.0 - 10_f64.powf(-nines);
         quantile_needs(quantile) <= latencies.n()
     });

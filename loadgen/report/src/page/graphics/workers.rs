@@ -1,4 +1,4 @@
-//! What it costs to share the objects between workers, against their number.
+//! The cost of sharing the objects among workers, against the number of workers.
 
 use crate::charts::Figure;
 use crate::charts::curves::{CurvePanel, CurvesFigure};
@@ -7,7 +7,7 @@ use crate::quantity::three_digits;
 use super::plot::{Look, Plot, PlotLine, Scale};
 use super::{Material, SHAPES, TopicFigure, entry, list, panels, plain};
 
-/// Returns a figure for each chart of workers that the result has.
+/// Returns a figure for each chart of the result about the number of workers.
 pub(super) fn figures(of: &Material<'_>) -> Vec<TopicFigure> {
     let curves = of.charts.iter().filter_map(|chart| match &chart.figure {
         Figure::Curves(curves) => Some((chart, curves)),

@@ -104,7 +104,7 @@ fn load_flag(load: &Load) -> &'static str {
     }
 }
 
-/// Returns the line of one kind of request of a mix.
+/// Returns the line of one kind of request of a weighted mix.
 fn kind_line(load: &str, kind: &LoadKind, work: &Work<'_>, cases: &SideBySide<'_>) -> MatrixLine {
     let of = |case: &Case| {
         let found = case.loads.iter().find(|it| it.name == load)?;
@@ -139,7 +139,7 @@ fn kind_line(load: &str, kind: &LoadKind, work: &Work<'_>, cases: &SideBySide<'_
     }
 }
 
-/// Returns a cell of a load's times.
+/// Returns the cell with a load's times.
 fn times(label: String, latency: Option<&Quantiles>) -> Cell {
     let median = latency.and_then(|it| it.p50);
     let mut details = Vec::new();
@@ -158,7 +158,7 @@ fn times(label: String, latency: Option<&Quantiles>) -> Cell {
     }
 }
 
-/// Gives a cell its ratio to the first target's, which `base` keeps.
+/// Sets the ratio of a cell to the first target's value, which it saves in `base`.
 fn set_ratio(cell: &mut Cell, target: usize, base: &mut Option<f64>) {
     let value = cell.sort.filter(|_| cell.counts);
     match target {

@@ -1,4 +1,5 @@
-//! Connects the loads of a case: clients, and what their requests are about.
+//! Connects the loads of a case: creates their clients and decides which objects their requests are
+//! about.
 
 use std::fmt::Display;
 use std::num::NonZeroU32;
@@ -32,11 +33,12 @@ pub(super) struct Connector<'c> {
     pub(super) data: &'c Arc<DataSet>,
     pub(super) endpoint: &'c TargetEndpoint,
     pub(super) verifier: &'c Verifier,
-    /// What etcd's small requests tell of the objects: what one load writes, another must read.
+    /// The revisions of the objects, as the responses to etcd's small requests report them. All
+    /// loads share them, since one load reads what another writes.
     pub(super) revisions: Arc<Revisions>,
 }
 
-/// A load without clients yet.
+/// A load whose clients are not connected yet.
 pub(super) struct Planned<'c> {
     pub(super) spec: &'c LoadSpec,
     pub(super) seed: u64,
@@ -45,21 +47,23 @@ pub(super) struct Planned<'c> {
 }
 
 impl Planned<'_> {
-    /// Connections that its clients share, those of other generators included.
+    /// Returns the number of connections that its clients share, including those of other
+    /// generators.
     pub(super) fn connections(&self) -> u32 {
         self.spec.connections.map_or(1, NonZeroU32::get)
     }
 
-    /// Returns why it cannot begin.
+    /// Returns the error of a load that cannot start.
     fn failed(&self, why: impl Display) -> Early {
         Early::Failed(format!("load {}: {why}", self.spec.name))
     }
 }
 
 impl<'c> Connector<'c> {
-    /// Connects all loads; they are in the order of the case.
+    /// Connects all loads and returns them in the order of the case.
     pub(super) async fn loads(&self) -> Result<Vec<Load<'c>>, Early> {
-        // Watchers last: what others make before they run is no event of theirs.
+        // Watchers connect last, so that they receive no events of what other loads create before
+        // they run.
         let mut order: Vec<_> = (0..).zip(&self.case.load).collect();
         order.sort_by_key(|(_, spec)| spec.operation == Operation::Watch);
         let mut loads = Vec::new();
@@ -75,7 +79,8 @@ impl<'c> Connector<'c> {
     async fn load(&self, number: u64, spec: &'c LoadSpec) -> Result<Load<'c>, Early> {
         let planned = Planned {
             spec,
-            // Each load draws its own operations; the first has those of a case of its kind.
+            // Each load has its own sequence of operations. The first load has that of a case of
+            // its kind.
             seed: self.data.spec().seed.wrapping_add(number << 32),
             share: self.run.share_of_load(spec),
             live: self.run.live(&spec.name, &spec.operation_text()),
@@ -115,7 +120,7 @@ impl<'c> Connector<'c> {
         })
     }
 
-    /// Clients that keep leases alive, over one stream for each connection.
+    /// Connects clients that keep leases alive, over one stream for each connection.
     async fn keep_alives(&self, load: &Planned<'_>) -> Result<Worker, Early> {
         let (own_root, leases) = self.own(load.spec);
         let keep_alives = KeepAlives {
@@ -131,7 +136,7 @@ impl<'c> Connector<'c> {
         Ok(Worker::KeepAlives(callers.map_err(|why| load.failed(why))?))
     }
 
-    /// Clients of etcd's small requests.
+    /// Connects clients of etcd's small requests.
     async fn small(&self, mix: &Mix, load: &Planned<'_>) -> Result<Worker, Early> {
         let (own_root, leases) = self.own(load.spec);
         let expected = self.verifier.expected.as_ref();
@@ -164,7 +169,7 @@ impl<'c> Connector<'c> {
         Ok(Worker::Small(callers, calls))
     }
 
-    /// Clients that list.
+    /// Connects clients that list.
     async fn lists(&self, strategy: Strategy, load: &Planned<'_>) -> Result<Worker, Early> {
         let mut case = ListCase {
             tier: self.case.tier,
@@ -184,7 +189,7 @@ impl<'c> Connector<'c> {
         Ok(Worker::Lists(clients, job))
     }
 
-    /// Watchers of the Kubernetes tier.
+    /// Connects watchers of the Kubernetes tier.
     async fn watchers_through_api(&self, load: &Planned<'_>) -> Result<Worker, Early> {
         let watchers = DeliveryWatchers::create_through_api(ApiWatching {
             case: ListCase {
@@ -201,7 +206,7 @@ impl<'c> Connector<'c> {
         Ok(Worker::Watch(Some(watchers)))
     }
 
-    /// Watchers of etcd.
+    /// Connects watchers of etcd.
     async fn watchers(&self, load: &Planned<'_>) -> Result<Worker, Early> {
         let mut config = self.etcd(load)?.clone();
         if let Some(window) = load.spec.window {
@@ -226,14 +231,14 @@ impl<'c> Connector<'c> {
         etcd.ok_or_else(|| load.failed("the target has no etcd API"))
     }
 
-    /// Returns whether a load of the case watches what the others write.
+    /// Returns whether a load of the case watches what the other loads write.
     pub(super) fn is_watched(&self) -> bool {
         let mut loads = self.case.load.iter();
         loads.any(|load| load.operation == Operation::Watch)
     }
 
-    /// Returns what the keys and leases begin with that a load makes, and where leases are noted
-    /// that nobody else revokes.
+    /// Returns the prefix of the keys and leases that a load creates, and the record of granted
+    /// leases, where loadgen must revoke them.
     fn own(&self, load: &LoadSpec) -> (String, Option<&'c Arc<GrantedLeases>>) {
         let created = created_root(&self.verifier.root);
         let leases = match &self.run.source {
@@ -248,7 +253,7 @@ impl<'c> Connector<'c> {
 }
 
 impl CaseRun<'_> {
-    /// Returns what of a load this generator has.
+    /// Returns this generator's share of a load.
     fn share_of_load(&self, spec: &LoadSpec) -> Share {
         let (clients, connections) = (spec.clients.get(), spec.connections);
         let of = connections.map_or(1, NonZeroU32::get);
@@ -256,7 +261,7 @@ impl CaseRun<'_> {
         let (part, clients) = match (&spec.operation, is_open) {
             (Operation::Small(_), true) => (self.part_of(of), clients),
             (Operation::Small(_), false) => (1.0, self.share_of_clients(clients, of)),
-            // Every n-th list of the schedule, whoever makes it.
+            // Every n-th list of the schedule, whichever client makes it.
             (Operation::List(_), _) => (
                 1.0 / f64::from(self.shard().count()),
                 self.share_of(clients),

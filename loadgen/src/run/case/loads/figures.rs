@@ -1,4 +1,4 @@
-//! What a load came to: its figures for the report, and whether they say anything of the target.
+//! The measurements of a load for the report, and whether they are valid.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -16,29 +16,29 @@ use super::Share;
 use crate::run::case::requests::{KEPT_ERRORS, is_saturated, stall_of};
 use crate::to_result;
 
-/// How much of a quantile that an open loop reports may be the generator's lateness. Both ends are
-/// reported, from the intended start and from sending, and the truth lies between: that says
-/// something up to here.
+/// The fraction of a quantile of an open loop that may be the generator's lateness. The report has
+/// both bounds, the latency from the intended start and the one from sending, and the true value
+/// lies between them. Up to this fraction they are close enough to be useful.
 const LATE_PART: f64 = 0.5;
-/// The part of the rate of lists below which a target is saturated: they are few, so that the last
-/// one alone may end behind the time by more than the hundredth that small requests are given.
+/// A target is saturated below this fraction of the rate of lists. Lists are few, so that the last
+/// one alone may end late by more than the one percent that small requests are allowed.
 const SATURATED_LISTS: f64 = 0.9;
 
-/// Watchers that are named of those whose events took longest.
+/// The number of watchers with the highest latencies that the report names.
 const SLOWEST: usize = 10;
 
-/// What the requests of a load came to.
+/// The results of the requests of a load.
 #[derive(Debug)]
 pub(super) enum Came {
     Small(Box<Tally>),
     Lists(Box<ListTally>),
     Watch(Box<Delivered>),
-    /// It could not begin.
+    /// The load could not start.
     Broken(String),
 }
 
 impl Came {
-    /// Requests or lists that ended.
+    /// Returns the number of requests or lists that ended.
     pub(super) fn requests(&self) -> u64 {
         match self {
             Self::Small(tally) => tally.requests,
@@ -52,7 +52,7 @@ impl Came {
         self.errors().into_iter().next()
     }
 
-    /// Returns the error texts, most frequent first, a few of them.
+    /// Returns the most frequent error texts, in descending order.
     fn errors(&self) -> Vec<String> {
         match self {
             Self::Small(tally) => tally.reasons.most_frequent(KEPT_ERRORS),
@@ -62,7 +62,7 @@ impl Came {
         }
     }
 
-    /// Returns what was written to the data set.
+    /// Returns the writes to the data set.
     pub(super) fn writes(&self) -> &[Written] {
         match self {
             Self::Small(tally) => &tally.writes,
@@ -70,7 +70,7 @@ impl Came {
         }
     }
 
-    /// Returns how many small requests failed: writes among them may have been done.
+    /// Returns the number of small requests that failed. Writes among them may have been applied.
     pub(super) fn failed_requests(&self) -> u64 {
         match self {
             Self::Small(tally) => tally.errors,
@@ -78,8 +78,8 @@ impl Came {
         }
     }
 
-    /// Returns the times to be kept, that from the intended start first; of a mix, those of each
-    /// kind too, as `latency.KIND`.
+    /// Returns the histograms to keep, the latency from the intended start first. A mix also has
+    /// those of each kind, as `latency.KIND`.
     pub(super) fn histograms(&self) -> Vec<(Cow<'static, str>, &LatencyHistogram)> {
         let named = |name: &'static str| Cow::Borrowed(name);
         let all =
@@ -113,7 +113,7 @@ impl Came {
     }
 }
 
-/// Returns a load's figures, in a case that lasted `duration`.
+/// Returns a load's measurements, in a case that lasted `duration`.
 pub(super) fn figures(
     spec: &LoadSpec,
     share: Share,
@@ -223,7 +223,7 @@ fn of_lists(common: Load, tally: &ListTally, window: Duration) -> Load {
     }
 }
 
-/// Returns why the times of deliveries are not those of all writes; `None` where they are.
+/// Returns why the delivery latencies do not cover all writes; `None` if they do.
 fn missed(delivered: &Delivered) -> Option<String> {
     (delivered.missed > 0).then(|| {
         format!(
@@ -234,8 +234,8 @@ fn missed(delivered: &Delivered) -> Option<String> {
     })
 }
 
-/// Returns how different watchers fared; `None` for one alone. They are numbered among those of all
-/// generators.
+/// Returns how latencies differ between watchers; `None` for fewer than two. Watchers are numbered
+/// across all generators.
 fn spread(delivered: &Delivered, shard: GeneratorShard) -> Option<WatcherSpread> {
     let timed = delivered.watchers.iter().filter(|w| w.latency.n() > 0);
     let mut watchers: Vec<WatcherTimes> = timed
@@ -253,7 +253,7 @@ fn spread(delivered: &Delivered, shard: GeneratorShard) -> Option<WatcherSpread>
     if watchers.len() < 2 {
         return None;
     }
-    // A quantile that not all can have would be of some of them only.
+    // A quantile that some watchers lack would describe only the others.
     let of = |quantile: fn(&WatcherTimes) -> Option<f64>| {
         let all: Option<Vec<f64>> = watchers.iter().map(quantile).collect();
         Spread::of(all?)
@@ -272,16 +272,16 @@ fn quantiles(histogram: &LatencyHistogram) -> Option<Quantiles> {
     (histogram.n() > 0).then(|| to_result::quantiles_ms(histogram))
 }
 
-/// Returns a rate over the load's time, or until its last response where that came later.
+/// Returns a rate over the load's window, or until its last response if that came later.
 fn per_second(count: u64, elapsed: Duration, window: Duration) -> Option<f64> {
     let time = elapsed.max(window);
     (!time.is_zero()).then(|| count as f64 / time.as_secs_f64())
 }
 
-/// Returns why the p99 of an open loop, or its median where there are too few for a p99, is the
-/// generator's rather than the target's: between the intended start and sending lies what the
-/// generator was late by. A perfect one would have seen something between the quantile from sending
-/// and that from the intended start.
+/// Returns why the p99 of an open loop (or its median, if there are too few requests for a p99)
+/// measures the generator rather than the target. The generator is late by the time between the
+/// intended start and sending. A generator that is never late would measure a value between the
+/// quantile from sending and the quantile from the intended start.
 fn late(load: &Load) -> Option<String> {
     let (latency, service) = (load.latency_ms.as_ref()?, load.service_ms.as_ref()?);
     let (what, latency, service) = match (latency.p99, service.p99) {
@@ -315,7 +315,7 @@ mod tests {
             service_ms,
             ..Load::default()
         };
-        // Most of the median is the generator's, and next to nothing of the p99.
+        // The generator causes most of the median, and next to nothing of the p99.
         assert_eq!(late(&load(times(0.2, 10.0), times(0.05, 9.5))), None);
         let why = late(&load(times(0.2, 10.0), times(0.2, 4.0))).expect("more than half of it");
         assert!(why.contains("6.000 of the 10.000 ms of the p99"), "{why}");

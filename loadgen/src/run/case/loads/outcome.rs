@@ -1,5 +1,5 @@
-//! What loads that ran together came to: the figures of each, what they make of the case, and
-//! whether what was written is there.
+//! The results of loads that ran together: the measurements of each load, the outcome of the case,
+//! and the check of what was written.
 
 use std::time::{Duration, Instant};
 
@@ -19,28 +19,28 @@ use crate::run::case::{CaseRun, Early, Measured};
 
 /// How long a stopped case waits for the last events.
 const STOPPED_WITHIN: Duration = Duration::from_secs(2);
-/// How long objects that a load made on a server that goes on may take to be deleted. An apiserver
+/// How long the deletion of a load's objects may take on a server that keeps running. An apiserver
 /// deletes a collection one object after the other, by one worker.
 const REMOVED_WITHIN: Duration = Duration::from_secs(600);
 
-/// Loads that have run; of each, in the order of the case, what it came to.
+/// Loads that have run, and their results in the order of the case.
 pub(super) struct Ran<'c> {
     pub(super) case: &'c LoadsSpec,
-    /// In the warm-up.
+    /// The results of the warm-up.
     pub(super) warm: Vec<Came>,
-    /// In the measured phase.
+    /// The results of the measured phase.
     pub(super) came: Vec<Came>,
     /// When the measured phase began.
     pub(super) begun: Instant,
     pub(super) span: Span,
 }
 
-/// What the loads of a tier wrote, in the warm-up too.
+/// The writes of the loads of a tier, including the warm-up.
 #[derive(Clone, Default)]
 struct Writes {
-    /// Those whose responses tell their revisions.
+    /// Writes whose responses contain their revisions.
     told: Vec<Written>,
-    /// Requests that failed: what they were to write may be there.
+    /// The number of requests that failed. Their writes may have been applied.
     failed: u64,
 }
 
@@ -58,10 +58,11 @@ impl Writes {
 }
 
 impl CaseRun<'_> {
-    /// Notes what each load came to. Watchers are held against what was written.
+    /// Records the results of each load. Compares what watchers received with what was written.
     ///
     /// # Errors
-    /// What the first watchers did not agree with; the figures of all loads are noted then, too.
+    /// The first mismatch of a watcher. The measurements of all loads are recorded in that case,
+    /// too.
     pub(super) async fn note_loads(
         &self,
         loads: &mut [Load<'_>],
@@ -101,8 +102,8 @@ impl CaseRun<'_> {
         agree
     }
 
-    /// Returns what watchers received since `begun`; broken where that is not what was written. A
-    /// stopped case does not wait for it.
+    /// Returns what watchers received since `begun`, or [`Came::Broken`] if that is not what was
+    /// written. A stopped case does not wait for missing events.
     async fn delivered(
         &self,
         watchers: DeliveryWatchers,
@@ -116,7 +117,8 @@ impl CaseRun<'_> {
         };
         let delivered = watchers.finish(writes.told, begun, beside);
         if self.stop.is_cancelled() {
-            // What was written has been acknowledged: its events are there, or not waited for.
+            // All writes were acknowledged: their events have arrived by now, or are not waited
+            // for.
             let delivered = timeout(STOPPED_WITHIN, delivered).await;
             let delivered = delivered.ok().and_then(Result::ok);
             return Ok(Came::Watch(Box::new(delivered.unwrap_or_default())));
@@ -127,10 +129,11 @@ impl CaseRun<'_> {
         })
     }
 
-    /// Judges the case by its loads.
+    /// Sets the outcome of the case from its loads.
     ///
     /// # Errors
-    /// When one failed, other than by what a saturated target refuses.
+    /// When a load failed other than by requests that a saturated target rejects or leaves without
+    /// a response.
     pub(super) fn judge_loads(
         &self,
         case: &LoadsSpec,
@@ -166,22 +169,22 @@ impl CaseRun<'_> {
         Ok(())
     }
 
-    /// Checks that what was written is there. What loads made is deleted where the server goes on.
+    /// Checks that all writes are present. Deletes the objects that loads created, on a server that
+    /// keeps running.
     ///
     /// # Errors
-    /// When a write is not there, or what a load made cannot be deleted.
+    /// When a write is missing, or an object that a load created cannot be deleted.
     pub(super) async fn check_written(
         &self,
         case: &LoadsSpec,
         loads: &[Load<'_>],
         endpoint: &TargetEndpoint,
     ) -> Result<(), Early> {
-        // A server that was started for the case ends with its objects, unless it has rounds. Those
-        // of several generators are the objects of all, and go with the namespaces that they are
-        // in.
+        // A server that was started for the case ends with its objects, unless the case has rounds.
+        // Objects of several generators are shared, and are deleted with their namespaces.
         let goes_on = !self.target.spec.is_started() || case.rounds.is_some();
         let removes = goes_on && self.shard().is_whole();
-        // Loads on etcd share what they wrote.
+        // All loads on etcd share one record of writes, so it is checked once.
         let mut is_read = false;
         for load in loads {
             let read_back = async {
@@ -220,7 +223,7 @@ impl CaseRun<'_> {
     }
 }
 
-/// Has a load stand for its case.
+/// Reports a load's measurements as those of its case.
 fn stand_for(case: &mut Case, load: &result::Load) {
     case.requests = load.requests;
     case.errors = load.errors;

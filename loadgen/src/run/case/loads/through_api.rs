@@ -1,4 +1,4 @@
-//! Small requests to the Kubernetes tier: the objects that they are about, made before.
+//! Small requests to the Kubernetes tier, and the objects for them, which are created beforehand.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use crate::run::case::{CaseRun, ObjectSource};
 use crate::run::plan::waiting;
 use crate::seed::kube::{kind_of, objects_like};
 
-/// Objects that requests are about, at most: each is made before, by a request.
+/// The most objects for a load, since each of them is created beforehand, by a request.
 const OBJECTS: u64 = 1_000;
-/// Bytes of them, at most: the generator holds each as the server sent it last.
+/// The most bytes of those objects. The generator keeps each object as the server last sent it.
 const OBJECT_BYTES: u64 = 64 << 20;
-/// Objects of the data set that they are like, at most.
+/// The most objects of the data set that serve as templates.
 const LIKE: u64 = 64;
 
 impl Connector<'_> {
-    /// Makes a load's objects and connects its clients.
+    /// Creates a load's objects and connects its clients.
     pub(super) async fn through_api(
         &self,
         mix: &Mix,
@@ -60,8 +60,9 @@ impl Connector<'_> {
 }
 
 impl CaseRun<'_> {
-    /// Returns what tells the objects of a load from those of the run's others. Generators that
-    /// make a load together have one target, and may each know it by another name.
+    /// Returns the name that distinguishes a load's objects from those of the run's other loads. It
+    /// leaves out the target where several generators produce a load together: they have one
+    /// target, but each may use another name for it.
     fn name_of_load(&self, case: &LoadsSpec, load: &LoadSpec) -> String {
         let of_case = format!("{}/{}", case.name, load.name);
         match self.shard().is_whole() {

@@ -1,4 +1,4 @@
-//! What one server process costs: its memory at rest and at its peaks, its CPU and its counters.
+//! The cost of one server process: its memory at rest and at its peaks, its CPU and its counters.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -9,8 +9,8 @@ use measure::{
 };
 use report::result::{Spread, TierFigures};
 
-/// What a Kubernetes tier tells about the filling of its caches: nearly all of it is the data
-/// set's.
+/// The metric of the time in which a Kubernetes tier filled its caches: nearly all of it is for the
+/// data set.
 const CACHE_FILL: &str = "apiserver_watch_cache_initialization_duration_seconds_sum";
 
 /// One server process.
@@ -20,7 +20,7 @@ pub(super) struct Metered {
     pub(super) process: Process,
     pub(super) metrics_url: Option<String>,
     pub(super) cpu_before: Duration,
-    /// Its counters when the measured phase began; `None` where it tells none.
+    /// Its counters at the start of the measured phase; `None` if they could not be read.
     pub(super) counters_before: Option<BTreeMap<String, f64>>,
     pub(super) figures: TierFigures,
     /// Private and allocated memory at the peak of each round.
@@ -28,7 +28,7 @@ pub(super) struct Metered {
 }
 
 impl Metered {
-    /// Looks at the process with this id.
+    /// Opens the process with this id.
     ///
     /// # Errors
     /// When it has ended.
@@ -49,8 +49,8 @@ impl Metered {
         })
     }
 
-    /// Waits until it is at rest and takes its idle figures; what could not be read is noted in
-    /// `missing`.
+    /// Waits until the process is at rest and records its idle memory. Adds what could not be read
+    /// to `missing`.
     ///
     /// # Errors
     /// When it has ended.
@@ -70,18 +70,19 @@ impl Metered {
         Ok(())
     }
 
-    /// Notes its clock and counters at the beginning of the measured phase.
+    /// Records the process's CPU time and counters at the start of the measured phase.
     ///
     /// # Errors
     /// When it has ended.
     pub(super) async fn begin(&mut self, missing: &mut Vec<String>) -> Result<(), ProcessError> {
-        // Without the page nothing can be counted: all totals are since the server started.
+        // Without this page there are no counters: all totals are since the server started.
         self.counters_before = self.counters(missing).await.map(|page| page.totals());
         self.cpu_before = self.process.cpu()?;
         Ok(())
     }
 
-    /// Returns by how much its counters grew since [`Self::begin`]; empty where it tells none.
+    /// Returns by how much the counters grew since [`Self::begin`]; empty if they could not be
+    /// read.
     pub(super) async fn counters_since(&self, missing: &mut Vec<String>) -> BTreeMap<String, u64> {
         let Some(before) = &self.counters_before else {
             return BTreeMap::new();
@@ -98,10 +99,11 @@ impl Metered {
         known(page, what, missing).flatten()
     }
 
-    /// Notes what it keeps when it has settled again, after the measured phase.
+    /// Records the memory that the process keeps after the measured phase, when it has settled
+    /// again.
     pub(super) async fn note_after(&mut self, stored_bytes: Option<u64>) {
         let mut client = client_of(self.metrics_url.as_deref());
-        // A process that has ended is noticed elsewhere.
+        // A process that has ended is detected elsewhere.
         if settle(&self.process, client.as_mut()).await.is_ok()
             && let Ok(memory) = self.process.memory()
         {
@@ -113,9 +115,9 @@ impl Metered {
         }
     }
 
-    /// Takes peaks outside of rounds, and idle figures: a server that has settled may give back
-    /// some more while it is measured, and what it holds then would be hidden below that, so
-    /// idle is the lowest that was seen.
+    /// Includes the samples of a phase in the peaks, also those between rounds, and in the idle
+    /// memory: a server that has settled may release more memory while it is measured. What it then
+    /// holds would be hidden below that difference, so the lowest sample counts as idle.
     pub(super) fn note_series(&mut self, series: &Series) {
         let figures = &mut self.figures;
         for sample in &series.samples {
@@ -132,7 +134,8 @@ impl Metered {
         }
     }
 
-    /// Begins a stretch with a peak of its own. A process that has ended is noticed elsewhere.
+    /// Resets the peak of resident memory. A process that has ended is no error here; that is
+    /// detected elsewhere.
     pub(super) fn reset_peak(&self) -> Result<(), ProcessError> {
         match self.process.reset_peak() {
             Err(refused) if self.process.is_alive() => Err(refused),
@@ -140,16 +143,16 @@ impl Metered {
         }
     }
 
-    /// Private and allocated memory at the peak of the stretch that ends now, of which samples saw
-    /// the highest; `None` of a process that has ended. That of a stretch that is the case's is
-    /// noted.
+    /// Returns private and allocated memory at the peak since the last reset, given the highest
+    /// samples since then; `None` if the process has ended. Includes the peak in the case's peaks
+    /// if `is_noted`.
     pub(super) fn peak(
         &mut self,
         mut highest: Highest,
         is_noted: bool,
     ) -> Option<(u64, Option<u64>)> {
         let memory = self.process.memory().ok()?;
-        // Where nothing is sampled, what is there now stands for the stretch.
+        // Without sampling, the current memory stands for the whole interval.
         highest.see(&memory, None);
         let private = highest.private(memory.peak);
         if is_noted {
@@ -162,9 +165,9 @@ impl Metered {
     }
 }
 
-/// Returns what these processes held late in a phase over what they held early in it, together: the
-/// ratios of windows, of the first late to the first early one and so on. `None` where the series
-/// of one of them does not tell.
+/// Returns the ratio of the memory that these processes hold together late in a phase to what they
+/// hold early in it. The ratios are those of windows: the first late window to the first early one,
+/// and so on. `None` if the series of one of the processes is missing or too short.
 pub(super) fn late_over_early<'n>(
     series: &[Series],
     processes: impl IntoIterator<Item = &'n str>,
@@ -176,12 +179,13 @@ pub(super) fn late_over_early<'n>(
         add(&mut early, held.early);
         add(&mut late, held.late);
     }
-    // Of each window by itself: memory that grows steadily has about the same ratio in all.
+    // One ratio for each window: memory that grows steadily has about the same ratio in all of
+    // them.
     let ratios = late.iter().zip(&early);
     Spread::of(ratios.map(|(&late, &early)| late as f64 / early as f64))
 }
 
-/// Adds what one process held in each window to what the others did.
+/// Adds the memory of one process in each window to the sums.
 fn add(sum: &mut Vec<u64>, windows: Vec<u64>) {
     sum.resize(windows.len(), 0);
     for (sum, bytes) in sum.iter_mut().zip(windows) {
@@ -203,7 +207,7 @@ pub(super) async fn page(
     }
 }
 
-/// Returns what was read; where that failed, notes what is `missing` and why.
+/// Returns what was read. If that failed, adds `what` and the reason to `missing`.
 pub(super) fn known<T>(
     read: Result<T, impl Display>,
     what: impl FnOnce() -> String,

@@ -1,5 +1,5 @@
-//! A server that is not ours, an etcd, each member of a cluster, or a Kubernetes API: where it
-//! tells its figures, and what they come to.
+//! Measures servers that loadgen did not start, by their own metrics: an etcd, each member of a
+//! cluster, or a Kubernetes API.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -27,10 +27,11 @@ struct Member {
 }
 
 impl Remote {
-    /// Reads the metrics of every existing endpoint, which are those at rest.
+    /// Reads the metrics of every existing endpoint. These are the values at rest.
     ///
     /// # Errors
-    /// [`KubeError`] when one does not tell them: with 403 where who asks may not read metrics.
+    /// [`KubeError`] when an endpoint does not serve them: status 403 if the user may not read
+    /// metrics.
     pub(super) async fn open(running: &Running) -> Result<Self, KubeError> {
         let etcd = running.etcd.iter().flat_map(|config| &config.endpoints);
         let urls = running.kube_url.iter().cloned();
@@ -50,7 +51,7 @@ impl Remote {
         Ok(Self { members })
     }
 
-    /// Notes the clocks. Returns which figures there will not be, and why.
+    /// Records the clocks. Returns the measurements that will be missing, with the reasons.
     pub(super) async fn begin(&mut self) -> Vec<String> {
         let begun = join_all(self.members.iter_mut().map(|m| m.server.begin())).await;
         let begun = self.members.iter().zip(begun);
@@ -61,14 +62,15 @@ impl Remote {
         missing.collect()
     }
 
-    /// Looks at the memory, if the last look is a second ago.
+    /// Reads the memory, if the last reading is at least a second old.
     pub(super) async fn look_again(&mut self) {
         join_all(self.members.iter_mut().map(|m| m.server.look_again())).await;
     }
 
-    /// Returns the figures of a phase of so many requests with `in_flight` bytes of lists at the
-    /// same time, `None` when every server has ceased to tell them, and which are missing, and why.
-    /// A member that has ceased to tell is missing, also in the sums.
+    /// Returns the measurements of a phase with `requests` requests and `in_flight` bytes of
+    /// concurrent lists, and the missing measurements with the reasons. The measurements are `None`
+    /// if no server serves its metrics any more. A member that does not is missing in the sums,
+    /// too.
     pub(super) async fn end(
         &mut self,
         in_flight: u64,
@@ -119,7 +121,7 @@ impl Remote {
 }
 
 impl Member {
-    /// Returns that figures of it are missing, and why.
+    /// Returns the text that measurements of this member are missing, with the reason.
     fn missing(&self, what: &str, why: &dyn Display) -> String {
         format!("{what} of {}: {why}", self.url)
     }
@@ -141,7 +143,8 @@ impl Member {
     }
 }
 
-/// Returns whether each endpoint's member leads, where it says so.
+/// Returns for each endpoint whether its member is the leader; `None` if its status is not
+/// available.
 async fn leaders(config: &ClientConfig) -> Vec<Option<bool>> {
     let Ok(client) = in_time(Client::connect(config.clone())).await else {
         return Vec::new();

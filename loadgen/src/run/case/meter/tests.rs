@@ -1,4 +1,4 @@
-//! Figures that cannot be read: absent, with the reason, or the end of the case.
+//! Measurements that cannot be read: they are missing, with the reason, or end the case.
 
 use std::process::{Child, Command, Stdio};
 
@@ -21,7 +21,8 @@ impl Idle {
         Self(child.expect("every system has it"))
     }
 
-    /// A meter of this process as the only server, which tells its metrics at this URL.
+    /// Returns a meter with this process as the only server, which serves its metrics at
+    /// `metrics_url`.
     fn meter(&self, metrics_url: Option<String>) -> Meter {
         let pid = self.0.id();
         let server = Metered {
@@ -62,8 +63,8 @@ impl Drop for Idle {
     }
 }
 
-/// Returns the URL of a server whose page, one request after the other, has these counts; 503 where
-/// there is none.
+/// Returns the URL of a server whose metrics page has these counts, one for each request in order;
+/// `None` is a response with status 503.
 async fn counting(counts: Vec<Option<u32>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("it is bound"));
@@ -88,8 +89,8 @@ async fn counting(counts: Vec<Option<u32>>) -> String {
     url
 }
 
-/// Returns what the case of these pages has: the first is asked what is allocated, the second is
-/// that of the begin, the third that of the end.
+/// Returns the counters and missing measurements of a case with these pages: the first is read for
+/// the allocated bytes, the second at the start of the phase, the third at its end.
 async fn counted(pages: [Option<u32>; 3]) -> (BTreeMap<String, u64>, Vec<String>) {
     let server = Idle::start();
     let mut meter = server.meter(Some(counting(pages.to_vec()).await));
@@ -105,7 +106,7 @@ async fn counters_are_counted_from_the_page_that_the_phase_began_with() {
     assert_eq!(all_there, (grown, Vec::new()));
 }
 
-/// Counted from nothing, they would be the totals since the server started.
+/// Counted from zero, they would be the totals since the server started.
 #[tokio::test]
 async fn without_a_page_at_begin_or_end_there_are_no_counters() {
     for pages in [[Some(10), None, Some(80)], [Some(10), Some(50), None]] {
@@ -119,7 +120,7 @@ async fn without_a_page_at_begin_or_end_there_are_no_counters() {
     }
 }
 
-/// Memory of a process each second, as `anon` has it.
+/// Returns a series with a sample each second, whose private memory is `anon`.
 fn memory(process: &str, anon: impl Fn(u32) -> u64) -> Series {
     let sample = |second: u32| measure::Sample {
         elapsed_s: f64::from(second),
@@ -134,7 +135,7 @@ fn memory(process: &str, anon: impl Fn(u32) -> u64) -> Series {
 
 #[test]
 fn steady_growth_is_told_from_wandering() {
-    // By 10 % of what it holds at first, in ten minutes.
+    // Grows by 10 % of its first size in ten minutes.
     let growing = memory("etcd", |second| 60_000_000 + u64::from(second) * 10_000);
     let grown = late_over_early(&[growing], ["etcd"]).expect("a long phase");
     let [lower, upper] = grown.likely.expect("of ten windows");
@@ -179,8 +180,8 @@ async fn a_server_that_has_ended_has_no_cpu_time_rather_than_none_used() {
     assert!(missing.starts_with("CPU time of etcd: "), "{missing}");
 }
 
-/// The peak would be that of seeding. Only the user of a process may reset it: a thread that opens
-/// files as another user stands for a kernel that refuses.
+/// The peak would be that of seeding. Only the user of a process may reset its peak: a thread that
+/// opens files as another user imitates a kernel that refuses.
 #[test]
 fn a_peak_that_cannot_be_reset_ends_the_case() {
     if !Uid::effective().is_root() {

@@ -1,10 +1,10 @@
-//! What one shard costs the servers by itself, as a part of what everything costs them.
+//! The servers' cost of one shard, as a fraction of their cost of everything.
 //!
-//! Each worker lists alone, in turn with one that lists everything from the same servers: two fresh
-//! servers differ by more than a shard's part does, and so do two minutes of one machine. A round
-//! is one list of everything and one of each shard; there are as many as it takes for every list to
-//! be of a second of CPU in all, since single ones of 30 ms scatter by a third, and medians of the
-//! rounds are what is told.
+//! Each worker lists alone, interleaved with a client that lists everything from the same servers:
+//! two fresh servers differ by more than the fraction of a shard, and so do two minutes on one
+//! machine. A round is one list of everything and one of each shard. There are as many rounds as it
+//! takes until the lists of every shard have used a second of CPU in total, since single lists of
+//! 30 ms vary by a third. The medians of the rounds are reported.
 
 use std::time::Duration;
 
@@ -15,21 +15,21 @@ use crate::progress::Counted;
 use crate::run::case::meter::Meter;
 use crate::run::case::{CaseRun, Early};
 
-/// CPU time of the servers that the lists of the cheapest shard shall come to.
+/// The CPU time of the servers that the lists of the cheapest shard must reach in total.
 const ENOUGH: Duration = Duration::from_secs(1);
-/// However small the shards are.
+/// The most rounds, however small the shards are.
 const MOST_ROUNDS: u32 = 48;
 
-/// Who lists in turn.
+/// The clients that list interleaved.
 pub(super) struct Turns<'r> {
     pub(super) run: &'r CaseRun<'r>,
-    /// One for each shard.
+    /// One client for each shard.
     pub(super) workers: &'r Clients,
-    /// One that lists everything.
+    /// One client that lists everything.
     pub(super) whole: &'r Clients,
 }
 
-/// CPU seconds of the servers for each list, by rounds.
+/// CPU seconds of the servers for each list, by round.
 #[derive(Debug)]
 pub(super) struct Alone {
     whole: Vec<f64>,
@@ -37,7 +37,7 @@ pub(super) struct Alone {
 }
 
 impl Turns<'_> {
-    /// Lists in turn; `None` where no server is ours, or one has ended.
+    /// Lists interleaved; `None` if loadgen started none of the servers, or one has ended.
     pub(super) async fn measured(
         &self,
         shards: usize,
@@ -74,7 +74,7 @@ impl Turns<'_> {
         Ok(Some(alone))
     }
 
-    /// Has everybody list one revision.
+    /// Makes all clients list at the current revision.
     async fn pin(&self) -> Result<(), Early> {
         let run = self.run;
         let asked = run
@@ -88,8 +88,8 @@ impl Turns<'_> {
         Ok(())
     }
 
-    /// Returns the servers' CPU seconds for one list; `None` where no server is ours, or one has
-    /// ended.
+    /// Returns the servers' CPU seconds for one list; `None` if loadgen started none of them, or
+    /// one has ended.
     async fn cost(
         &self,
         clients: &Clients,
@@ -112,7 +112,8 @@ impl Alone {
         least.fold(f64::INFINITY, f64::min) >= ENOUGH.as_secs_f64()
     }
 
-    /// Fills in what each shard costs, and the most expensive as a part of everything.
+    /// Fills in the cost of each shard, and that of the most expensive one as a fraction of
+    /// everything.
     pub(super) fn describe(&self, sharding: &mut Sharding) {
         let whole = median(self.whole.iter().copied());
         for (figures, costs) in sharding.shards.iter_mut().zip(&self.shards) {

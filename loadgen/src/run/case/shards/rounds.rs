@@ -1,5 +1,5 @@
-//! Rounds of all workers at once: one revision, each its shard of it, and all shards together held
-//! against what is there.
+//! Rounds of all workers at once: each lists its shard at one revision, and all shards together are
+//! compared with what the server must hold.
 
 use std::time::{Duration, Instant};
 
@@ -14,15 +14,15 @@ use crate::run::case::meter::Meter;
 use crate::run::case::{CaseRun, Early, Measured};
 use crate::to_result;
 
-/// What all shards together must be.
+/// What all shards together must contain.
 pub(super) enum Union<'r> {
-    /// What was written.
+    /// The objects that were written.
     Known(Expected),
-    /// What a client sees that asks for everything.
+    /// The objects that a client receives that lists everything.
     Listed(&'r Clients),
 }
 
-/// One kind of round after the other.
+/// The rounds of all workers of a case.
 pub(super) struct Rounds<'r> {
     pub(super) run: &'r CaseRun<'r>,
     pub(super) clients: &'r Clients,
@@ -30,7 +30,8 @@ pub(super) struct Rounds<'r> {
 }
 
 impl Rounds<'_> {
-    /// Every worker at once: the time until the last one has its shard, and what each answered.
+    /// Runs one round. Returns the time until the last worker has its shard, and the result of each
+    /// worker.
     async fn round(&self, job: Job) -> Result<(Duration, Vec<Done>), Early> {
         self.run.rest().await?;
         let asked = self
@@ -46,7 +47,7 @@ impl Rounds<'_> {
         Ok((asked.latency + last.unwrap_or_default(), done))
     }
 
-    /// Rounds in which every object is checked.
+    /// Runs the measured rounds, in which every object is verified.
     pub(super) async fn measured(
         &self,
         set: &mut Set,
@@ -92,7 +93,8 @@ impl Rounds<'_> {
         let span = run.since(begun);
         let (bytes, rounds) = (set.bytes_of_one(), latency.n());
         meter.end(bytes, rounds, measured).await;
-        // Only now: a list of everything to compare with is no part of what shards cost.
+        // The shards are compared only now, since a list of everything to compare them with is not
+        // part of their cost.
         for (listed, union) in unions {
             let compared = self.compare(&listed, &union).await;
             if compared.is_err() {
@@ -119,7 +121,7 @@ impl Rounds<'_> {
         Ok(())
     }
 
-    /// Holds all shards of a round together against everything.
+    /// Compares all shards of a round together with everything.
     async fn compare(&self, listed: &Listed, union: &Found) -> Result<(), Early> {
         match &self.union {
             Union::Known(expected) => {
@@ -144,7 +146,7 @@ impl Rounds<'_> {
         }
     }
 
-    /// One round, checked or unchecked, and its time.
+    /// Runs one round, verified or unchecked, and returns its time.
     pub(super) async fn timed(&self, job: Job) -> Result<Duration, Early> {
         let (time, done) = self.round(job).await?;
         for done in done {
@@ -154,7 +156,7 @@ impl Rounds<'_> {
     }
 }
 
-/// Takes what the workers of one round answered; answers what that is together.
+/// Adds the results of the workers in one round. Returns all shards of the round together.
 fn take(set: &mut Set, done: Vec<Done>) -> Result<(Listed, Found), Early> {
     let mut union = Found::default();
     let mut revision = None;

@@ -1,4 +1,4 @@
-//! What the workers of a case came to: summed up over its rounds, and what follows for all of them
+//! The totals of the workers of a case over its rounds, and the measurements of all workers
 //! together.
 
 use std::time::Duration;
@@ -11,14 +11,14 @@ use report::result::Sharding;
 use super::alone::Alone;
 use crate::to_result;
 
-/// What the workers of a case answered.
+/// The totals of all workers of a case.
 pub(super) struct Set {
     pub(super) shards: Vec<ShardTally>,
     /// All shards of the latest round together.
     pub(super) found: Option<Found>,
 }
 
-/// What one worker came to.
+/// The totals of one worker.
 #[derive(Default)]
 pub(super) struct ShardTally {
     objects: u64,
@@ -29,7 +29,7 @@ pub(super) struct ShardTally {
 }
 
 impl ShardTally {
-    /// Takes what the worker listed in one round, and what that took.
+    /// Adds what the worker listed in one round, and its cost.
     pub(super) fn take(&mut self, listed: &Listed, found: &Found, took: Took) {
         self.objects = found.fingerprint.objects;
         self.bytes = listed.wire_bytes;
@@ -39,7 +39,7 @@ impl ShardTally {
     }
 }
 
-/// What one list took its worker.
+/// The cost of one list to its worker.
 pub(super) struct Took {
     pub(super) latency: Duration,
     pub(super) cpu: Duration,
@@ -54,13 +54,13 @@ impl Set {
         }
     }
 
-    /// Bytes that all workers received in one round.
+    /// Returns the bytes that all workers received in one round.
     pub(super) fn bytes_of_one(&self) -> u64 {
         self.shards.iter().map(|shard| shard.bytes).sum()
     }
 
-    /// Fills in the workers' figures; `alone` is what each cost the servers by itself, where that
-    /// is known.
+    /// Fills in the workers' measurements. `alone` is what each shard costs the servers by itself,
+    /// if that was measured.
     pub(super) fn describe(&self, sharding: &mut Sharding, alone: Option<&Alone>) {
         for (figures, tally) in sharding.shards.iter_mut().zip(&self.shards) {
             figures.objects = tally.objects;
@@ -76,7 +76,7 @@ impl Set {
     }
 }
 
-/// Fills in what follows from the workers' own figures.
+/// Computes the maxima and skews from the workers' own measurements.
 pub(in crate::run::case) fn summarise(sharding: &mut Sharding) {
     let shards = &sharding.shards;
     let objects: Vec<u64> = shards.iter().map(|shard| shard.objects).collect();

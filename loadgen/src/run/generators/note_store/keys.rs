@@ -18,7 +18,7 @@ use tonic::Streaming;
 use super::Question;
 use crate::timeouts::in_time;
 
-/// A connection, and the prefix of every key that is named here.
+/// A connection, and the prefix of all keys. Methods take keys without the prefix.
 #[derive(Debug, Clone)]
 pub(in super::super) struct Keys {
     client: Client,
@@ -29,7 +29,7 @@ impl Keys {
     /// Connects.
     ///
     /// # Errors
-    /// [`EtcdError`] when the endpoint cannot be reached, or does not answer.
+    /// [`EtcdError`] when the endpoint cannot be reached, or does not respond.
     pub(super) async fn connect(config: &ClientConfig, prefix: &str) -> Result<Self, EtcdError> {
         Ok(Self {
             client: in_time(Client::connect(config.clone())).await?,
@@ -37,10 +37,10 @@ impl Keys {
         })
     }
 
-    /// Returns the value of a key, where it is there.
+    /// Returns the value of a key; `None` if it does not exist.
     ///
     /// # Errors
-    /// The target's.
+    /// Those of the target.
     pub(super) async fn get(&self, key: &str) -> Result<Option<Bytes>, EtcdError> {
         let found = self.range(RangeRequest {
             key: format!("{}{key}", self.prefix).into(),
@@ -50,10 +50,10 @@ impl Keys {
         Ok(kv.map(|kv| kv.value))
     }
 
-    /// Returns which of so many numbers have no key `WHAT/NUMBER`.
+    /// Returns the numbers below `count` for which there is no key `WHAT/NUMBER`.
     ///
     /// # Errors
-    /// The target's.
+    /// Those of the target.
     pub(super) async fn without(&self, what: &str, count: u32) -> Result<Vec<u32>, EtcdError> {
         let prefix = format!("{}{what}/", self.prefix);
         let found = self.range(RangeRequest {
@@ -73,7 +73,7 @@ impl Keys {
     /// Removes every key below the prefix.
     ///
     /// # Errors
-    /// The target's.
+    /// Those of the target.
     pub(super) async fn remove_all(&self) -> Result<(), EtcdError> {
         let request = DeleteRangeRequest {
             range_end: prefix_end(self.prefix.as_bytes()).into(),
@@ -88,10 +88,11 @@ impl Keys {
         in_time(removed).await
     }
 
-    /// Puts a key if others have been written so many times; returns whether they had.
+    /// Puts a key if the keys of `versions` have these versions (numbers of writes; 0 if the key
+    /// does not exist). Returns whether they had.
     ///
     /// # Errors
-    /// The target's.
+    /// Those of the target.
     pub(super) async fn put_if(
         &self,
         versions: &[(&str, i64)],
@@ -124,11 +125,11 @@ impl Keys {
         in_time(put).await
     }
 
-    /// Watches the keys below `asked`, which is below the prefix; the server has confirmed the
-    /// watch when this returns.
+    /// Watches the keys below `asked`. The server has confirmed the watch when this function
+    /// returns.
     ///
     /// # Errors
-    /// When the server does not.
+    /// When the server does not confirm it.
     pub(super) async fn questions(&self, asked: &str) -> Result<KeyQuestions, EtcdError> {
         let asked = format!("{}{asked}", self.prefix);
         let create = WatchRequest {
@@ -138,7 +139,7 @@ impl Keys {
                 ..WatchCreateRequest::default()
             })),
         };
-        // The stream lasts as long as its requests do.
+        // The server ends the watch when the stream of requests ends.
         let requests = stream::iter([create]).chain(stream::pending());
         let mut watch = self.client.watch();
         let opened = async {
@@ -167,13 +168,13 @@ impl Keys {
 
 /// A watch of keys.
 pub(in super::super) struct KeyQuestions {
-    /// What they begin with.
+    /// The prefix of the keys.
     asked: String,
     responses: Streaming<WatchResponse>,
 }
 
 impl KeyQuestions {
-    /// Waits for the next ones.
+    /// Waits for the next questions.
     ///
     /// # Errors
     /// When the watch ends.

@@ -1,11 +1,11 @@
 //! Notes as annotations of one Lease in a namespace of the run.
 //!
-//! Only the first generator creates the Lease, so a note of another one finds it, or is refused
-//! (404) and nothing is left behind. A note is a merge patch of its annotation, which the server
-//! applies as a whole whoever else writes. One that must not be there yet is patched under the
-//! resourceVersion at which it was not, again where others have written meanwhile (409).
+//! Only the first generator creates the Lease. Another generator's note finds the Lease, or is
+//! refused (404) and leaves nothing behind. A note is a merge patch of its annotation, which the
+//! server applies atomically whatever others write. A note that must not exist yet is patched under
+//! the resourceVersion at which it did not exist, and again if others have written meanwhile (409).
 //!
-//! No data set has Leases, so that neither lists nor watches of a load meet it.
+//! Data sets contain no Leases, so the Lease is in no list or watch of a load.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,23 +24,23 @@ use crate::timeouts::ANSWERS_WITHIN;
 
 const API_VERSION: &str = "coordination.k8s.io/v1";
 const NAME: &str = "loadgen-meeting";
-/// What the annotations begin with that are notes.
+/// The prefix of annotations that are notes.
 const ANNOTATION: &str = "loadgen.test/";
-/// How often a note is written again since others have written meanwhile.
+/// How often a note is written again because others have written meanwhile.
 const MOST_CONFLICTS: u32 = 100;
 const AFTER_A_CONFLICT: Duration = Duration::from_millis(5);
-/// How often questions are looked for.
+/// Pause between reads of the questions.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// The same while somebody asks: one who asks once asks again.
+/// The same while a generator asks: after one question it asks again.
 const LOOK_EVERY_WHILE_ASKED: Duration = Duration::from_millis(5);
-/// How long after a question somebody is taken to ask.
+/// How long after a question a generator is assumed to ask again.
 const ASKED_FOR: Duration = Duration::from_secs(1);
 
-/// The Lease, and connections to the API. Cheap to clone; the clones share the connections.
+/// The Lease, and connections to the API. Cheap to clone; clones share the connections.
 #[derive(Debug, Clone)]
 pub(in super::super) struct NoteLease {
     api: Api,
-    /// Path of the namespace's Leases.
+    /// The path of the namespace's Leases.
     collection: String,
     /// Connections that are not in use.
     idle: Arc<Mutex<Vec<Client>>>,
@@ -59,7 +59,7 @@ impl Notes {
 }
 
 impl NoteLease {
-    /// Returns the Lease of a namespace, whether or not it is there; asks nobody.
+    /// Returns the Lease of a namespace, whether or not it exists. Sends no request.
     pub(super) fn new(api: &Api, namespace: &str) -> Self {
         Self {
             api: api.clone(),
@@ -68,20 +68,20 @@ impl NoteLease {
         }
     }
 
-    /// Returns a note; `None` where there is none of this name.
+    /// Returns a note; `None` if there is none of this name.
     ///
     /// # Errors
-    /// The API's.
+    /// Those of the API.
     pub(super) async fn get(&self, name: &str) -> Result<Option<Bytes>, KubeError> {
         let notes = self.read().await?;
         let note = notes.as_ref().and_then(|notes| notes.get(name));
         Ok(note.map(|text| Bytes::copy_from_slice(text.as_bytes())))
     }
 
-    /// Returns which of so many numbers have no note `WHAT/NUMBER`.
+    /// Returns the numbers below `count` for which there is no note `WHAT/NUMBER`.
     ///
     /// # Errors
-    /// The API's.
+    /// Those of the API.
     pub(super) async fn without(&self, what: &str, count: u32) -> Result<Vec<u32>, KubeError> {
         let notes = self.read().await?;
         let is_there = |number: &u32| {
@@ -93,10 +93,10 @@ impl NoteLease {
         Ok((0..count).filter(|number| !is_there(number)).collect())
     }
 
-    /// Creates the Lease with the first note; returns false where it is there already.
+    /// Creates the Lease with the first note. Returns false if it exists already.
     ///
     /// # Errors
-    /// The API's.
+    /// Those of the API.
     pub(super) async fn open(&self, value: String) -> Result<bool, KubeError> {
         let lease = json!({
             "apiVersion": API_VERSION, "kind": "Lease",
@@ -107,7 +107,7 @@ impl NoteLease {
         let reply = reply.await?;
         match reply.status {
             StatusCode::CREATED => Ok(true),
-            // An attempt before, whose response was lost, may have created it.
+            // An earlier attempt, whose response was lost, may have created it.
             StatusCode::CONFLICT if reply.repeated => {
                 let found = self.get(FIRST).await?;
                 Ok(found.is_some_and(|found| found == value.as_bytes()))
@@ -117,10 +117,10 @@ impl NoteLease {
         }
     }
 
-    /// Writes a note that is not there yet; returns false where it is, or the Lease is not.
+    /// Writes a new note. Returns false if it exists already, or the Lease does not exist.
     ///
     /// # Errors
-    /// The API's.
+    /// Those of the API.
     pub(super) async fn add(&self, name: &str, value: String) -> Result<bool, KubeError> {
         let mut may_be_written = false;
         for _ in 0..MOST_CONFLICTS {
@@ -134,7 +134,7 @@ impl NoteLease {
             match reply.status {
                 StatusCode::OK => return Ok(true),
                 StatusCode::NOT_FOUND => return Ok(false),
-                // Also where an attempt before, whose response was lost, has written it.
+                // Also if an earlier attempt, whose response was lost, has written it.
                 StatusCode::CONFLICT => may_be_written |= reply.repeated,
                 _ => return Err(reply.refused(&Method::PATCH, &self.path())),
             }
@@ -143,17 +143,17 @@ impl NoteLease {
         Err(self.in_conflict())
     }
 
-    /// Writes a note; returns whether the Lease is there.
+    /// Writes a note. Returns whether the Lease exists.
     ///
     /// # Errors
-    /// The API's.
+    /// Those of the API.
     pub(super) async fn put(&self, name: &str, value: &str) -> Result<bool, KubeError> {
         for _ in 0..MOST_CONFLICTS {
             let reply = self.patch(name, value, None).await?;
             match reply.status {
                 StatusCode::OK => return Ok(true),
                 StatusCode::NOT_FOUND => return Ok(false),
-                // A server may give up where others write all the time.
+                // A server may give up if others write all the time.
                 StatusCode::CONFLICT => sleep(AFTER_A_CONFLICT).await,
                 _ => return Err(reply.refused(&Method::PATCH, &self.path())),
             }
@@ -164,7 +164,7 @@ impl NoteLease {
     /// Deletes the Lease.
     ///
     /// # Errors
-    /// The API's.
+    /// Those of the API.
     pub(super) async fn remove(&self) -> Result<(), KubeError> {
         let path = self.path();
         let reply = self.send(&Method::DELETE, &path, JSON, &Value::Null);
@@ -175,7 +175,7 @@ impl NoteLease {
         }
     }
 
-    /// Looks for notes below `asked` that are written from now on.
+    /// Returns the stream of notes below `asked`.
     pub(super) fn questions(&self, asked: &str) -> LeaseQuestions {
         LeaseQuestions {
             lease: self.clone(),
@@ -185,7 +185,7 @@ impl NoteLease {
         }
     }
 
-    /// Reads all notes, as the API has them now; `None` where the Lease is not there.
+    /// Reads all current notes; `None` if the Lease does not exist.
     async fn read(&self) -> Result<Option<Notes>, KubeError> {
         let path = self.path();
         let reply = self.send(&Method::GET, &path, JSON, &Value::Null).await?;
@@ -207,7 +207,7 @@ impl NoteLease {
         }))
     }
 
-    /// Sends a note, on condition that the Lease is at `version`, where one is given.
+    /// Sends a note, on condition that the Lease is at `version`, if one is given.
     async fn patch(
         &self,
         name: &str,
@@ -222,7 +222,7 @@ impl NoteLease {
             .await
     }
 
-    /// Sends a request and waits for its response; null is no body.
+    /// Sends a request and waits for its response. A `body` of null is no body.
     async fn send(
         &self,
         method: &Method,
@@ -245,7 +245,7 @@ impl NoteLease {
             KubeError::Body(format!("{method} {path}: no answer within {seconds} s"))
         };
         let reply = timeout(ANSWERS_WITHIN, sent).await.map_err(silent)??;
-        // One on which a request was given up is not used again.
+        // A connection with an abandoned request is not used again.
         self.idle.lock().push(client);
         Ok(reply)
     }
@@ -262,28 +262,29 @@ impl NoteLease {
     }
 }
 
-/// Returns the annotation that a note is: its name may have slashes, that of an annotation has one.
+/// Returns the annotation of a note. Slashes in the note's name become dots, since the name of an
+/// annotation has only one slash.
 fn annotation(name: &str) -> String {
     format!("{ANNOTATION}{}", name.replace('/', "."))
 }
 
-/// Notes that are looked for again and again.
+/// A stream of notes, which are polled.
 pub(in super::super) struct LeaseQuestions {
     lease: NoteLease,
-    /// What their annotations begin with.
+    /// The prefix of their annotations.
     asked: String,
-    /// The latest of each generator.
+    /// The latest question of each generator.
     seen: HashMap<String, String>,
-    /// Until then somebody is taken to ask.
+    /// The time until which a generator is assumed to ask again.
     busy_until: Instant,
 }
 
 impl LeaseQuestions {
-    /// Waits for the next ones. Costs a GET of the Lease each 100 ms, each 5 ms while somebody
-    /// asks.
+    /// Waits for the next questions. Costs a GET of the Lease every 100 ms, or every 5 ms while a
+    /// generator asks.
     ///
     /// # Errors
-    /// The API's.
+    /// Those of the API.
     pub(super) async fn next(&mut self) -> Result<Vec<Question>, KubeError> {
         loop {
             sleep(match Instant::now() < self.busy_until {
@@ -291,7 +292,7 @@ impl LeaseQuestions {
                 false => LOOK_EVERY,
             })
             .await;
-            // Before the rendezvous is opened there is no Lease.
+            // The Lease does not exist before the rendezvous is opened.
             let Some(notes) = self.lease.read().await? else {
                 continue;
             };
@@ -303,7 +304,7 @@ impl LeaseQuestions {
         }
     }
 
-    /// Returns those that were not there, or not the same, the last time.
+    /// Returns the questions that are new or have changed since the previous call.
     fn take_new(&mut self, notes: &Notes) -> Vec<Question> {
         let mut new = Vec::new();
         for (annotation, text) in &notes.annotations {

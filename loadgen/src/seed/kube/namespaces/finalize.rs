@@ -1,9 +1,9 @@
-//! Ends a namespace as its controller would, where there is none: only when nothing at all is in
-//! it.
+//! Finalizes a namespace as its controller would, if there is none, and only if nothing at all is
+//! in it.
 //!
-//! What is in a namespace that was ended too early stays in the store, and nobody can delete it any
-//! more. So every kind of object that the API has is looked for, and whatever cannot be looked for
-//! counts as being there.
+//! Objects in a namespace that is finalized too early stay in the store, and nobody can delete them
+//! any more. So every kind of object of the API is searched for, and kinds that cannot be listed
+//! count as present.
 
 use std::collections::BTreeSet;
 
@@ -15,22 +15,22 @@ use serde_json::{Value, json};
 use super::super::client::{Client, JSON};
 use super::super::object;
 
-/// The finalizer that is the namespace controller's. Others in the same place are somebody else's.
+/// The finalizer of the namespace controller. Other finalizers of a namespace belong to others.
 const CONTROLLERS: &str = "kubernetes";
 
-/// Why a namespace is not ended.
+/// The reason why a namespace is not finalized.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Hindrance {
-    /// Somebody has put something into it.
+    /// The namespace still holds objects.
     #[error("it still holds {0}")]
     Holds(String),
-    /// The controller's part is done, and others' is not.
+    /// There are finalizers of others only.
     #[error("finalizers that are not its controller's keep it: {0}")]
     Finalizers(String),
-    /// Nobody knows what is in it.
+    /// The contents of the namespace cannot be determined.
     #[error("what is in it cannot be found out: {0}")]
     Unknown(String),
-    /// It may not be ended, or the account in it not be deleted.
+    /// The API refuses to finalize the namespace, or to delete the service account in it.
     #[error("the API refuses to finalize it: {0}")]
     Refused(String),
 }
@@ -41,17 +41,17 @@ impl From<KubeError> for Hindrance {
     }
 }
 
-/// Returns whether no controller has written down how far it is with the deletion.
+/// Returns whether no controller has recorded any progress of the deletion.
 pub(super) fn nobody_looked(namespace: &Value) -> bool {
     let conditions = namespace["status"]["conditions"].as_array();
     namespace["status"]["phase"] == "Terminating" && conditions.is_none_or(Vec::is_empty)
 }
 
-/// Ends a namespace that is being deleted and holds nothing. The account that we have made goes
-/// now.
+/// Finalizes a namespace that is being deleted and holds nothing. Deletes the service account that
+/// the run created first.
 ///
 /// # Errors
-/// [`Hindrance`]; then it is as it was, but for our account.
+/// [`Hindrance`]; the namespace is unchanged then, except for the service account.
 pub(super) async fn end(
     client: &mut Client,
     namespace: Value,
@@ -77,7 +77,7 @@ fn refused(error: KubeError) -> Hindrance {
     Hindrance::Refused(error.to_string())
 }
 
-/// Returns a namespace without the controller's finalizer, and with everybody else's.
+/// Returns a namespace without the controller's finalizer and with all others.
 fn without_controllers(mut namespace: Value) -> Result<Value, Hindrance> {
     let all = namespace["spec"]["finalizers"].as_array();
     let others: Vec<_> = all
@@ -99,7 +99,7 @@ async fn holds_nothing(client: &mut Client, name: &str) -> Result<(), Hindrance>
         let list = get(client, &path).await?;
         let items = match list.get("items") {
             Some(Value::Array(items)) => items.len(),
-            // Go's empty list.
+            // An empty list as Go encodes it.
             Some(Value::Null) => 0,
             _ => return Err(Hindrance::Unknown(format!("{path} is no list"))),
         };
@@ -111,8 +111,8 @@ async fn holds_nothing(client: &mut Client, name: &str) -> Result<(), Hindrance>
     Ok(())
 }
 
-/// Everything that a namespace may hold: where its version is served, and its name. Of several
-/// versions of a group each is here that has it, since one of them may be the only one.
+/// Returns every listable resource that a namespace may hold: the path of its version, and its
+/// name. All versions of a group are included, since a resource may be in one of them only.
 async fn listable(client: &mut Client) -> Result<BTreeSet<(String, String)>, Hindrance> {
     let mut versions = vec!["/api/v1".to_owned()];
     for group in array(&get(client, "/apis").await?, "/apis", "groups")? {
@@ -128,7 +128,7 @@ async fn listable(client: &mut Client) -> Result<BTreeSet<(String, String)>, Hin
         for resource in array(&get(client, &version).await?, &version, "resources")? {
             let verbs = resource["verbs"].as_array();
             let is_listed = verbs.is_some_and(|verbs| verbs.iter().any(|verb| verb == "list"));
-            // A name with a slash is a part of another resource.
+            // A name with a slash is a subresource.
             if let Some(name) = resource["name"].as_str().filter(|name| !name.contains('/'))
                 && resource["namespaced"] == true
                 && is_listed

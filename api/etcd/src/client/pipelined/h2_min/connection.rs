@@ -1,7 +1,8 @@
-//! The connection: handshake, reading, writing and how it ends. [`receive`] handles its frames.
+//! The connection: handshake, reading, writing and its end. [`receive`] handles received frames.
 //!
-//! Requests are written straight into one output buffer and responses read from one input buffer,
-//! so whatever is ready together costs one system call. Flow control is kept in both directions.
+//! Requests are encoded directly into one output buffer and responses are read from one input
+//! buffer, so everything that is ready at the same time costs one system call. Flow control is
+//! implemented in both directions.
 
 use std::io;
 use std::pin::Pin;
@@ -24,7 +25,7 @@ use crate::error::Error;
 
 mod receive;
 
-/// Least room for one read, bytes.
+/// Minimum room for one read, bytes.
 const READ_BYTES: usize = 64 * 1024;
 
 /// One connection; [`PipelinedConnection`](crate::client::pipelined::PipelinedConnection) documents
@@ -38,20 +39,20 @@ pub(in crate::client::pipelined) struct MinConnection {
     parsed: usize,
     filled: usize,
     decoder: Decoder,
-    /// A header block that a later CONTINUATION frame ends, and the head of its HEADERS frame.
+    /// A header block that a later CONTINUATION frame completes, and the head of its HEADERS frame.
     partial_block: Option<(FrameHead, Vec<u8>)>,
     streams: Streams,
-    /// Body bytes received for which no WINDOW_UPDATE of the connection was sent.
+    /// Received body bytes for which no WINDOW_UPDATE of the connection has been sent.
     unacknowledged: u32,
-    /// Whether the peer's SETTINGS were received.
+    /// Whether the peer's SETTINGS have been received.
     settings_received: bool,
-    /// Whether the peer sent GOAWAY: it accepts no new calls.
+    /// Whether the peer has sent GOAWAY, after which it accepts no new calls.
     going_away: bool,
     supported: bool,
     ended: bool,
 }
 
-/// The limits that this side announces, in bytes.
+/// The limits that this client announces, in bytes.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     stream_window: u32,
@@ -70,8 +71,8 @@ impl std::fmt::Debug for MinConnection {
 }
 
 impl MinConnection {
-    /// Connects and waits for the peer's SETTINGS. The inner error says why this implementation
-    /// cannot speak to a peer that accepted the connection.
+    /// Connects and waits for the peer's SETTINGS. The inner error is the reason why this
+    /// implementation does not support a peer that has accepted the connection.
     pub(in crate::client::pipelined) async fn connect(
         config: &ClientConfig,
         token: Option<&HeaderValue>,
@@ -146,12 +147,12 @@ impl MinConnection {
         self.supported
     }
 
-    /// Returns whether no further call can be opened, although those that are open go on.
+    /// Returns whether no more calls can be opened. Open calls continue.
     fn takes_no_calls(&self) -> bool {
         self.going_away || self.streams.next_id().is_none()
     }
 
-    /// Lets the next call have this stream id.
+    /// Sets the stream id of the next call.
     #[cfg(test)]
     pub(in crate::client::pipelined) fn continue_at(&mut self, stream: u32) {
         self.streams.continue_at(stream);
@@ -223,14 +224,14 @@ impl MinConnection {
             });
             taken?;
             if completed {
-                // Window updates and PING replies leave with the next requests, or with the next
-                // poll.
+                // Window updates and PING replies are written with the next requests, or in the
+                // next poll.
                 return Poll::Ready(Ok(()));
             }
         }
     }
 
-    /// Writes the output buffer, as far as the socket accepts it.
+    /// Writes the output buffer, to the extent that the socket accepts it.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), Ended> {
         while let Some(rest) = self.outgoing.unwritten() {
             match Pin::new(&mut self.socket).poll_write(cx, rest) {
@@ -240,15 +241,15 @@ impl MinConnection {
                 Poll::Ready(Err(e)) => return Err(closed(&e)),
             }
         }
-        // A TLS socket holds records back until it is flushed.
+        // A TLS socket holds back records until it is flushed.
         match Pin::new(&mut self.socket).poll_flush(cx) {
             Poll::Ready(Err(e)) => Err(closed(&e)),
             _ => Ok(()),
         }
     }
 
-    /// Reads once, after moving unparsed bytes to the front of the buffer, which makes room for a
-    /// whole frame.
+    /// Reads once. First moves unparsed bytes to the front of the buffer, to make room for a whole
+    /// frame.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
         if self.parsed > 0 {
             self.input.copy_within(self.parsed..self.filled, 0);
@@ -272,7 +273,7 @@ impl MinConnection {
         }
     }
 
-    /// Handles every whole frame in the input buffer.
+    /// Handles every complete frame in the input buffer.
     fn handle_frames(
         &mut self,
         on_completion: &mut impl FnMut(Completion<'_>),

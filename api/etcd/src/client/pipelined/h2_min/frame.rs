@@ -1,9 +1,9 @@
-//! HTTP/2 frames as bytes (RFC 9113, sections 4 and 6).
+//! Encodes and decodes HTTP/2 frames (RFC 9113, sections 4 and 6).
 
 /// Length of a frame header, bytes.
 pub(super) const FRAME_HEAD_BYTES: usize = 9;
 
-/// Longest header block that is accepted, bytes.
+/// Longest accepted header block, bytes.
 pub(super) const MAX_HEADER_BLOCK_BYTES: usize = 64 * 1024;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -89,7 +89,7 @@ impl FrameHead {
         Some((head, rest))
     }
 
-    /// Returns the rule that a frame of this type breaks by its stream id or length (RFC 9113,
+    /// Returns the rule that a frame of this type violates by its stream id or length (RFC 9113,
     /// section 6).
     pub(super) fn violation(self) -> Option<&'static str> {
         let of_connection = match self.kind {
@@ -99,7 +99,7 @@ impl FrameHead {
             | FrameKind::Reset
             | FrameKind::Push => false,
             FrameKind::Settings | FrameKind::Ping | FrameKind::GoAway => true,
-            // Either, or not known.
+            // WINDOW_UPDATE may have any stream id, and for unknown types there is no rule.
             FrameKind::WindowUpdate | FrameKind::Other => self.stream == 0,
         };
         if of_connection != (self.stream == 0) {
@@ -128,7 +128,7 @@ impl FrameHead {
         self.flags & END_HEADERS != 0
     }
 
-    /// Returns the payload without padding; `None` when the padding is longer than the payload.
+    /// Returns the payload without padding; `None` if the padding is longer than the payload.
     pub(super) fn unpadded(self, payload: &[u8]) -> Option<&[u8]> {
         if self.flags & PADDED == 0 {
             return Some(payload);
@@ -166,7 +166,7 @@ fn head(out: &mut Vec<u8>, len: usize, kind: u8, flags: u8, stream: u32) {
     out.extend_from_slice(&stream.to_be_bytes());
 }
 
-/// Appends what a client sends first: preface, SETTINGS and the connection's window.
+/// Appends the first bytes that a client sends: preface, SETTINGS and the connection's window.
 pub(super) fn open(out: &mut Vec<u8>, stream_window: u32, connection_window: u32, frame: u32) {
     out.extend_from_slice(PREFACE);
     let pairs = [
@@ -203,7 +203,7 @@ pub(super) fn cancel(out: &mut Vec<u8>, stream: u32) {
     out.extend_from_slice(&CANCEL.to_be_bytes());
 }
 
-/// Appends a HEADERS frame around the block that `block` appends.
+/// Appends a HEADERS frame that contains the block that `block` appends.
 pub(super) fn headers(out: &mut Vec<u8>, stream: u32, block: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     head(out, 0, HEADERS, END_HEADERS, stream);

@@ -1,4 +1,4 @@
-//! HPACK (RFC 7541): writes the header blocks of requests and reads those of responses.
+//! HPACK (RFC 7541): encodes the header blocks of requests and decodes those of responses.
 
 use std::collections::VecDeque;
 
@@ -44,18 +44,19 @@ const STATIC: [(&str, &str); 61] = [
     ("via", ""), ("www-authenticate", ""),
 ];
 
-/// Writes the headers of requests. Each value is sent once and indexed afterwards; there are so few
-/// that the table never evicts one.
+/// Encodes the headers of requests. Each value is sent once and referenced by its index afterwards.
+/// There are so few values that the table never evicts one.
 #[derive(Debug)]
 pub(super) struct Encoder {
     scheme: u8,
     authority: String,
     token: Option<Vec<u8>>,
-    /// Paths in the table, with the number of entries before each.
+    /// Paths in the table, each with the number of entries that precede it.
     paths: Vec<(Rpc, usize)>,
-    /// Entries in the table.
+    /// Number of entries in the table.
     entries: usize,
-    /// Number of entries before the ones that every request has, once they are in the table.
+    /// Number of entries that precede the headers common to all requests, once these are in the
+    /// table.
     common: Option<usize>,
 }
 
@@ -71,10 +72,10 @@ impl Encoder {
         }
     }
 
-    /// Returns an upper bound of the table size that all entries need together, bytes.
+    /// Returns an upper bound for the table size that all entries need together, bytes.
     pub(super) fn table_bytes(&self) -> usize {
         let fixed = self.authority.len() + self.token.as_ref().map_or(0, Vec::len);
-        // Names, values and eight paths of less than 40 bytes each.
+        // Names, values and eight paths, each shorter than 40 bytes.
         fixed + 12 * (ENTRY_BYTES + 40)
     }
 
@@ -113,14 +114,14 @@ impl Encoder {
         }
     }
 
-    /// Appends the index of the entry that was added after `before` others.
+    /// Appends the index of the entry that `before` entries precede.
     fn index(&self, before: usize, out: &mut Vec<u8>) {
         // The newest entry has the lowest index; all indexes fit into one byte.
         out.push(INDEXED | (DYNAMIC + self.entries - 1 - before) as u8);
     }
 }
 
-/// Appends a string without Huffman coding: each is sent only once.
+/// Appends a string without Huffman coding, because each is sent only once.
 fn string(text: &[u8], out: &mut Vec<u8>) {
     if text.len() < 0x7f {
         out.push(text.len() as u8);
@@ -136,23 +137,24 @@ fn string(text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(text);
 }
 
-/// A malformed header block. The connection must end, since the tables of both sides may differ.
+/// The error for a malformed header block. It ends the connection, because the tables of both sides
+/// may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("header block is malformed ({0})")]
 pub(super) struct Malformed(&'static str);
 
-/// Reads the headers of responses.
+/// Decodes the headers of responses.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
-    /// The newest entry first.
+    /// The dynamic table, newest entry first.
     table: VecDeque<(Vec<u8>, Vec<u8>)>,
     table_bytes: usize,
-    /// How much smaller than [`DEFAULT_TABLE_BYTES`] the peer has made the table.
+    /// Number of bytes by which the peer has made the table smaller than [`DEFAULT_TABLE_BYTES`].
     unused_bytes: usize,
 }
 
 impl Decoder {
-    /// Calls `field` with the name and value of every field of a block.
+    /// Calls `field` with the name and value of each field of a block.
     pub(super) fn read(
         &mut self,
         mut block: &[u8],
@@ -219,7 +221,7 @@ fn integer(block: &mut &[u8], bits: u32) -> Result<usize, Malformed> {
         for shift in (0..).step_by(7) {
             let (&byte, tail) = rest.split_first().ok_or(cut)?;
             rest = tail;
-            // Lengths and indexes stay far below 2^28.
+            // Valid lengths and indexes are far below 2^28.
             if shift > 21 {
                 return Err(Malformed("integer too large"));
             }
@@ -284,7 +286,7 @@ mod tests {
         assert!(decoder.table_bytes <= encoder.table_bytes());
     }
 
-    /// RFC 7541, C.6: three responses through a table of 256 bytes, with evictions.
+    /// RFC 7541, C.6: three responses with a table of 256 bytes, including evictions.
     #[test]
     fn the_rfc_examples_of_responses_are_decoded() {
         let mut decoder = Decoder::default();

@@ -1,18 +1,18 @@
-//! Decodes HPACK's Huffman code (RFC 7541, appendix B) bit by bit: only strings that are new to a
-//! connection are coded.
+//! Decodes HPACK's Huffman code (RFC 7541, appendix B) bit by bit. That is fast enough, because
+//! only strings that are new to a connection are Huffman-coded.
 //!
-//! The code is canonical (codes of one length are consecutive, in symbol order), so the lengths of
-//! the codes define it.
+//! The code is canonical (codes of equal length are consecutive, in symbol order), so the lengths
+//! of the codes define it.
 
 use std::sync::LazyLock;
 
 /// Length of the longest code, bits.
 const MAX_CODE_BITS: usize = 30;
 
-/// The end-of-string symbol: never sent; its leading bits pad the last byte.
+/// The end-of-string symbol. It is never sent; its leading bits pad the last byte.
 const END: usize = 256;
 
-/// Bits of each symbol's code.
+/// The length of each symbol's code, bits.
 #[rustfmt::skip]
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
@@ -63,7 +63,7 @@ static CODE: LazyLock<Code> = LazyLock::new(|| {
     code
 });
 
-/// Decodes a string; `None` when it is not a whole number of symbols and padding.
+/// Decodes a string; returns `None` if it does not consist of whole symbols and valid padding.
 pub(super) fn decode(coded: &[u8]) -> Option<Vec<u8>> {
     let table = &*CODE;
     let mut out = Vec::with_capacity(coded.len() * 8 / 5);

@@ -1,4 +1,4 @@
-//! The sending half of a connection: requests, replies, and the peer's limits.
+//! The sending half of a connection: requests, replies to the peer's frames, and the peer's limits.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -15,35 +15,35 @@ use crate::client::pipelined::{Ended, Rpc};
 /// The largest window that HTTP/2 allows.
 const MAX_WINDOW: i64 = (1 << 31) - 1;
 
-/// Values that SETTINGS_MAX_FRAME_SIZE may have.
+/// Valid values of SETTINGS_MAX_FRAME_SIZE.
 const FRAME_BYTES: RangeInclusive<usize> = 1 << 14..=(1 << 24) - 1;
 
-/// An output buffer larger than this is freed once it is written.
+/// Largest output buffer that is kept after it has been written, bytes; larger ones are freed.
 const MAX_KEPT_BYTES: usize = 256 * 1024;
 
-/// Limit of replies to PING, SETTINGS and DATA frames that wait to be written, some 170 KB. Usual
-/// peers cause one or two.
+/// Maximum number of replies to PING, SETTINGS and DATA frames that wait to be written (some 170
+/// KB). Normal peers cause one or two.
 const MAX_QUEUED_REPLIES: usize = 10_000;
 
-/// The output buffer, the peer's limits, and the requests that wait for them.
+/// The output buffer, the peer's limits, and the requests that these limits delay.
 #[derive(Debug)]
 pub(super) struct SendState {
     out: Vec<u8>,
     written: usize,
-    /// Replies to PING, SETTINGS and DATA frames in `out`, all before `replies_end`.
+    /// Number of replies to PING, SETTINGS and DATA frames in `out`, all before `replies_end`.
     replies: usize,
     replies_end: usize,
     headers: Option<Encoder>,
-    /// Body bytes that the connection may still send.
+    /// Body bytes that may still be sent on the connection.
     window: i64,
-    /// Body bytes that a new stream may send.
+    /// Body bytes that may be sent on a new stream.
     initial_window: i64,
     max_frame: usize,
     max_streams: usize,
     header_table: usize,
-    /// The request of which a part was sent.
+    /// The request that has been sent partially.
     partial: Option<PartialRequest>,
-    /// Requests of which nothing was sent.
+    /// Requests of which nothing has been sent.
     queue: VecDeque<QueuedRequest>,
 }
 
@@ -91,17 +91,17 @@ impl SendState {
         Ok(())
     }
 
-    /// Returns the output buffer, for frames that need no window.
+    /// Returns the output buffer, to append frames that are not subject to flow control.
     pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
 
-    /// Returns the bytes to write.
+    /// Returns the bytes that must still be written.
     pub(super) fn unwritten(&self) -> Option<&[u8]> {
         self.out.get(self.written..).filter(|rest| !rest.is_empty())
     }
 
-    /// Records that the socket accepted `count` bytes.
+    /// Records that the socket has accepted `count` bytes.
     pub(super) fn mark_written(&mut self, count: usize) {
         self.written += count;
         if self.written >= self.replies_end {
@@ -117,8 +117,8 @@ impl SendState {
         }
     }
 
-    /// Appends a reply to a frame of the peer, written by `reply`. Their number is limited, since a
-    /// peer may send such frames without end and read nothing.
+    /// Appends the reply to a frame of the peer, which `reply` encodes. The number of replies is
+    /// limited, because a peer may send such frames without end and read nothing.
     fn reply(&mut self, reply: impl FnOnce(&mut Vec<u8>)) -> Result<(), Ended> {
         if self.replies == MAX_QUEUED_REPLIES {
             return Err(Ended::Flooded {
@@ -139,7 +139,7 @@ impl SendState {
         self.reply(|out| frame::pong(out, payload))
     }
 
-    /// Appends a WINDOW_UPDATE for a stream; 0 is the connection.
+    /// Appends a WINDOW_UPDATE for a stream, or for the connection if `stream` is 0.
     ///
     /// # Errors
     /// [`Ended::Flooded`].
@@ -147,12 +147,12 @@ impl SendState {
         self.reply(|out| frame::window_update(out, stream, bytes))
     }
 
-    /// Returns the number of requests of which nothing was sent.
+    /// Returns the number of requests of which nothing has been sent.
     pub(super) fn queued(&self) -> usize {
         self.queue.len()
     }
 
-    /// Sends a request if the peer's limits allow it whole, otherwise queues it.
+    /// Sends a request if the peer's limits allow all of it; otherwise queues it.
     pub(super) fn send(
         &mut self,
         rpc: Rpc,
@@ -181,7 +181,7 @@ impl SendState {
         }
     }
 
-    /// Sends queued requests as far as the peer's limits allow.
+    /// Sends queued requests to the extent that the peer's limits allow.
     pub(super) fn send_queued(&mut self, streams: &mut Streams) {
         loop {
             if let Some(partial) = &mut self.partial {
@@ -244,7 +244,8 @@ impl SendState {
         for (name, value) in frame::settings(payload) {
             match name {
                 setting::HEADER_TABLE_SIZE => {
-                    // A larger table need not be used; a smaller one needs an update in a block.
+                    // A larger table need not be used. A smaller one would require an update in a
+                    // header block.
                     self.header_table = self.header_table.min(value as usize);
                     if self.header_table < DEFAULT_TABLE_BYTES {
                         return Err("a header table below the default");
@@ -277,12 +278,13 @@ impl SendState {
         Ok(())
     }
 
-    /// Adds the increment of a WINDOW_UPDATE to a stream's window; 0 is the connection.
+    /// Adds the increment of a WINDOW_UPDATE to the window of a stream, or of the connection if
+    /// `stream` is 0.
     pub(super) fn add_credit(&mut self, stream: u32, bytes: u32) -> Result<(), &'static str> {
         let window = match &mut self.partial {
             _ if stream == 0 => &mut self.window,
             Some(partial) if partial.stream == stream => &mut partial.window,
-            // The request of this stream was sent whole.
+            // The request of this stream has been sent completely.
             _ => return Ok(()),
         };
         if bytes == 0 {
@@ -295,12 +297,14 @@ impl SendState {
         Ok(())
     }
 
-    /// Drops the unsent rest of a call that has ended; returns whether there was one.
+    /// Drops the unsent rest of the request of a call that has ended; returns whether there was
+    /// one.
     pub(super) fn drop_partial(&mut self, stream: u32) -> bool {
         self.partial.take_if(|p| p.stream == stream).is_some()
     }
 
-    /// Drops the unsent rest of a call at or above `stream`, which the peer does not accept.
+    /// Drops the unsent rest of a request whose stream id is at least `stream`, which the peer does
+    /// not accept.
     pub(super) fn drop_partials_from(&mut self, stream: u32) {
         self.partial.take_if(|p| p.stream >= stream);
     }
@@ -313,7 +317,7 @@ impl SendState {
 
 fn write_message(out: &mut Vec<u8>, request: &impl Message, len: usize) {
     out.put_u8(0);
-    // A request is far below 4 GiB.
+    // A request is much smaller than 4 GiB.
     out.put_u32(len as u32);
     request
         .encode(out)

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Message buffers kept for later calls, and the largest that is kept, bytes.
+/// Maximum number of message buffers kept for later calls, and maximum size of each, bytes.
 const MAX_SPARE_BUFFERS: usize = 64;
 const MAX_SPARE_BUFFER_BYTES: usize = 64 * 1024;
 
@@ -12,18 +12,18 @@ pub(super) struct Call {
     pub(super) token: u64,
     /// Body bytes received so far.
     pub(super) body: Vec<u8>,
-    /// Of these, bytes for which no WINDOW_UPDATE was sent.
+    /// Number of those bytes for which no WINDOW_UPDATE has been sent.
     pub(super) unacknowledged: u32,
-    /// Whether headers with status 200 were received.
+    /// Whether headers with status 200 have been received.
     pub(super) head: bool,
 }
 
-/// The open calls. Stream ids of a client rise by two and calls end in about the order in which
-/// they began, so this is a queue with gaps.
+/// The open calls. A client's stream ids increase by two, and calls end in roughly the order in
+/// which they began, so this is a queue with gaps.
 #[derive(Debug)]
 pub(super) struct Streams {
     calls: VecDeque<Option<Call>>,
-    /// Id of the first in `calls`.
+    /// Stream id of the first element of `calls`.
     first: u32,
     open: usize,
     spare: Vec<Vec<u8>>,
@@ -43,14 +43,14 @@ impl Streams {
         self.open
     }
 
-    /// Returns the id of the next call; `None` once ids are used up.
+    /// Returns the stream id of the next call; `None` once all ids are used up.
     pub(super) fn next_id(&self) -> Option<u32> {
         let offset = u32::try_from(self.calls.len()).ok()?.checked_mul(2)?;
         let id = self.first.checked_add(offset)?;
         (id < 1 << 31).then_some(id)
     }
 
-    /// Lets the next call have this id.
+    /// Sets the stream id of the next call.
     #[cfg(test)]
     pub(super) fn continue_at(&mut self, id: u32) {
         assert!(self.calls.is_empty() && id % 2 == 1 && id >= self.first);
@@ -67,7 +67,7 @@ impl Streams {
         }));
     }
 
-    /// Returns whether a call, open or ended, has had this id.
+    /// Returns whether a call, open or ended, has used this id.
     pub(super) fn has_been_opened(&self, id: u32) -> bool {
         id % 2 == 1 && self.next_id().is_none_or(|next| id < next)
     }
@@ -82,7 +82,7 @@ impl Streams {
         self.calls.get_mut(index)?.as_mut()
     }
 
-    /// Ends a call.
+    /// Removes and returns a call.
     pub(super) fn take(&mut self, id: u32) -> Option<Call> {
         let index = self.index(id)?;
         let call = self.calls.get_mut(index)?.take()?;
@@ -94,14 +94,14 @@ impl Streams {
         Some(call)
     }
 
-    /// Ends every call from `id` on, in order.
+    /// Removes and returns the calls from `id` on, in order.
     pub(super) fn remove_from(&mut self, id: u32) -> Vec<Call> {
         let ids = (0..self.calls.len()).map(|i| self.first + 2 * i as u32);
         let ids: Vec<u32> = ids.filter(|&open| open >= id).collect();
         ids.into_iter().filter_map(|id| self.take(id)).collect()
     }
 
-    /// Keeps the buffer of an ended call for later ones.
+    /// Keeps the buffer of an ended call for later calls.
     pub(super) fn recycle(&mut self, mut body: Vec<u8>) {
         if self.spare.len() < MAX_SPARE_BUFFERS && body.capacity() <= MAX_SPARE_BUFFER_BYTES {
             body.clear();

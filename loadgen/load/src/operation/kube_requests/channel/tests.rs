@@ -1,4 +1,4 @@
-//! Requests to a server that puts them off, or goes away.
+//! Requests to a server that defers them or goes away.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -15,8 +15,8 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-/// Returns a server that puts the first requests off, each for a pause; the requests that it has
-/// had.
+/// Starts a server that defers the first requests, each for a pause. Returns its URL and the
+/// counter of its requests.
 async fn putting_off(first: u32, pause: &'static str) -> (String, Arc<AtomicU32>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("it is bound"));
@@ -45,7 +45,7 @@ async fn putting_off(first: u32, pause: &'static str) -> (String, Arc<AtomicU32>
     (url, seen)
 }
 
-/// Returns what comes of one request.
+/// Sends one request and returns its outcome.
 async fn asked(url: &str) -> KubeAnswer {
     let access = KubeAccess::default();
     let mut channel = KubeChannel::connect(url, &access)
@@ -107,7 +107,7 @@ async fn what_is_outstanding_on_a_lost_connection_fails_and_it_is_opened_again()
         if let Err(error) = taken.await {
             break error;
         }
-        // The connection's own task has the rest to do.
+        // Gives the connection's own task a chance to run.
         tokio::task::yield_now().await;
     };
     assert_eq!(failed, 1, "{ended}");

@@ -1,4 +1,4 @@
-//! A client of the Kubernetes tier: its connection, and what it asks for.
+//! A client of the Kubernetes tier: its connection and the parameters of its requests.
 
 use async_trait::async_trait;
 use kube_api::ApiResource;
@@ -12,14 +12,14 @@ use super::list_parameters::{ListParameters, ShardRequest};
 use crate::endpoint::TargetEndpoint;
 use crate::verify::{Check, Listed};
 
-/// How a list comes.
+/// How the objects of a list are transferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::operation) enum Exchange {
     /// As one response.
     Whole,
     /// Page by page.
     Pages,
-    /// As the state that a watch begins with.
+    /// As the initial state of a watch.
     State,
 }
 
@@ -32,13 +32,13 @@ pub(in crate::operation) struct Kube {
     pub(super) strategy: Strategy,
     pub(super) exchange: Exchange,
     pub(super) query: String,
-    /// The node that the latest list asked for.
+    /// The node that the latest list requested.
     pub(super) node: Option<String>,
-    /// The revision that every list must be of, where one was asked for.
+    /// The revision that every list must have, if one was requested.
     pub(super) revision: Option<i64>,
-    /// Whether that revision was agreed upon with other clients.
+    /// Whether other clients list that revision, too.
     pub(super) is_pinned: bool,
-    /// The `shardSelector` of every request, which the answer must repeat.
+    /// The `shardSelector` of every request, which the response must repeat.
     pub(super) shard: Option<String>,
     pub(super) parameters: ListParameters,
 }
@@ -80,8 +80,8 @@ impl ListClient for Kube {
         self.node.as_deref()
     }
 
-    /// A connection whose list was cancelled was closed with it, and a new one is no part of the
-    /// next list's time.
+    /// Opens the connection. Cancelling a list closes its connection, and opening a new one is not
+    /// part of the next list's latency.
     async fn before(&mut self) -> Result<(), ListError> {
         Ok(self.connection.open().await?)
     }
@@ -96,7 +96,7 @@ impl ListClient for Kube {
     }
 
     async fn begin_again(&mut self) -> Result<(), ListError> {
-        // What is left of a watch is not to be read.
+        // The rest of a watch must not be read.
         self.connection.cancel();
         if let Some(pinned) = self.revision.filter(|_| self.is_pinned) {
             return Err(ListError::PinnedCompacted(pinned));
@@ -124,8 +124,8 @@ impl ListClient for Kube {
         }
     }
 
-    /// Pages must be read for the next token, a watch for its bookmark; whole lists are only
-    /// received.
+    /// Reads pages for the next token, and a watch for its bookmark. The body of a whole list is
+    /// only received.
     async fn list_unchecked(&mut self) -> Result<(), ListError> {
         match self.exchange {
             Exchange::State => {

@@ -1,7 +1,7 @@
-//! Walks a watch that begins with the state (KEP-3157): synthetic ADDED events, then the bookmark
-//! that ends them.
+//! Validates a watch that begins with the initial state (KEP-3157): synthetic ADDED events, then
+//! the bookmark that ends them.
 //!
-//! In protobuf events are frames ([`super::frames`]), in JSON lines.
+//! In protobuf, events are frames ([`super::frames`]). In JSON, they are lines.
 
 use memchr::memchr;
 use serde::Deserialize;
@@ -15,18 +15,18 @@ use super::frames::{
 use super::stored_bytes::ItemDecoder;
 use crate::verify::{Check, InvalidResponse, not_a_list};
 
-/// Validates the first part of one watch.
+/// Validates the initial state of one watch.
 #[derive(Debug)]
 pub(super) struct EventValidator {
     media: Media,
     frames: Frames,
     line: Vec<u8>,
-    /// How an object of the state begins, in JSON.
+    /// The type fields with which each object of the initial state begins, in JSON.
     head: String,
     decoder: ItemDecoder,
-    /// Objects so far.
+    /// The number of objects so far.
     pub(super) items: u64,
-    /// Revision of the bookmark that ends the state, once it is there.
+    /// The revision of the bookmark that ends the initial state, once it has arrived.
     pub(super) end: Option<i64>,
 }
 
@@ -38,8 +38,8 @@ struct Line<'l> {
     object: &'l RawValue,
 }
 
-/// What is read of an object that is none of the state: a bookmark, a Status, or a change behind
-/// the state.
+/// The fields that are read of an object that does not belong to the initial state: a bookmark, a
+/// Status, or a later change.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Other {
@@ -62,7 +62,8 @@ struct OtherMeta {
 }
 
 impl EventValidator {
-    /// Returns a validator of a watch whose objects are turned back by `decoder`.
+    /// Returns a validator of a watch whose objects are restored to their stored bytes by
+    /// `decoder`.
     pub(super) fn new(media: Media, decoder: ItemDecoder) -> Self {
         Self {
             media,
@@ -75,9 +76,9 @@ impl EventValidator {
         }
     }
 
-    /// Takes the next bytes of the stream. What follows [`Self::end`] is not part of the state, but
-    /// must be newer than it: a change made since, or a bookmark that came due while a slow reader
-    /// was reading.
+    /// Reads the next bytes of the stream. What follows [`Self::end`] is not part of the initial
+    /// state, but must not be older: a later change, or a bookmark that became due while a slow
+    /// reader was reading.
     pub(super) fn feed(
         &mut self,
         bytes: &[u8],
@@ -148,7 +149,7 @@ impl EventValidator {
 
     fn one_line(&mut self, line: &[u8], check: Option<&mut Check>) -> Result<(), InvalidResponse> {
         const ADDED: &[u8] = b"{\"type\":\"ADDED\",\"object\":";
-        // Nearly every line: parsed no further than needed.
+        // Nearly every line has this form, and is parsed no further than needed.
         if self.end.is_none()
             && let Some(rest) = line.strip_prefix(ADDED)
         {
@@ -230,7 +231,7 @@ mod tests {
         })
     }
 
-    /// One frame around an object without envelope.
+    /// Returns one frame with an object without envelope.
     fn frame(media: Media, kind: &str, object: &[u8]) -> Vec<u8> {
         if media == Media::Json {
             let mut json = format!("{{\"type\":\"{kind}\",\"object\":").into_bytes();
@@ -324,7 +325,7 @@ mod tests {
         }
     }
 
-    /// A text that is known, with something behind it, inside its event.
+    /// Tests a known text, followed by something else, in its event.
     #[test]
     fn nothing_may_stand_behind_a_known_object() {
         let data = data();
@@ -344,15 +345,15 @@ mod tests {
         }
     }
 
-    /// All bytes of an event's head and every seventh behind it, in both encodings: another event
-    /// is another object, or none.
+    /// Flips all bytes of an event's head and every seventh after it, in both encodings: another
+    /// event is another object, or none.
     #[test]
     fn a_flipped_byte_never_passes_as_the_same_state() {
         let data = data();
         for media in [Media::Protobuf, Media::Json] {
             let parts = [added(media, &data, 0), bookmark(media, "77", true)];
             let whole = walk_all(media, &parts, 0).expect("a state");
-            // Other fields of a bookmark have no meaning.
+            // The other fields of a bookmark have no meaning.
             for at in (0..200).chain((200..parts[0].len()).step_by(7)) {
                 let mut flipped = parts.clone();
                 flipped[0][at] ^= 1;
@@ -408,7 +409,7 @@ mod tests {
                 validated(media, &[pod(0), plain], 0).is_err(),
                 "a bookmark too early"
             );
-            // The watch goes on behind its state.
+            // The watch continues after its initial state.
             let newer = added_at(media, &data, 1, "79");
             let live = [pod(0), end.clone(), bookmark(media, "78", false), newer];
             let (at, state) = validated(media, &live, 0).expect("a state");

@@ -1,4 +1,4 @@
-//! Lists of exactly one revision, and the revision that the server is at.
+//! Lists of exactly one revision, and the server's current revision.
 
 use super::super::error::ListError;
 use super::client::Kube;
@@ -7,7 +7,8 @@ use super::request::exactly;
 use super::stored_bytes::Sink;
 
 impl Kube {
-    /// Returns the revision that the server is at: what a consistent list of one object says.
+    /// Returns the server's current revision, which is that of a consistent list with a limit of
+    /// one.
     pub(in crate::operation) async fn current_revision(&mut self) -> Result<i64, ListError> {
         let mut body = self.get("limit=1".to_owned()).await?;
         let mut validator = self.validator();
@@ -19,13 +20,13 @@ impl Kube {
         Ok(page.revision)
     }
 
-    /// Makes lists from now on be of exactly this revision.
+    /// Makes the following lists read exactly this revision.
     pub(super) fn ask_exactly(&mut self, revision: i64) {
         self.query = exactly(revision);
         self.revision = Some(revision);
     }
 
-    /// Lists the state of exactly this revision, showing its objects to `sink`. Returns the bytes
+    /// Lists exactly this revision and passes its objects to `sink`. Returns the number of bytes
     /// received.
     pub(in crate::operation) async fn list_exactly(
         &mut self,

@@ -1,5 +1,5 @@
-//! The frames of a watch in protobuf: four bytes of length and a `WatchEvent` without envelope,
-//! whose object is in one.
+//! The frames of a watch in protobuf: a length of four bytes and a `WatchEvent`. The event has no
+//! envelope, but its object has one.
 
 use etcd_api::client::list_validator::{PartialMessage, Progress};
 use kube_api::protobuf::{Fields, bytes_field_len, find_bytes};
@@ -7,26 +7,27 @@ use kube_api::{ApiResource, envelope};
 
 use crate::verify::{InvalidResponse, not_a_list};
 
-/// The annotation of the bookmark behind the last object of the state.
+/// The annotation of the bookmark after the last object of the initial state.
 pub(in crate::operation) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 /// The type of the event that ends a watch.
 pub(in crate::operation) const ERROR: &[u8] = b"ERROR";
-/// `apiVersion` and kind of its object.
+/// The `apiVersion` and kind of that event's object.
 pub(in crate::operation) const STATUS: (&str, &str) = ("v1", "Status");
-/// The reason of a Status that says: what was asked for is no longer kept.
+/// The reason of a Status that reports that what was requested is no longer kept.
 pub(in crate::operation) const EXPIRED: &str = "Expired";
-/// A frame beyond this is none: no object is as large.
+/// The size limit of a frame. No object is as large.
 pub(in crate::operation) const LONGEST_FRAME: usize = 64 << 20;
 const LENGTH_BYTES: usize = 4;
 
-/// Cuts a stream into frames, wherever its parts end.
+/// Splits a stream into frames, independently of how its bytes are chunked.
 #[derive(Debug, Default)]
 pub(in crate::operation) struct Frames {
     partial: PartialMessage,
 }
 
 impl Frames {
-    /// Takes the next bytes, and shows every frame that ends in them, without its length.
+    /// Reads the next bytes, and passes every frame that is complete to `visit`, without its
+    /// length.
     pub(in crate::operation) fn feed(
         &mut self,
         bytes: &[u8],
@@ -52,7 +53,7 @@ impl Frames {
     }
 }
 
-/// An event as a frame has it.
+/// An event as it is encoded in a frame.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::operation) struct Event<'f> {
     /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
@@ -62,7 +63,8 @@ pub(in crate::operation) struct Event<'f> {
 }
 
 impl<'f> Event<'f> {
-    /// Reads a frame with an object of this resource, or the Status of an ERROR, and nothing else.
+    /// Reads a frame that must contain an object of this resource, or the Status of an ERROR, and
+    /// nothing else.
     pub(in crate::operation) fn read(
         frame: &'f [u8],
         resource: &ApiResource,
@@ -84,7 +86,7 @@ impl<'f> Event<'f> {
         Ok(Self { kind, object })
     }
 
-    /// Checks an event that follows the state in the same bytes: a change made since, or a
+    /// Checks an event that follows the initial state in the same bytes: a later change, or a
     /// bookmark.
     pub(in crate::operation) fn check_live(&self, state: i64) -> Result<(), InvalidResponse> {
         let metadata = field(self.object, 1)?;
@@ -92,7 +94,7 @@ impl<'f> Event<'f> {
         check_live(self.kind, &version, state)
     }
 
-    /// Returns the revision of a bookmark, and whether it says that the state before it is whole.
+    /// Returns the revision of a bookmark, and whether it marks the end of the initial state.
     pub(in crate::operation) fn bookmark(&self) -> Result<(i64, bool), InvalidResponse> {
         let metadata = field(self.object, 1)?;
         if !field(metadata, 1)?.is_empty() {
@@ -110,7 +112,8 @@ impl<'f> Event<'f> {
         Ok((revision, ends_state))
     }
 
-    /// Returns the error text of an unexpected event: its message, where it is an ERROR.
+    /// Returns the error for an unexpected event. If the event is an ERROR, the error has its
+    /// message.
     pub(in crate::operation) fn unexpected(&self) -> InvalidResponse {
         let text = |number| field(self.object, number).unwrap_or_default();
         let message = String::from_utf8_lossy(text(3));
@@ -121,13 +124,13 @@ impl<'f> Event<'f> {
     }
 }
 
-/// Checks an event behind a state of this revision, whose object is of revision `version`.
+/// Checks an event after an initial state of revision `state`, whose object has revision `version`.
 pub(in crate::operation) fn check_live(
     kind: &[u8],
     version: &str,
     state: i64,
 ) -> Result<(), InvalidResponse> {
-    // The server ends the watch: the state before it is whole.
+    // The server ends the watch. The initial state before it is complete.
     if kind == ERROR {
         return Ok(());
     }

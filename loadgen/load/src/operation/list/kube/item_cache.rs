@@ -1,10 +1,11 @@
-//! What items in JSON came to, so that an item whose text was seen before is not parsed again.
+//! Caches the result of checking an item in JSON by its text, so that the same text is not parsed
+//! twice.
 //!
-//! Parsing an item costs more than a server takes to make it, hashing it does not. Each known item
-//! names the one that followed it in the latest list, so that in a list like the one before every
-//! item is found by one hash of as many bytes as it had, without looking for its end. Where another
-//! item follows (one was inserted, deleted or changed), it is looked up by the hash of its text,
-//! parsed only where that is unknown, and remembered as the follower.
+//! Parsing an item costs more than a server needs to write it, while hashing is cheaper. Each known
+//! item refers to the one that followed it in the latest list. In a list like the one before, every
+//! item is thus found by one hash over as many bytes as it had, without searching for its end. If
+//! another item follows because one was inserted, deleted or changed, it is looked up by the hash
+//! of its text, parsed only if that is unknown, and stored as the follower.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,17 +14,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::RwLock;
 use twox_hash::XxHash3_64;
 
-/// No item.
+/// The index that stands for no item.
 const NONE: u32 = u32::MAX;
 
-/// The items that are known. Shared by the clients of a case.
+/// The known items, shared by the clients of a case.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ItemCache(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     items: RwLock<Items>,
-    /// Items that had to be parsed.
+    /// The number of items that had to be parsed.
     parsed: AtomicU64,
 }
 
@@ -31,8 +32,8 @@ struct Shared {
 struct Items {
     known: Vec<Known>,
     by_text: HashMap<u64, u32>,
-    /// By the hash of the key: an object has one text at a time, and a changed one takes the place
-    /// of its old one.
+    /// The items by the hash of their key. An object has one text at a time, and a changed one
+    /// replaces its old one.
     by_key: HashMap<u64, u32>,
     first: u32,
 }
@@ -48,36 +49,36 @@ impl Default for Items {
     }
 }
 
-/// One item that was parsed once.
+/// An item that was parsed once.
 #[derive(Debug, Clone)]
 struct Known {
     text_len: usize,
-    /// XXH3 of its text.
+    /// The XXH3 hash of its text.
     text_hash: u64,
     key: Box<[u8]>,
     object: Option<Checked>,
-    /// The item behind it in the latest list.
+    /// The item after it in the latest list.
     next: u32,
 }
 
-/// What a check was told of an item.
+/// The data of an item that was passed to a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Checked {
-    /// What [`crate::verify::Check::visit`] returned for it.
+    /// The return value of [`crate::verify::Check::visit`] for the item.
     pub(super) hash: u64,
     pub(super) bytes: u64,
     pub(super) revision: i64,
 }
 
-/// An item that is known.
+/// The cache's entry for an item.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) len: usize,
-    /// `None` for an item that no check is shown.
+    /// `None` for an item that is not checked.
     pub(super) object: Option<Checked>,
 }
 
-/// Where in a list its reader is: behind this item, or at the beginning.
+/// A reader's position in a list: after this item, or at the beginning.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cursor(Option<u32>);
 
@@ -98,8 +99,8 @@ impl Items {
 }
 
 impl ItemCache {
-    /// Finds the item that `bytes` begin with, where it is the one that is expected at the cursor;
-    /// the cursor is behind it then, and `key` is its key.
+    /// Finds the item with which `bytes` begin if it is the one expected at the cursor. Moves the
+    /// cursor past it and sets `key` to its key.
     pub(super) fn expected(
         &self,
         cursor: &mut Cursor,
@@ -113,7 +114,7 @@ impl ItemCache {
         (XxHash3_64::oneshot(text) == known.text_hash).then(|| known.found(index, cursor, key))
     }
 
-    /// Finds an item, whole and nothing else, wherever it was. `hash` is its [`text_hash`].
+    /// Finds the item with exactly this text at any position. `hash` is its [`text_hash`].
     pub(super) fn anywhere(
         &self,
         cursor: &mut Cursor,
@@ -137,7 +138,7 @@ impl ItemCache {
         Some(found)
     }
 
-    /// Remembers an item that was parsed. The cursor is behind it then.
+    /// Stores an item that was parsed, and moves the cursor past it.
     pub(super) fn learn(
         &self,
         cursor: &mut Cursor,
@@ -168,7 +169,7 @@ impl ItemCache {
                 index
             }
             None => {
-                // So many items do not fit into any memory.
+                // No memory holds that many items.
                 let index = u32::try_from(items.known.len()).unwrap_or(NONE);
                 items.known.push(known);
                 items.by_key.insert(key_hash, index);
@@ -204,7 +205,7 @@ impl Known {
     }
 }
 
-/// Returns the hash by which an item's text is known.
+/// Returns the hash by which an item's text is looked up.
 pub(super) fn text_hash(text: &[u8]) -> u64 {
     XxHash3_64::oneshot(text)
 }

@@ -1,6 +1,7 @@
-//! Walks a Kubernetes list in JSON while it comes in: what stands before the items is read at once,
-//! each item when it is whole. A list of custom resources has its kind and metadata behind its
-//! items (an apiserver writes it as a map with sorted keys): those are read at its end.
+//! Validates a Kubernetes list in JSON while it streams in. The head before the items is read at
+//! once, and each item when it is complete. A list of custom resources has its kind and metadata
+//! after its items, because an apiserver writes it as a map with sorted keys. These are read at its
+//! end.
 
 mod head;
 
@@ -12,51 +13,51 @@ use super::pages::Page;
 use super::stored_bytes::ItemDecoder;
 use crate::verify::{Check, InvalidResponse, not_a_list};
 
-/// What stands between a list's metadata and its first item.
+/// The text between a list's metadata and its first item.
 const ITEMS: &[u8] = b",\"items\":[";
-/// What stands behind the last item: the end of the items and of the list, and the line that a
-/// server ends.
+/// The text after the last item: the end of the items and of the list, and the newline that a
+/// server writes.
 const TAIL: &[u8] = b"]}\n";
-/// How kind and metadata begin where they follow the items. They have no list of their own, so that
-/// nothing like it stands behind it.
+/// The beginning of kind and metadata if they follow the items. They contain no array, so nothing
+/// like it can follow.
 const TYPE_BEHIND: &[u8] = b"],\"kind\":\"";
-/// A head beyond this is none.
+/// The size limit of a head.
 const LONGEST_HEAD: usize = 64 << 10;
-/// Likewise what follows the items.
+/// The size limit of what follows the items.
 const LONGEST_END: usize = 16 << 10;
 
-/// Where in the body the validator is.
+/// The validator's position in the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     Head,
     /// Before the first item, or the end of a list without any.
     First,
     Item,
-    /// Behind an item: a comma, or the end of them.
+    /// After an item: a comma, or the end of the items.
     Behind,
-    /// Behind a comma: only an item may follow.
+    /// After a comma: only an item may follow.
     Comma,
-    /// Behind the last item: what is left of [`TAIL`].
+    /// After the last item, with the rest of [`TAIL`].
     Tail(&'static [u8]),
-    /// Behind the last item: kind and metadata.
+    /// After the last item: kind and metadata.
     End,
 }
 
-/// Validates one page; the order of keys is carried from page to page by
-/// [`JsonValidator::next_page`].
+/// Validates one page. [`JsonValidator::next_page`] carries the order of keys over to the next
+/// page.
 #[derive(Debug)]
 pub(super) struct JsonValidator {
     at: At,
-    /// The head, the part of an item that came in earlier frames, or what follows the items.
+    /// The head, the part of an item received in earlier frames, or what follows the items.
     kept: Vec<u8>,
-    /// The head, where kind and metadata follow the items.
+    /// The head, if kind and metadata follow the items.
     open_head: Option<Vec<u8>>,
     scan: Scan,
     page: Page,
     decoder: ItemDecoder,
 }
 
-/// Finds the end of one JSON object in bytes that come in parts.
+/// Finds the end of one JSON object in bytes that arrive in parts.
 #[derive(Debug, Default)]
 struct Scan {
     depth: u32,
@@ -65,7 +66,7 @@ struct Scan {
 }
 
 impl JsonValidator {
-    /// Returns a validator of lists whose items are turned back by `decoder`.
+    /// Returns a validator of lists whose items are restored to their stored bytes by `decoder`.
     pub(super) fn new(decoder: ItemDecoder) -> Self {
         Self {
             at: At::Head,
@@ -77,12 +78,12 @@ impl JsonValidator {
         }
     }
 
-    /// Returns the number of items of the page so far; without a check no more than one is counted.
+    /// Returns the number of items of the page so far. Without a check, at most one is counted.
     pub(super) fn items(&self) -> u64 {
         self.page.items
     }
 
-    /// Takes the next bytes of the body. Without a check nothing after the head is parsed but
+    /// Reads the next bytes of the body. Without a check, nothing after the head is parsed except
     /// whether there is an item.
     pub(super) fn feed(
         &mut self,
@@ -111,8 +112,7 @@ impl JsonValidator {
         Ok(())
     }
 
-    /// Ends a page and makes ready for the next; whether it ended where it should is known only
-    /// where it was checked.
+    /// Ends a page and prepares for the next. Detects a wrong end only if the page was checked.
     pub(super) fn next_page(&mut self, was_checked: bool) -> Result<Page, InvalidResponse> {
         let cut = || not_a_list("the body is cut short");
         match (self.open_head.take(), self.at) {
@@ -122,7 +122,7 @@ impl JsonValidator {
                 let end = memmem::rfind(&self.kept, TYPE_BEHIND).ok_or_else(cut)?;
                 self.take_head(&[&head[..], &self.kept[end + 1..]].concat())?;
             }
-            // The line's end may be missing: a list without it is whole.
+            // The final newline may be missing: a list without it is complete.
             (None, At::Tail([] | [b'\n'])) => {}
             (None, _) if !was_checked => {}
             _ => return Err(cut()),
@@ -153,7 +153,7 @@ impl JsonValidator {
         Ok(end + ITEMS.len() - before)
     }
 
-    /// Takes what a list says of itself: the list without its items.
+    /// Reads the list's metadata from the text of a list without its items.
     fn take_head(&mut self, text: &[u8]) -> Result<(), InvalidResponse> {
         let head = Head::read(text, self.decoder.resource())?;
         self.page.revision = head.revision;
@@ -190,7 +190,7 @@ impl JsonValidator {
         Ok(len)
     }
 
-    /// Takes bytes behind the items; the last of them are read when the page ends.
+    /// Buffers the bytes after the items. They are read when the page ends.
     fn end(&mut self, bytes: &[u8]) -> Result<usize, InvalidResponse> {
         self.kept.extend_from_slice(bytes);
         match self.kept.len() > LONGEST_END {
@@ -199,7 +199,7 @@ impl JsonValidator {
         }
     }
 
-    /// Keeps what may be the end of a list whose items nobody looks at.
+    /// Keeps what may be the end of a list whose items are not read.
     fn keep_end(&mut self, bytes: &[u8]) {
         if self.open_head.is_none() {
             return;
@@ -239,12 +239,12 @@ impl JsonValidator {
 }
 
 impl Scan {
-    /// Returns whether no byte of the object was parsed.
+    /// Returns whether no byte of the object was scanned.
     fn is_at_start(&self) -> bool {
         self.depth == 0
     }
 
-    /// Position behind the object's last brace; `None` when it is not in these bytes.
+    /// Returns the position after the object's last brace; `None` if it is not in these bytes.
     fn end(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         while at < bytes.len() {

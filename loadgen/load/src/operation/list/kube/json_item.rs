@@ -1,8 +1,9 @@
-//! Turns an item in JSON back.
+//! Restores the stored bytes of an item in JSON.
 //!
-//! One whose fields this program knows becomes the stored object by its schema, and must be the
-//! text that the schema makes of it again. Of every other one (of a custom resource, say) only the
-//! metadata is read: it counts as the text that was received, so another text is another object.
+//! An item whose schema is known is converted to the stored object by that schema, and must equal
+//! the text that the schema makes of the object again. Of every other item, such as a custom
+//! resource, only the metadata is read. Its value is the text that was received, so another text is
+//! another object.
 
 use std::borrow::Cow;
 
@@ -15,11 +16,11 @@ use serde_json::{Map, Value};
 use super::stored_bytes::{ItemDecoder, revision};
 use crate::verify::{InvalidResponse, not_a_list};
 
-/// What is read of an item whose fields are not known.
+/// The fields that are read of an item whose schema is unknown.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Item<'i> {
-    /// In lists only items of custom resources have it.
+    /// In lists, only items of custom resources have it.
     api_version: Option<String>,
     kind: Option<String>,
     #[serde(borrow)]
@@ -38,8 +39,8 @@ struct ItemMeta<'i> {
 }
 
 impl ItemDecoder {
-    /// Leaves the stored object in `value` and returns its revision; `None` for an item that is not
-    /// shown.
+    /// Writes the stored object to `value` and returns its revision; `None` for an item that is not
+    /// checked.
     pub(super) fn json_by_schema(
         &mut self,
         message: &'static Message,
@@ -88,8 +89,8 @@ impl ItemDecoder {
         Ok(Some(revision))
     }
 
-    /// Leaves the text in `value`, without its type where that is not its own (`head`, in an
-    /// event), and returns its revision; `None` for an item that is not shown.
+    /// Writes the text to `value` and returns its revision; `None` for an item that is not checked.
+    /// In an event, the type (`head`) is removed if the server added it.
     pub(super) fn json_as_received(
         &mut self,
         item: &[u8],
@@ -133,8 +134,8 @@ impl ItemDecoder {
     }
 }
 
-/// Returns what follows the type that a server writes before an object's fields in an event, so
-/// that the object is the same as in a list; `None` where the type is not there.
+/// Returns the text after the type that a server writes before an object's fields in an event, so
+/// that the object is the same as in a list; `None` if the type is missing.
 fn fields_behind<'i>(item: &'i [u8], head: &str) -> Option<&'i [u8]> {
     if head.is_empty() {
         return None;
@@ -143,9 +144,8 @@ fn fields_behind<'i>(item: &'i [u8], head: &str) -> Option<&'i [u8]> {
     typed.strip_prefix(b",")
 }
 
-/// Returns whether two texts of JSON are the same but for the order of fields, which servers may
-/// choose in what they store as text (`managedFields`). A field that is there twice makes one of
-/// them longer.
+/// Returns whether two JSON texts are equal except for the order of fields, which servers may
+/// choose in what they store as text (`managedFields`). A duplicate field makes one of them longer.
 fn is_same_text(found: &[u8], made: &[u8]) -> bool {
     let value = |text| serde_json::from_slice::<Value>(text).ok();
     found == made || (found.len() == made.len() && value(found) == value(made))

@@ -1,4 +1,4 @@
-//! What a case of this tier asks for, besides its strategy.
+//! The parameters of a list on this tier, besides its strategy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,30 +9,30 @@ use workloads::scenario::Media;
 
 use super::item_cache::ItemCache;
 
-/// How a case of this tier asks, besides its strategy. Shared by the case's clients.
+/// The parameters of a case's lists, besides its strategy. Shared by the case's clients.
 #[derive(Debug, Clone, Default)]
 pub struct ListParameters {
-    /// The encoding that is asked for.
+    /// The requested encoding.
     pub media: Media,
-    /// HTTP version, gzip, reading speed.
+    /// The HTTP version, gzip and reading speed.
     pub options: Options,
-    /// Only objects of this namespace.
+    /// The namespace to list, if not all.
     pub namespace: Option<String>,
-    /// What the names of our own namespaces begin with, where lists hold others' objects too: those
-    /// are received and not checked.
+    /// The prefix of the names of the data set's namespaces, if lists contain other objects too.
+    /// Those are received and not checked.
     pub own_namespaces: Option<String>,
-    /// Whether loads make objects outside of the data set: those are received and not checked.
+    /// Whether loads create objects outside of the data set. Those are received and not checked.
     pub ignores_made: bool,
-    /// Only objects of this part.
+    /// The shard to list, if not everything.
     pub part: Option<ShardRequest>,
-    /// Nodes that lists ask for in turn, where the selector has one.
+    /// The nodes that lists request in turn, if the selector has a node.
     pub nodes: Arc<[String]>,
     next_node: Arc<AtomicUsize>,
     pub(super) item_cache: ItemCache,
 }
 
 impl ListParameters {
-    /// Returns what to ask for with this encoding, spoken like this.
+    /// Returns parameters with this encoding and these options.
     #[must_use]
     pub fn new(media: Media, options: Options) -> Self {
         Self {
@@ -42,30 +42,30 @@ impl ListParameters {
         }
     }
 
-    /// Returns the node whose turn it is, where lists ask for one.
+    /// Returns the next node in turn, if lists request one.
     pub(super) fn take_node(&self) -> Option<String> {
         let next = self.next_node.fetch_add(1, Ordering::Relaxed);
         (!self.nodes.is_empty()).then(|| self.nodes[next % self.nodes.len()].clone())
     }
 }
 
-/// One worker's part of the objects.
+/// One worker's shard of the objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardRequest {
-    /// Which objects.
+    /// The shard.
     pub shard: ShardSelector,
-    /// Whether the server is asked for these only; else it is asked for all, and the rest is thrown
-    /// away here.
+    /// Whether the server filters by shard. If not, everything is requested, and the client
+    /// discards the rest.
     pub by_server: bool,
 }
 
 impl ShardRequest {
-    /// Returns what the server is asked for.
+    /// Returns the selector to request from the server, if the server filters.
     pub(super) fn asked(&self) -> Option<String> {
         self.by_server.then(|| self.shard.to_string())
     }
 
-    /// Returns what is kept of an answer that has everything.
+    /// Returns the selector to filter a complete response by, if the client filters.
     pub(super) fn kept(&self) -> Option<ShardSelector> {
         (!self.by_server).then(|| self.shard.clone())
     }

@@ -1,30 +1,30 @@
-//! A list page by page, and what each says of itself: a whole list is one page. A page without
-//! items and with a token is one like others: what a server read for it may match no selector.
+//! Lists page by page, and the metadata of each page. A whole list is one page. A page without
+//! items and with a token is valid, because what a server read for it may match no selector.
 
 use super::super::error::ListError;
 use super::client::Kube;
 use crate::verify::{Check, InvalidResponse, Listed, not_a_list};
 
-/// `ListMeta` of one page.
+/// The `ListMeta` of one page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Page {
-    /// Revision of the list.
+    /// The revision of the list.
     pub(super) revision: i64,
-    /// Token of the next page; empty at the end.
+    /// The token of the next page; empty at the end.
     pub(super) continue_token: String,
-    /// Items that remain after this page, where the server says.
+    /// The number of items after this page, if the server reports it.
     pub(super) remaining: Option<u64>,
-    /// The shard that it holds, in the server's words.
+    /// The shard that the page holds, as the server names it.
     pub(super) shard: Option<String>,
-    /// Items in this page.
+    /// The number of items in this page.
     pub(super) items: u64,
-    /// Bytes of the text.
+    /// The number of bytes of the text.
     pub(super) bytes: u64,
 }
 
 impl Page {
-    /// Checks that it says that it holds the requested shard: a server that does not know of shards
-    /// sends everything.
+    /// Checks that the page holds the requested shard. A server that does not support shards sends
+    /// everything.
     pub(super) fn check_shard(&self, asked: Option<&str>) -> Result<(), ListError> {
         match (asked, self.shard.as_deref()) {
             (Some(_), None) => Err(ListError::NotSharded),
@@ -38,7 +38,7 @@ impl Page {
         }
     }
 
-    /// Checks that it is of the revision that was asked for.
+    /// Checks that the page is of the requested revision.
     pub(super) fn check_revision(&self, asked: Option<i64>) -> Result<(), InvalidResponse> {
         let found = self.revision;
         match asked {
@@ -49,7 +49,7 @@ impl Page {
         }
     }
 
-    /// Checks it against what the page before announced.
+    /// Compares the page with what the page before announced.
     fn check_after(&self, before: &Self, is_counted: bool) -> Result<(), InvalidResponse> {
         if self.revision != before.revision {
             return Err(InvalidResponse::NotAList(format!(
@@ -57,7 +57,7 @@ impl Page {
                 self.revision, before.revision
             )));
         }
-        // It would be asked for without end.
+        // The page would be requested forever.
         if self.continue_token == before.continue_token {
             return Err(not_a_list("a page with the token that it was asked for by"));
         }
@@ -76,7 +76,7 @@ impl Page {
 }
 
 impl Kube {
-    /// Reads all pages, showing their items to `check` where there is one.
+    /// Reads all pages and passes their items to `check`, if there is one.
     pub(super) async fn pages(
         &mut self,
         mut check: Option<&mut Check>,

@@ -1,7 +1,7 @@
-//! Walks a Kubernetes list in protobuf while it comes in.
+//! Validates a Kubernetes list in protobuf while it streams in.
 //!
 //! The body is `k8s\0` and a `runtime.Unknown` whose `raw` is the list: `ListMeta`, then the items.
-//! Kubernetes writes every field of both, in order, and nothing else may be there.
+//! Kubernetes writes every field of both, in order, and nothing else is allowed.
 
 use etcd_api::client::list_validator::{PartialMessage, Progress};
 use kube_api::envelope;
@@ -12,7 +12,7 @@ use super::pages::Page;
 use super::stored_bytes::{ItemDecoder, Sink};
 use crate::verify::{InvalidResponse, not_a_list};
 
-/// Where in the body the next unit stands.
+/// The position of the next unit in the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
     Magic,
@@ -28,12 +28,12 @@ enum Level {
     Items {
         left: u64,
     },
-    /// Behind the list: what is left of [`envelope::TAIL`].
+    /// After the list, with the rest of [`envelope::TAIL`].
     Tail(&'static [u8]),
 }
 
-/// Validates one page; the order of keys is carried from page to page by
-/// [`ProtobufValidator::next_page`].
+/// Validates one page. [`ProtobufValidator::next_page`] carries the order of keys over to the next
+/// page.
 #[derive(Debug)]
 pub(super) struct ProtobufValidator {
     level: Level,
@@ -43,7 +43,7 @@ pub(super) struct ProtobufValidator {
 }
 
 impl ProtobufValidator {
-    /// Returns a validator that shows each object as it is stored.
+    /// Returns a validator that passes each object on in its stored form.
     pub(super) fn new(decoder: ItemDecoder) -> Self {
         Self {
             level: Level::Magic,
@@ -58,7 +58,7 @@ impl ProtobufValidator {
         self.page.items
     }
 
-    /// Takes the next bytes of the body.
+    /// Reads the next bytes of the body.
     pub(super) fn feed(
         &mut self,
         frame: &[u8],
@@ -71,7 +71,7 @@ impl ProtobufValidator {
         Ok(())
     }
 
-    /// Ends a page and makes ready for the next.
+    /// Ends a page and prepares for the next.
     pub(super) fn next_page(&mut self) -> Result<Page, InvalidResponse> {
         if self.level != Level::Tail(&[]) || !self.partial.is_empty() {
             return Err(not_a_list("the body is cut short"));
@@ -209,7 +209,7 @@ impl ProtobufValidator {
     }
 }
 
-/// Returns where a list is whose metadata has been read.
+/// Returns the level of a list whose metadata has been read, with `left` bytes left.
 fn items_level(left: u64) -> Level {
     match left {
         0 => Level::Tail(envelope::TAIL),
@@ -224,7 +224,7 @@ const LENGTH_DELIMITED: u64 = 2;
 struct Head {
     number: u64,
     wire_type: u64,
-    /// Bytes of the head itself; of the whole field where its payload is none.
+    /// The length of the head; that of the whole field if there is no separate payload.
     len: usize,
     payload: usize,
 }
@@ -282,7 +282,8 @@ mod tests {
         put_bytes(&mut meta, 3, b"ns");
         put_bytes(&mut meta, 5, b"uid");
         put_bytes(&mut meta, 6, version.as_bytes());
-        // Long enough that the resourceVersion moves the metadata's length over a varint's edge.
+        // Long enough that the resourceVersion moves the metadata's length across a varint
+        // boundary.
         put_bytes(&mut meta, 9, &[b'x'; 102]);
         let mut pod = Vec::new();
         put_bytes(&mut pod, 1, &meta);

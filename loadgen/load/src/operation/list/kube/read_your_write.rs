@@ -1,6 +1,6 @@
-//! `read-your-write`: one ConfigMap is written to etcd, and then listed through the Kubernetes tier
-//! with resourceVersion unset. The list must hold what was written: nothing else tells the tier's
-//! cache that it is behind (KEP-2340).
+//! `read-your-write`: writes one ConfigMap to etcd, and then lists it through the Kubernetes tier
+//! with resourceVersion unset. The list must contain what was written. The write bypasses the tier,
+//! so nothing but its own check tells the tier's cache that it is behind (KEP-2340).
 
 use async_trait::async_trait;
 use etcd_api::client::Client;
@@ -14,9 +14,9 @@ use super::client::Kube;
 use super::stored_bytes::ROOT;
 use crate::verify::{Check, Expected, InvalidResponse, Listed};
 
-/// Bytes of the object.
+/// The size of the object in bytes.
 const OBJECT_BYTES: u64 = 1_000;
-/// Its seed: unlike those of the built-in scenarios, so that its namespace is its own.
+/// The seed of the object. The built-in scenarios use others, so its namespace differs from theirs.
 const SEED: u64 = 4_711;
 
 #[derive(Debug)]
@@ -24,12 +24,12 @@ pub(super) struct ReadYourWrite {
     kube: Kube,
     etcd: Client,
     data: DataSet,
-    /// Revision of the latest write.
+    /// The revision of the latest write.
     written: i64,
 }
 
 impl ReadYourWrite {
-    /// Writes through `etcd`, lists through `kube`.
+    /// Returns a client that writes through `etcd` and lists through `kube`.
     pub(super) fn new(mut kube: Kube, etcd: Client) -> Self {
         let data = DataSet::new(&DataSetSpec {
             name: "read-your-write".to_owned(),
@@ -68,7 +68,7 @@ impl ReadYourWrite {
 
 #[async_trait]
 impl ListClient for ReadYourWrite {
-    /// The list is checked against the write before it, here.
+    /// [`Self::read`] checks the list against the write before it.
     fn shows_objects(&self) -> bool {
         false
     }

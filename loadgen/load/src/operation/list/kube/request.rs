@@ -1,5 +1,5 @@
 //! A request as it is sent: the query of a strategy, a selector, a page and a shard, and the
-//! encoding that is asked for.
+//! requested encoding.
 
 use kube_api::envelope::MEDIA_TYPE;
 use workloads::scenario::Media;
@@ -11,13 +11,13 @@ use super::list_parameters::ShardRequest;
 use super::response::Response;
 
 impl Kube {
-    /// Asks for another part from now on.
+    /// Makes the following requests ask for another shard.
     pub(crate) fn take_part(&mut self, part: ShardRequest) {
         self.shard = part.asked();
         self.parameters.part = Some(part);
     }
 
-    /// Asks for one page.
+    /// Requests one page.
     pub(super) async fn open(&mut self, continue_token: &str) -> Result<Response, ListError> {
         let mut query = self.query.clone();
         if let Strategy::Selector(selector) = self.strategy {
@@ -37,7 +37,7 @@ impl Kube {
         self.get(query).await
     }
 
-    /// Sends a request with this query, for the case's part of the objects.
+    /// Sends a request with this query, restricted to the case's shard.
     pub(crate) async fn get(&mut self, mut query: String) -> Result<Response, ListError> {
         if let Some(shard) = &self.shard {
             let and = if query.is_empty() { "" } else { "&" };
@@ -51,7 +51,7 @@ impl Kube {
         Ok(Response(self.connection.get(&path, accept).await?))
     }
 
-    /// Returns what is asked for with this query, where it names it.
+    /// Returns the `Accept` header of a request with this query.
     fn accept(&self, query: &str) -> &'static str {
         match self.parameters.media {
             Media::Json => "application/json",
@@ -63,12 +63,12 @@ impl Kube {
     }
 }
 
-/// Returns the query of a list of the state at one revision.
+/// Returns the query of a list at exactly this revision.
 pub(crate) fn exactly(revision: i64) -> String {
     format!("resourceVersion={revision}&resourceVersionMatch=Exact")
 }
 
-/// Returns a continue token or a selector as part of a query.
+/// Returns a continue token or a selector, escaped for a query.
 fn percent_encoded(token: &str) -> String {
     let plain = |b: &u8| b.is_ascii_alphanumeric() || b"-_.~".contains(b);
     let mut encoded = String::with_capacity(token.len());

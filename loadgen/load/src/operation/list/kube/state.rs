@@ -1,11 +1,11 @@
-//! The state that a watch with `sendInitialEvents` begins with (watch-list, KEP-3157).
+//! The initial state of a watch with `sendInitialEvents` (watch-list, KEP-3157).
 
 use super::super::error::ListError;
 use super::client::Kube;
 use crate::verify::{Check, Listed, not_a_list};
 
 impl Kube {
-    /// Reads a watch up to the bookmark that ends its state, then leaves it.
+    /// Reads a watch up to the bookmark that ends its initial state, then cancels it.
     pub(super) async fn state(
         &mut self,
         mut check: Option<&mut Check>,

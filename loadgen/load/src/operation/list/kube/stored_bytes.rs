@@ -1,10 +1,10 @@
-//! Turns each item of a list back into the object that was stored, and shows it to the check.
+//! Restores the object that was stored from each item of a list, and passes it to the check.
 //!
-//! An item is the stored object with `metadata.resourceVersion` filled in; emptied again, and put
-//! back into the envelope in which it was stored, it has the stored object's bytes, so one
-//! fingerprint serves both tiers and a flipped byte shows on either. An item in JSON is turned back
-//! as [`super::json_item`] says. That costs more than a server takes to make it, so it is done once
-//! for a text: a [`ItemCache`] says what one that was seen before came to.
+//! An item is the stored object with `metadata.resourceVersion` filled in. With that field emptied,
+//! and in the envelope in which it was stored, it has the stored object's bytes. One fingerprint
+//! thus serves both tiers, and a flipped byte shows on either. [`super::json_item`] restores an
+//! item in JSON. That costs more than a server needs to write it, so it is done once per text: an
+//! [`ItemCache`] holds the results for known texts.
 
 use std::ops::Range;
 
@@ -18,22 +18,22 @@ use super::item_cache::{Checked, Cursor, ItemCache, text_hash};
 use crate::operation::kube_requests::MADE;
 use crate::verify::{Check, InvalidResponse, not_a_list};
 
-/// Where every data set of this tier is stored.
+/// The prefix below which every data set of this tier is stored.
 pub(in crate::operation) const ROOT: &str = "/registry/";
 
-/// What turns an item into the stored object: its key's beginning, and its envelope.
+/// Converts items to stored objects, with their keys and envelopes.
 #[derive(Debug)]
 pub struct ItemDecoder {
     key_prefix: String,
     pub(super) resource: ApiResource,
-    /// Its fields, where this program knows them.
+    /// The schema of the resource, if this program knows it.
     message: Option<&'static Message>,
     item_cache: ItemCache,
-    /// What is kept, where the rest is thrown away here.
+    /// The shard to keep, if the client discards the rest.
     kept: Option<ShardSelector>,
-    /// What the keys of our own objects begin with, where others are there too.
+    /// The key prefix of the data set's objects, if there are others, too.
     own: Option<Vec<u8>>,
-    /// Whether loads make objects outside of the data set, which are not shown.
+    /// Whether loads create objects outside of the data set, which are not passed on.
     ignores_made: bool,
     /// The field that [`DecodedObject::shard_hash`] hashes.
     shard_key: ShardKey,
@@ -41,41 +41,42 @@ pub struct ItemDecoder {
     key: Vec<u8>,
     pub(super) object: Vec<u8>,
     pub(super) value: Vec<u8>,
-    /// An item's text as the schema makes it.
+    /// The item's text as the schema writes it.
     pub(super) text: Vec<u8>,
     items: u64,
-    /// Where in the list the reader is, where items come in JSON.
+    /// The position in the list, for items in JSON.
     cursor: Cursor,
 }
 
-/// An object as it is stored, and what its list or event says about it.
+/// An object as it is stored, with the metadata from its list or event.
 #[derive(Debug, Clone, Copy)]
 pub struct DecodedObject<'r> {
-    /// Its key, from the registry's prefix on.
+    /// The key, including the registry's prefix.
     pub key: &'r [u8],
-    /// Its value: the envelope and the object in protobuf.
+    /// The value: the envelope and the object in protobuf.
     pub value: &'r [u8],
-    /// Its resourceVersion.
+    /// The object's resourceVersion.
     pub revision: i64,
-    /// The field that shards are cut by: its uid, or what [`ItemDecoder::hashing`] says.
+    /// The field by which objects are sharded: the uid, unless [`ItemDecoder::hashing`] sets
+    /// another.
     shard_field: &'r [u8],
 }
 
 impl DecodedObject<'_> {
-    /// Returns the hash of the field that shards are cut by. Made when asked for, since a list that
-    /// is only checked needs none.
+    /// Returns the hash of the field by which objects are sharded. Computed on demand, because a
+    /// list that is only checked needs none.
     #[must_use]
     pub fn shard_hash(&self) -> u64 {
         fnv1a_64(self.shard_field)
     }
 }
 
-/// Who is shown the objects of a list.
+/// A consumer of the objects of a list.
 pub(in crate::operation) trait Sink {
-    /// Takes one.
+    /// Consumes one object.
     ///
     /// # Errors
-    /// [`InvalidResponse`] when it cannot be in that list.
+    /// [`InvalidResponse`] when the object cannot be in that list.
     fn take(&mut self, object: DecodedObject<'_>) -> Result<(), InvalidResponse>;
 }
 
@@ -87,7 +88,7 @@ impl Sink for Check {
 }
 
 impl ItemDecoder {
-    /// Returns a reader for lists of `resource`, stored below `root`.
+    /// Returns a decoder for lists of `resource`, stored below `root`.
     pub(super) fn new(root: &str, resource: &ApiResource, item_cache: ItemCache) -> Self {
         let name = &resource.name;
         let (directory, message) = match (name.group(), name.resource()) {
@@ -115,43 +116,44 @@ impl ItemDecoder {
         }
     }
 
-    /// Returns a reader for objects of `resource` that come one by one, and not in a list.
+    /// Returns a decoder for objects of `resource` that arrive one by one, not in a list.
     #[must_use]
     pub fn one_by_one(resource: &ApiResource) -> Self {
         Self::new(ROOT, resource, ItemCache::default())
     }
 
-    /// Returns the resource type of its objects.
+    /// Returns the resource type of the objects.
     pub(in crate::operation) fn resource(&self) -> &ApiResource {
         &self.resource
     }
 
-    /// Shows only objects of this shard to checks: what a client does whose server does not shard.
+    /// Passes on only objects of this shard, as a client does whose server does not filter by
+    /// shard.
     pub(in crate::operation) fn keeping(mut self, shard: Option<ShardSelector>) -> Self {
         self.kept = shard;
         self
     }
 
-    /// Shows only objects of namespaces whose names begin with this to checks: others' objects are
-    /// received, and nothing is known about them but their order.
+    /// Passes on only objects of namespaces whose names have this prefix. Objects of other clients
+    /// are received, and only their order is checked.
     pub(in crate::operation) fn only_namespaces(mut self, beginning: Option<&str>) -> Self {
         self.own = beginning.map(|own| format!("{}{own}", self.key_prefix).into_bytes());
         self
     }
 
-    /// Leaves out the objects that loads make outside of the data set.
+    /// Skips the objects that loads create outside of the data set.
     pub(in crate::operation) fn ignoring_made(mut self, ignores: bool) -> Self {
         self.ignores_made = ignores;
         self
     }
 
-    /// Returns a reader for objects that are cut into shards by this field.
+    /// Returns this decoder, set to hash this field for sharding.
     pub(in crate::operation) fn hashing(mut self, shard_key: ShardKey) -> Self {
         self.shard_key = shard_key;
         self
     }
 
-    /// Takes an item in protobuf, without envelope.
+    /// Decodes an item in protobuf, without envelope.
     pub(in crate::operation) fn protobuf(
         &mut self,
         item: &[u8],
@@ -169,11 +171,11 @@ impl ItemDecoder {
         sink.take(self.stored(item, &parts)?)
     }
 
-    /// Returns the object of an event, which comes in no order of keys; `None` where it is not
-    /// kept.
+    /// Returns the object of an event. Events are in no order of keys. Returns `None` if the object
+    /// is of another shard.
     ///
     /// # Errors
-    /// [`InvalidResponse`] when it is no object.
+    /// [`InvalidResponse`] when the event has no valid object.
     pub fn event<'r>(
         &'r mut self,
         object: &'r [u8],
@@ -186,7 +188,7 @@ impl ItemDecoder {
         self.stored(object, &parts).map(Some)
     }
 
-    /// Returns an object whose key was set.
+    /// Returns the stored form of an object whose key was set.
     fn stored<'r>(
         &'r mut self,
         object: &'r [u8],
@@ -206,9 +208,9 @@ impl ItemDecoder {
         })
     }
 
-    /// Takes the item that `bytes` begin with, where it is the one that is expected here; returns
-    /// its length. Costs a hash of as many bytes as that item has, and the end of this one is not
-    /// looked for.
+    /// Checks the item that `bytes` begin with if it is the one that the cache expects here, and
+    /// returns its length. Costs a hash of as many bytes as the expected item has, and no search
+    /// for the end of this one.
     pub(in crate::operation) fn json_again(
         &mut self,
         bytes: &[u8],
@@ -234,8 +236,8 @@ impl ItemDecoder {
         Ok(())
     }
 
-    /// Takes an item in JSON, whole and nothing else. `head` is what a server writes before its
-    /// fields: nothing in a list, [`Self::type_meta`] in an event.
+    /// Checks exactly one item in JSON. `head` is the text that a server writes before the fields:
+    /// nothing in a list, [`Self::type_meta`] in an event.
     pub(in crate::operation) fn json(
         &mut self,
         item: &[u8],
@@ -261,7 +263,7 @@ impl ItemDecoder {
         Ok(())
     }
 
-    /// Returns what stands before the fields of an object that is not in a list.
+    /// Returns the text before the fields of an object that is not in a list.
     pub(in crate::operation) fn type_meta(&self) -> String {
         let Self { resource, .. } = self;
         format!(
@@ -281,19 +283,19 @@ impl ItemDecoder {
         self.key.extend_from_slice(name);
     }
 
-    /// Returns whether the key is that of an object which is shown.
+    /// Returns whether an object with the current key is passed on.
     pub(super) fn is_own(&self) -> bool {
         let own = self.own.as_ref();
         own.is_none_or(|own| self.key.starts_with(own)) && !(self.ignores_made && self.is_made())
     }
 
-    /// Returns whether the key is that of an object which a load has made.
+    /// Returns whether the current key is that of an object which a load has created.
     fn is_made(&self) -> bool {
         let name = self.key.rsplit(|byte| *byte == b'/').next();
         name.is_some_and(|name| name.starts_with(MADE.as_bytes()))
     }
 
-    /// Checks that the key is above the one before; it is the one before from now on.
+    /// Checks that the current key is above the previous one, and makes it the previous one.
     pub(super) fn next_in_order(&mut self) -> Result<(), InvalidResponse> {
         if self.key <= self.last_key {
             return Err(InvalidResponse::Order {
@@ -313,17 +315,17 @@ pub(super) fn revision(text: &[u8]) -> Result<i64, InvalidResponse> {
     number.ok_or_else(|| not_a_list("an item's resourceVersion is not a number"))
 }
 
-/// The parts of an item that its key and its stored form are made of.
+/// The parts of an item from which its key and its stored form are built.
 #[derive(Debug, Default)]
 struct Parts<'a> {
-    /// Where the field with the metadata stands in the item.
+    /// The position of the metadata field in the item.
     meta_field: Range<usize>,
     meta: &'a [u8],
     name: &'a [u8],
     namespace: &'a [u8],
     uid: &'a [u8],
     version: &'a [u8],
-    /// Where the field with the resourceVersion stands in the metadata.
+    /// The position of the resourceVersion field in the metadata.
     version_field: Range<usize>,
 }
 
@@ -363,8 +365,8 @@ impl<'a> Parts<'a> {
         shard.is_none_or(selects)
     }
 
-    /// Writes the stored form: resourceVersion empty, as an apiserver stores it, and the envelope
-    /// around it.
+    /// Writes the stored form: in an envelope, and with an empty resourceVersion, as an apiserver
+    /// stores it.
     fn decoder(&self, item: &[u8], resource: &ApiResource, out: &mut Vec<u8>) {
         const EMPTY_VERSION: [u8; 2] = [6 << 3 | 2, 0];
         let (before, after) = (&item[..self.meta_field.start], &item[self.meta_field.end..]);

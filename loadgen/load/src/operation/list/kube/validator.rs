@@ -1,5 +1,5 @@
-//! What reads a response: validators of a list in either encoding and of a watch, each with what
-//! turns its objects back.
+//! The validators of a response: of a list in either encoding, and of a watch, each with the
+//! decoder of its objects.
 
 use workloads::scenario::Media;
 
@@ -13,7 +13,7 @@ use super::protobuf::ProtobufValidator;
 use super::stored_bytes::{ItemDecoder, ROOT};
 use crate::verify::{Check, InvalidResponse};
 
-/// Validates a list in either encoding as it comes in.
+/// Validates a list in either encoding while it streams in.
 #[derive(Debug)]
 pub(super) enum ListValidator {
     Protobuf(ProtobufValidator),
@@ -58,7 +58,7 @@ impl Kube {
         }
     }
 
-    /// Returns what turns objects in protobuf, those of the case's part, into what is stored.
+    /// Returns the decoder of objects in protobuf, which keeps those of the case's shard.
     pub(in crate::operation) fn decoder(&self) -> ItemDecoder {
         let decoder = self.restore_of_lists(ItemCache::default());
         match &self.parameters.part {
@@ -74,7 +74,7 @@ impl Kube {
         EventValidator::new(*media, self.restore_of_lists(item_cache.clone()))
     }
 
-    /// Returns the reader of lists and states that are in no parts.
+    /// Returns a decoder of whole lists and initial states, without a shard.
     fn restore_of_lists(&self, item_cache: ItemCache) -> ItemDecoder {
         let decoder = ItemDecoder::new(ROOT, &self.resource, item_cache);
         let decoder = decoder.ignoring_made(self.parameters.ignores_made);

@@ -1,4 +1,5 @@
-//! Against an API that holds one Lease, and puts off, refuses and forgets as a test says.
+//! Tests against an API with one Lease, which reports conflicts, refuses requests and loses
+//! responses as a test asks.
 
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
@@ -11,20 +12,20 @@ use crate::http1_server::Http1Server;
 
 const PATH: &str = "/apis/coordination.k8s.io/v1/namespaces/team/leases/loadgen-meeting";
 
-/// What the API holds, and what it gets wrong.
+/// The state of the API, and its faults.
 #[derive(Default)]
 struct Held {
     annotations: Option<Map<String, Value>>,
     version: u64,
-    /// So many patches are refused as if others had written meanwhile.
+    /// How many patches are refused, as if others had written meanwhile.
     conflicts: u32,
-    /// What the next write asks for is done, and its response says that it was not.
+    /// Whether the next write is applied although its response reports an error.
     loses_one: bool,
 }
 
 type Shared = Arc<Mutex<Held>>;
 
-/// Starts such an API; the Lease as a generator has it.
+/// Starts such an API. Returns it with its state, and the Lease as a generator uses it.
 fn api() -> (Http1Server, Shared, NoteLease) {
     let held = Shared::default();
     let of_server = Arc::clone(&held);

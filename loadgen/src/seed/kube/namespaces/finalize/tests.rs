@@ -1,4 +1,4 @@
-//! Against an API that answers what a test says.
+//! Tests with an API whose responses a test defines.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ const NAMESPACE: &str = "/api/v1/namespaces/loadgen-r-0-00000";
 const BINDINGS: &str =
     "/apis/rbac.authorization.k8s.io/v1/namespaces/loadgen-r-0-00000/rolebindings";
 
-/// Returns a namespace of ours that is being deleted, and at which no controller looks; discovery
-/// of two groups; all lists are empty.
+/// Responds as an API without a namespace controller: a namespace of the run that is being deleted,
+/// discovery of two groups, and empty lists.
 fn nobody_ends_it(method: &str, path: &str) -> (u16, Value) {
     let found = match (method, path) {
         ("POST", _) => return (201, json!({})),
@@ -46,7 +46,7 @@ fn nobody_ends_it(method: &str, path: &str) -> (u16, Value) {
     (200, found)
 }
 
-/// Returns what removing comes to, and what the API was asked.
+/// Returns the error of a removal, and the requests that the API received.
 async fn removed(answer: Answer) -> (String, Vec<String>) {
     let server = Scripted::start(answer);
     let api = Api {
@@ -61,7 +61,7 @@ async fn removed(answer: Answer) -> (String, Vec<String>) {
     namespaces.create(&api).await.expect("it is made");
     let phase = Progress::silent().phase("removing", 1, Counted::Namespaces);
     let left = namespaces.remove(&api, "pods", &phase).await;
-    // Nothing that is asked here ever goes.
+    // The namespace of these tests is never gone.
     let left = left.expect_err("it is there").to_string();
     (left, server.asked())
 }
@@ -84,8 +84,8 @@ async fn a_namespace_that_holds_nothing_is_ended() {
     }
 }
 
-/// Three kinds of objects were looked for; a RoleBinding of others would have stayed in the store
-/// for ever.
+/// Three kinds of objects were searched; a RoleBinding of another owner would have stayed in the
+/// store for ever.
 #[tokio::test]
 async fn a_namespace_that_holds_anything_of_others_is_not_ended() {
     let (left, asked) = removed(|method, path, _| match (method, path) {

@@ -1,6 +1,7 @@
 //! Handles the frames that the peer sends.
 //!
-//! A violation of RFC 9113 ends the connection; what concerns one call ends only that call.
+//! A violation of RFC 9113 ends the connection. An error that concerns only one call ends that
+//! call.
 
 use std::time::Instant;
 
@@ -14,11 +15,12 @@ use crate::client::pipelined::response::{self, PREFIX_BYTES};
 use crate::client::pipelined::{Completion, Ended};
 use crate::error::Error;
 
-/// The highest stream id and the largest window increment: 31 bits, the top bit is reserved.
+/// The highest stream id and the largest window increment: 31 bits, because the top bit is
+/// reserved.
 const MAX_STREAM_ID: u32 = u32::MAX >> 1;
 
 impl MinConnection {
-    /// Handles one whole frame.
+    /// Handles one complete frame.
     pub(super) fn handle_frame(
         &mut self,
         head: FrameHead,
@@ -95,7 +97,8 @@ impl MinConnection {
         }
     }
 
-    /// Handles GOAWAY: queued calls and those above the stream id in it fail, the others go on.
+    /// Handles GOAWAY: fails queued calls and open ones above its stream id. The other calls
+    /// continue.
     fn go_away(
         &mut self,
         payload: &[u8],
@@ -121,8 +124,8 @@ impl MinConnection {
         }
     }
 
-    /// Returns an error for a frame of a stream that was never opened. A frame of a call that has
-    /// ended is late, and ignored.
+    /// Returns an error for a frame of a stream that was never opened. Late frames of a call that
+    /// has ended are accepted.
     fn check_opened(&self, stream: u32) -> Result<(), Ended> {
         match stream == 0 || self.streams.has_been_opened(stream) {
             true => Ok(()),
@@ -174,7 +177,7 @@ impl MinConnection {
         Ok(())
     }
 
-    /// Handles a whole header block: response headers or trailers.
+    /// Handles a complete header block: response headers or trailers.
     fn headers(
         &mut self,
         head: FrameHead,
@@ -205,7 +208,8 @@ impl MinConnection {
             return self.check_opened(head.stream);
         };
         if !head.ends_stream() {
-            // A status other than 200 is reported when the call ends; 1xx headers precede others.
+            // A status other than 200 is reported when the call ends. After 1xx headers, others
+            // follow.
             call.head |= http == Some(true);
             return Ok(());
         }
@@ -220,7 +224,7 @@ impl MinConnection {
         self.end(head.stream, received, result, on_completion)
     }
 
-    /// Ends a call. Resets its stream if the request was not sent whole yet.
+    /// Ends a call. Resets its stream if the request has not been sent completely.
     fn end(
         &mut self,
         stream: u32,

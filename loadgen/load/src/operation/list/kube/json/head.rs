@@ -1,23 +1,23 @@
-//! What a list in JSON says of itself: all of it but its items.
+//! The metadata of a list in JSON: everything except its items.
 
 use kube_api::ApiResource;
 use serde::Deserialize;
 
 use crate::verify::{InvalidResponse, not_a_list};
 
-/// What a list says of itself.
+/// The metadata of a list.
 pub(super) struct Head {
-    /// Revision of the list.
+    /// The revision of the list.
     pub(super) revision: i64,
-    /// Token of the next page; empty at the end.
+    /// The token of the next page; empty at the end.
     pub(super) continue_token: String,
-    /// Items that remain after this page, where the server says.
+    /// The number of items after this page, if the server reports it.
     pub(super) remaining: Option<u64>,
-    /// The shard that it holds, in the server's words.
+    /// The shard that the list holds, as the server names it.
     pub(super) shard: Option<String>,
 }
 
-/// All that a list may hold besides its items.
+/// The fields that a list may have besides its items.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct List {
@@ -46,7 +46,7 @@ struct ShardInfo {
 }
 
 impl Head {
-    /// Reads a list without its items.
+    /// Reads the text of a list without its items.
     pub(super) fn read(text: &[u8], resource: &ApiResource) -> Result<Self, InvalidResponse> {
         let list: List = serde_json::from_slice(text).map_err(|e| match e.is_eof() {
             true => not_a_list("the body is cut short"),

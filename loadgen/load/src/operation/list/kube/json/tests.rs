@@ -1,4 +1,4 @@
-//! Lists of pods, right and wrong, whole and cut.
+//! Lists of pods: valid, invalid, whole and cut.
 
 mod custom_resources;
 
@@ -27,7 +27,7 @@ fn data() -> DataSet {
     DataSet::new(&spec())
 }
 
-/// Items as a server writes them, each of revision 55.
+/// Returns items as a server writes them, each of revision 55.
 fn items(data: &DataSet) -> Vec<Vec<u8>> {
     let item = |i| {
         let stored = data.value(i);
@@ -113,7 +113,7 @@ fn a_remembered_item_is_no_excuse_for_another() {
     let (_, other, _) = validated(&list(&altered), 0, item_cache.clone()).expect("a list");
     assert_ne!(other, fingerprint, "another value shows");
 
-    // Longer and shorter than what was there, in the middle and at the end.
+    // Longer and shorter than before, in the middle and at the end.
     for (place, phase) in [
         (1, "Terminating"),
         (1, "Run"),
@@ -152,7 +152,7 @@ fn an_item_of_an_earlier_list_is_known_by_its_bytes_alone() {
     validated(&list(&items), 0, item_cache.clone()).expect("a valid list");
     let mut decoder = ItemDecoder::new(ROOT, &ApiResource::core("pods", "Pod"), item_cache);
     let mut check = Check::new(ROOT);
-    // Behind the first nothing is JSON: its end must not be looked for there.
+    // Nothing after the first item is JSON: its end must not be searched for there.
     let bytes = [&items[0][..], b"}]not JSON"].concat();
     let taken = decoder.json_again(&bytes, &mut check);
     assert_eq!(taken, Ok(Some(items[0].len())));
@@ -213,7 +213,7 @@ fn nothing_but_the_list_may_be_there() {
         (with("]}\n", "]}}\n"), "behind its end"),
         (with("]}\n", "],\"a\":1}\n"), "behind its end"),
         (with("]}\n", "]}\n{}"), "behind its end"),
-        // A field that is there twice, and another spelling of the same.
+        // A duplicate field, and another spelling of a field.
         (
             with("{\"metadata\":{", "{\"spec\":{},\"metadata\":{"),
             "its text is not that",
@@ -231,8 +231,8 @@ fn nothing_but_the_list_may_be_there() {
     }
 }
 
-/// Bytes, all of the head and every seventh of an item, by another letter case and by one bit:
-/// another text is another object, or none.
+/// Changes all bytes of the head and every seventh of an item, by the case of a letter and by one
+/// bit: another text is another object, or none.
 #[test]
 fn a_flipped_byte_never_passes_as_the_same_list() {
     let body = list(&items(&data())[..1]);
@@ -248,7 +248,7 @@ fn a_flipped_byte_never_passes_as_the_same_list() {
     }
 }
 
-/// Lists of many items with one inserted, one taken out and one changed.
+/// Lists of many items with one inserted, one removed and one changed.
 #[test]
 fn one_other_item_is_parsed_once_and_the_rest_not_again() {
     let data = DataSet::new(&DataSetSpec {
@@ -280,7 +280,7 @@ fn one_other_item_is_parsed_once_and_the_rest_not_again() {
     changed[0] = newer(&all[0]);
     changed[7] = newer(&all[7]);
     assert_eq!((parsed_of(&changed), parsed_of(&changed)), (2, 0));
-    // Half of them, as another namespace has them.
+    // Half of the items, as a list of another namespace has them.
     assert_eq!(parsed_of(&all[20..]), 0);
 }
 

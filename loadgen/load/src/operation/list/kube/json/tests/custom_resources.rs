@@ -1,5 +1,5 @@
-//! Lists of custom resources: kind and metadata stand behind the items, each item has its own kind,
-//! and nothing is known of its fields.
+//! Lists of custom resources: kind and metadata follow the items, each item has its own kind, and
+//! the schema of its fields is unknown.
 
 use kube_api::list::{custom_json_head, custom_json_tail};
 use kube_api::{GroupVersionResource, ListMeta};
@@ -20,7 +20,7 @@ fn widgets() -> ApiResource {
     }
 }
 
-/// As an apiserver writes them: keys in order.
+/// Returns items as an apiserver writes them, with sorted keys.
 fn items() -> Vec<String> {
     let item = |(namespace, name, size)| {
         format!(
@@ -83,7 +83,7 @@ fn a_list_is_read_wherever_frames_are_cut() {
     assert_eq!(fingerprint, Fingerprint::default());
 }
 
-/// The token stands at the end, behind items that are not looked at.
+/// The token is at the end, after items that are not read.
 #[test]
 fn an_unchecked_page_has_its_token_all_the_same() {
     let many: Vec<String> = std::iter::repeat_with(items).take(200).flatten().collect();
@@ -183,7 +183,7 @@ fn whatever_is_not_the_list_is_found() {
     }
 }
 
-/// An object is the same in a list and in a watch, also where only the latter says its kind.
+/// An object is the same in a list and in a watch, even if only the watch includes its kind.
 #[test]
 fn the_state_of_a_watch_is_the_list() {
     let built_in = ApiResource {
@@ -245,7 +245,7 @@ fn the_state_of_a_watch_is_the_list() {
     }
 }
 
-/// Resources that are in no namespace have keys without one.
+/// Cluster-scoped resources have keys without a namespace.
 #[test]
 fn names_order_what_is_in_no_namespace() {
     let nodes = ApiResource {
