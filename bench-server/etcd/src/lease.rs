@@ -20,17 +20,19 @@ use super::background::now;
 #[derive(Debug, Clone)]
 pub struct LeaseService(pub Arc<Node>);
 
-/// Keeps a lease alive. The response for a missing lease has TTL 0; it is not an error.
-fn keep_alive(node: &Node, id: i64) -> LeaseKeepAliveResponse {
-    // Read before the keep-alive: the header's revision is then not later than the state it
-    // reports.
+/// Keeps a lease alive. The response for a missing lease has TTL 0; this is not an error.
+pub(crate) async fn keep_alive(node: &Node, id: i64) -> Result<LeaseKeepAliveResponse, Status> {
+    // Read before the keep-alive, so that the header's revision is not later than the reported
+    // state.
     let header = node.header(node.store.revision());
     let ttl = node.store.lease_keep_alive(id, now()).unwrap_or(0);
-    LeaseKeepAliveResponse {
+    // The response reveals a grant or a revocation, so it waits until the log has that.
+    let ttl = node.store.logged(Ok(ttl)).await?;
+    Ok(LeaseKeepAliveResponse {
         header: Some(header),
         id,
         ttl,
-    }
+    })
 }
 
 #[tonic::async_trait]
@@ -62,17 +64,22 @@ impl Lease for LeaseService {
     type LeaseKeepAliveStream =
         Pin<Box<dyn Stream<Item = Result<LeaseKeepAliveResponse, Status>> + Send>>;
 
-    /// Responds to each request in order; the stream ends with the requests.
+    /// Responds to each request in order. The stream ends with the requests.
     async fn lease_keep_alive(
         &self,
         request: Request<Streaming<LeaseKeepAliveRequest>>,
     ) -> Result<Response<Self::LeaseKeepAliveStream>, Status> {
         let node = self.0.clone();
-        let answers = request.into_inner().map(move |request| match request {
-            Ok(request) => Ok(keep_alive(&node, request.id)),
-            Err(status) => Err(grpc::into_grpc_go_status(status)),
+        let responses = request.into_inner().then(move |request| {
+            let node = node.clone();
+            async move {
+                match request {
+                    Ok(request) => keep_alive(&node, request.id).await,
+                    Err(status) => Err(grpc::into_grpc_go_status(status)),
+                }
+            }
         });
-        Ok(Response::new(Box::pin(answers)))
+        Ok(Response::new(Box::pin(responses)))
     }
 
     async fn lease_time_to_live(
@@ -83,7 +90,7 @@ impl Lease for LeaseService {
         let store = &self.0.store;
         let header = Some(self.0.header(store.revision()));
         let left = store.lease_time_to_live(id, keys, now());
-        // Leases are changed before the log has it.
+        // Leases change before the log has the change, so the response waits for the log.
         let left = store.logged(Ok(left)).await?;
         let response = match left {
             Some(left) => LeaseTimeToLiveResponse {

@@ -1,5 +1,5 @@
-//! No response to a write leaves before the log has it: every call is held back while the disk does
-//! not sync.
+//! Checks that no response to a write is sent before the write is in the log: every call is held
+//! back while the disk does not sync.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use wire::grpc::Encoding;
 use crate::Node;
 use crate::flags::Flags;
 use crate::kv::{self, Method};
-use crate::lease::LeaseService;
+use crate::lease::{LeaseService, keep_alive};
 use crate::maintenance::MaintenanceService;
 
-/// Times that a call is polled once the disk has its write.
+/// Number of times that a call is polled once the disk has its write.
 const POLLS: usize = 200;
 
 /// Returns a node whose log is on this disk.
@@ -43,7 +43,7 @@ fn node(disk: &SimulatedDisk) -> Arc<Node> {
     Arc::new(Node::new(store, &flags.etcd, &flags.common, Vec::new()))
 }
 
-/// Holds the disk, makes the call, and lets it end once it has waited for the disk.
+/// Holds the disk's syncs, makes the call, checks that it waits, and then lets it finish.
 async fn held_back<T>(disk: &SimulatedDisk, what: &str, call: impl Future<Output = T>) -> T {
     disk.hold_syncs();
     let before = disk.calls();
@@ -54,7 +54,7 @@ async fn held_back<T>(disk: &SimulatedDisk, what: &str, call: impl Future<Output
             futures::poll!(call.as_mut()).is_pending(),
             "{what} was answered"
         );
-        // Not before the log's thread has written it, and only the sync is left.
+        // Counted only once the log's thread has written the entry and only the sync is left.
         polls += usize::from(disk.calls() > before);
         tokio::task::yield_now().await;
     }
@@ -133,8 +133,8 @@ async fn every_write_waits_for_the_log() {
     assert_eq!(node.store.alarms(), [AlarmType::Nospace]);
 }
 
-/// Leases are changed when a write is accepted, and so is what a transaction reads: what tells of
-/// them waits, too. A read does not.
+/// Leases, and the keys that a transaction reads, change when a write is accepted, so responses
+/// that reveal them wait, too. A read does not.
 #[tokio::test]
 async fn what_tells_of_a_write_that_waits_waits_with_it() {
     let disk = SimulatedDisk::new(1);
@@ -159,6 +159,12 @@ async fn what_tells_of_a_write_that_waits_waits_with_it() {
     held_back(&disk, "LeaseTimeToLive", left)
         .await
         .expect("a lease");
+    let kept_alive = async {
+        grant(9).expect("a lease");
+        keep_alive(&node, 9).await
+    };
+    let kept_alive = held_back(&disk, "LeaseKeepAlive", kept_alive).await;
+    assert_eq!(kept_alive.expect("a lease").ttl, 100);
     let refused = async {
         node.store.put(&put("a")).expect("it is accepted");
         let with_value = PutRequest {

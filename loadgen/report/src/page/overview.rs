@@ -1,4 +1,5 @@
-//! What was run, when and where in one line, and how far the figures can be believed in another.
+//! One line about what was run, when and where, and a list of facts about the validity of the
+//! results.
 
 use serde::Serialize;
 
@@ -8,19 +9,20 @@ use crate::machine::{DISTURBED, percent};
 use crate::quantity::Quantity;
 use crate::result::{Case, Outcome, PROFILED, Report};
 
-/// How a fact bears on the figures. Each has a sign, since colour is not seen by all.
+/// How a fact affects the validity of the results. Each has a sign, since not every reader sees
+/// colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Standing {
     /// As it should be.
     Good,
-    /// To be known before figures are compared.
+    /// The reader should know it before comparing results.
     Mind,
-    /// Figures are missing or wrong.
+    /// Results are missing or wrong.
     Bad,
 }
 
-/// One fact of the strip.
+/// One fact in the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Fact {
     pub(super) standing: Standing,
@@ -43,13 +45,13 @@ impl Fact {
     }
 }
 
-/// Returns a scenario's own line about itself; `None` of one that this version does not read.
+/// Returns a scenario's own summary; `None` for a scenario that this version cannot read.
 pub(super) fn summary(scenario_toml: &str) -> Option<String> {
     let scenario = Scenario::parse(scenario_toml, "scenario.toml").ok()?;
     Some(scenario.summary).filter(|summary| !summary.is_empty())
 }
 
-/// Returns what was run, on what, when, where and for how long.
+/// Returns one line: the objects, when and where the scenario ran, and for how long.
 pub(super) fn line(report: &Report) -> String {
     let data_sets = report.data_sets.iter().map(|data_set| {
         format!(
@@ -74,7 +76,8 @@ pub(super) fn line(report: &Report) -> String {
     words.join(" · ")
 }
 
-/// Returns a time to the minute: `2026-01-02 03:04 UTC`; text that is no time as it is.
+/// Returns a time without seconds: `2026-01-02 03:04 UTC`. Text that is not a time is returned
+/// unchanged.
 pub(super) fn when(started: &str) -> String {
     match started.split_once('T') {
         Some((date, time)) if time.len() >= 5 => format!("{date} {} UTC", &time[..5]),
@@ -82,7 +85,7 @@ pub(super) fn when(started: &str) -> String {
     }
 }
 
-/// Returns what a reader must know before believing the figures, the worst first.
+/// Returns the facts that affect the validity of the results, the worst first.
 pub(super) fn validity(report: &Report) -> Vec<Fact> {
     let cases = &report.cases;
     let mut facts = Vec::new();
@@ -121,7 +124,7 @@ pub(super) fn validity(report: &Report) -> Vec<Fact> {
     facts
 }
 
-/// Returns how many cases have figures, and what became of the others.
+/// Returns how many cases count, and the outcomes of the others.
 fn outcomes(cases: &[Case]) -> Fact {
     let all = cases.len();
     let counted = count(cases, Case::counts);
@@ -131,14 +134,14 @@ fn outcomes(cases: &[Case]) -> Fact {
     let mut standing = match (counted, profiled) {
         (0, 0) => Standing::Bad,
         (_, 0) => Standing::Good,
-        // Asked for, and no figures to rank.
+        // Profiles were requested, so there is nothing to rank.
         _ => Standing::Mind,
     };
     let mut named = profiled;
     if profiled > 0 {
         text.push_str(&format!(", {profiled} profiled"));
     }
-    for name in ["failed", "invalid", "interrupted", "N/A"] {
+    for name in ["failed", "invalid", "stopped", "interrupted", "N/A"] {
         let found = of_kind(name);
         named += found;
         if found > 0 {
@@ -158,7 +161,7 @@ fn outcomes(cases: &[Case]) -> Fact {
     Fact::new(standing, text)
 }
 
-/// Returns what became of a case that has no figures.
+/// Returns the outcome of a case without results.
 fn kind(outcome: &Outcome) -> Option<&'static str> {
     match outcome {
         Outcome::Measured => None,
@@ -170,8 +173,8 @@ fn kind(outcome: &Outcome) -> Option<&'static str> {
     }
 }
 
-/// Returns whether responses were what they should be. Those of a target that was offered too much
-/// are its load, and are counted there.
+/// Returns whether responses were valid. Saturated cases are skipped, since their errors may be
+/// caused by the load; they are a fact of their own.
 fn responses(cases: &[Case]) -> Option<Fact> {
     let measured = || {
         let measured = cases.iter();
@@ -196,7 +199,7 @@ fn responses(cases: &[Case]) -> Option<Fact> {
     })
 }
 
-/// Returns how much of the machine the run had to itself.
+/// Returns how much of the machine's CPU others used.
 fn machine(cases: &[Case]) -> Fact {
     let parts = cases
         .iter()
@@ -225,7 +228,7 @@ fn machine(cases: &[Case]) -> Fact {
     }
 }
 
-/// Returns whether the cases that were warmed up stood still when they were measured.
+/// Returns whether time and memory were steady after the warm-up.
 fn warm_up(cases: &[Case]) -> Option<Fact> {
     let warmed = cases.iter().filter_map(|case| case.warm_up?.stands_still);
     let warmed: Vec<bool> = warmed.collect();
@@ -242,7 +245,7 @@ fn warm_up(cases: &[Case]) -> Option<Fact> {
     })
 }
 
-/// Returns on how many starts of the servers the figures rest.
+/// Returns how many starts of the servers were measured.
 fn starts(cases: &[Case]) -> Option<Fact> {
     let counted = cases.iter().filter(|case| case.counts());
     let starts = counted.map(|case| case.starts.len().max(1));

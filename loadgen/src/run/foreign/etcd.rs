@@ -1,4 +1,4 @@
-//! Seeding and cleaning up on an etcd that is not ours.
+//! Seeding and cleaning up an etcd that loadgen did not start.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::run::target::{Target, answered, unusable};
 use crate::safety::{Refused, Survey, left_behind, must_be_empty, stored_bytes};
 use crate::seed::{NotUnseeded, Written, remove_created, revoke, seed, unseed};
 
-/// What we wrote to an existing endpoint. [`Seeded::clean_up`] deletes it again.
+/// A data set on an existing etcd. [`Seeded::clean_up`] deletes it again.
 pub(in crate::run) struct Seeded {
     pub(in crate::run) root: String,
     pub(in crate::run) expected: Expected,
-    /// Keys that the endpoint held before, anybody's.
+    /// The number of keys that the endpoint held before.
     pub(in crate::run) others: u64,
-    /// Leases that loads were granted, and have not revoked.
+    /// Leases that loads were granted and have not revoked.
     pub(in crate::run) leases: Arc<GrantedLeases>,
     target: Target,
     config: ClientConfig,
@@ -34,8 +34,8 @@ pub(in crate::run) struct Seeded {
 }
 
 impl Seeded {
-    /// Writes a data set below a prefix of our own, if that may be; `None` when stopped meanwhile,
-    /// with everything deleted again.
+    /// Writes a data set below a prefix of the run, if the endpoint may be seeded. `None` when
+    /// stopped meanwhile, with everything deleted again.
     pub(in crate::run) async fn create(
         plan: &Plan,
         target: &Target,
@@ -111,7 +111,7 @@ impl Seeded {
         }
     }
 
-    /// Returns what cases list.
+    /// Returns the source of the cases' objects.
     pub(in crate::run) fn source(&self) -> ObjectSource {
         ObjectSource::Seeded {
             data: Arc::clone(&self.data),
@@ -121,7 +121,7 @@ impl Seeded {
         }
     }
 
-    /// Writes all of it. `None` when stopped meanwhile, with nothing on its way any more.
+    /// Writes all objects. `None` when stopped meanwhile, with no write in flight.
     async fn write(
         &self,
         phase: &Phase,
@@ -133,27 +133,28 @@ impl Seeded {
             written = &mut seeding => Some(written),
             () = stop.cancelled() => {
                 self.written.stop();
-                // Whatever came of it, it is deleted.
+                // Its result does not matter, since everything is deleted.
                 seeding.await.ok();
                 None
             }
         }
     }
 
-    /// Deletes exactly what was written, keys of loads included, unless it shall stay, and revokes
-    /// the leases of loads in any case. Not to be interrupted: it is what an
-    /// interruption waits for.
+    /// Deletes exactly the objects that were written and the keys that loads created, unless `keep`
+    /// is set. Revokes the leases of loads in any case. An interruption waits for this, so it must
+    /// not be interrupted itself.
     ///
     /// # Errors
-    /// One line that names what may be left.
+    /// One line with what may be left behind.
     pub(in crate::run) async fn clean_up(
         self,
         keep: bool,
         progress: &Progress,
     ) -> Result<(), String> {
         let revoked = revoke(&self.config, self.leases.take()).await;
-        revoked.map_err(|error| leases_left(&error))?;
+        let revoked = revoked.map_err(|error| leases_left(&error));
         if keep {
+            revoked?;
             progress.say(&format!(
                 "{}: left below {} as asked",
                 self.target, self.root
@@ -169,15 +170,23 @@ impl Seeded {
         let made_below = created_root(&self.root);
         let made = remove_created(&self.config, &made_below).await;
         let deleted = unseed(&self.config, &self.data, &self.root, &slices, &phase).await;
-        made.map_err(|error| left(&made_below, error))?;
-        let deleted = deleted.map_err(|error| left(&self.root, error))?;
+        // What could be removed is removed, whatever else could not.
+        let mut failures: Vec<String> = revoked.err().into_iter().collect();
+        failures.extend(made.err().map(|error| left(&made_below, error)));
+        let deleted = match deleted {
+            Ok(deleted) if failures.is_empty() => deleted,
+            deleted => {
+                failures.extend(deleted.err().map(|error| left(&self.root, error)));
+                return Err(failures.join("; "));
+            }
+        };
         let bytes = stored_bytes(&self.data, &self.root) / self.data.len() * deleted;
         phase.done(&left_behind(deleted, bytes));
         Ok(())
     }
 }
 
-/// Returns what is said of leases that could not be revoked.
+/// Returns the error text for leases that could not be revoked.
 pub(in crate::run) fn leases_left(error: &EtcdError) -> String {
     format!("leases of loads may be left, for an hour at most: {error}")
 }
