@@ -1,16 +1,17 @@
-//! Runs scenarios: data set by data set, case by case, each on all targets that are started for it;
-//! then existing endpoints, one by one, each with all cases.
+//! Runs scenarios. For each data set, each case runs on one started target after the other; then
+//! each existing endpoint runs all cases.
 //!
-//! - [`plan`]: what was asked for, checked before anything starts
-//! - [`mod@target`]: what is measured
-//! - [`availability`]: whether a target can have a case, and this machine can hold it
+//! - [`plan`]: the checked command line
+//! - [`mod@target`]: a target and its name in results
+//! - [`availability`]: whether a target supports a case, and whether this machine has the memory
+//!   and disk for it
 //! - [`case`]: one case, phase by phase
-//! - [`conformance`]: what endpoints that are there honour of the contract
-//! - [`endpoints`]: cases on endpoints that are there
-//! - [`ab`]: pairs of starts of two targets, until the verdict is sure
-//! - [`foreign`]: existing endpoints: precautions, seeding and cleaning up
-//! - [`generators`]: several generators that make one load together
-//! - [`outcome`]: what a run came to
+//! - [`conformance`]: which rules of the API contract an existing endpoint follows
+//! - [`endpoints`]: cases on existing endpoints
+//! - [`ab`]: two targets, started in pairs until the comparison has a verdict
+//! - [`foreign`]: precautions, seeding and cleaning up on existing endpoints
+//! - [`generators`]: several generators that produce one load together
+//! - [`outcome`]: the results of the cases, and the run's exit code
 
 pub mod ab;
 mod availability;
@@ -21,6 +22,7 @@ mod foreign;
 mod generators;
 mod outcome;
 mod plan;
+mod starts;
 mod target;
 
 use std::sync::Arc;
@@ -32,31 +34,32 @@ use workloads::{CaseSpec, DataSet, Scenario, Tier};
 
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
-use case::{CaseRun, ObjectSource};
+use case::{CaseRun, Measured, ObjectSource};
 use foreign::{Listed, Precautions, survey_lines};
 use generators::Beginning;
 pub use plan::{Plan, connect_config, kube_access, run_id, target_names};
 pub use target::Target;
 
-/// A run's result, ready to be saved, and how the program should end for it.
+/// The result of a run, ready to be saved, and the exit code that follows from it.
 #[derive(Debug)]
 pub struct Finished {
-    /// Everything measured.
+    /// All measurements.
     pub result: SavedResult,
-    /// The end that it means: [`Exit::Done`], [`Exit::TargetFailed`], [`Exit::Invalid`],
+    /// The exit code: [`Exit::Done`], [`Exit::TargetFailed`], [`Exit::Invalid`],
     /// [`Exit::Protected`] or [`Exit::Interrupted`].
     pub exit: Exit,
-    /// Why the rest was not measured, or what is left behind: a foreign endpoint could not be
-    /// reached, or refused to be written to or cleaned up.
+    /// Why cases were not measured, or what was left behind: a foreign endpoint could not be
+    /// reached, or rejected writes or the cleanup.
     pub failure: Option<Failure>,
 }
 
-/// Runs one scenario on every target of the plan. When `stop` is cancelled or a foreign endpoint
-/// cannot be used, what was measured up to then is answered; marked as interrupted only where it
-/// was stopped. A target that fails while it is measured is a failed case. Servers that were
-/// started are gone when this returns, or when its future is dropped. After each case everything so
-/// far is written to `folder`, marked as interrupted: a run that is killed has lost the case that
-/// it was in.
+/// Runs one scenario on every target of the plan.
+///
+/// When `stop` is cancelled or a foreign endpoint cannot be used, returns what was measured up to
+/// then; the result is marked as interrupted only if `stop` was cancelled. A target that fails
+/// while it is measured makes its case fail. Started servers have ended when this function returns
+/// or its future is dropped. After each case, all results so far are written to `folder`, marked as
+/// interrupted, so that a killed run loses only the case it was in.
 pub async fn run(
     plan: &Plan,
     scenario: &Scenario,
@@ -70,16 +73,16 @@ pub async fn run(
     run.finish(failure)
 }
 
-/// Returns what a run would find on endpoints that hold other people's data, and do to them: a line
-/// each. They are asked what they are, counted and sampled; nothing is listed.
+/// Returns one line for each thing that a run would find on endpoints that hold other people's
+/// data, and do there. Endpoints are identified, counted and sampled; nothing is listed.
 ///
 /// # Errors
-/// [`Failure`] with exit code 2 when one does not answer, or refuses.
+/// [`Failure`] with exit code 2 when an endpoint does not respond, or refuses.
 pub async fn survey(plan: &Plan) -> Result<Vec<String>, Failure> {
     let mut lines = Vec::new();
     for scenario in &plan.scenarios {
         for target in plan.targets.iter().filter(|t| plan.only_reads(t)) {
-            // Each resource once, whatever is measured on it.
+            // Each resource is surveyed once, whatever is measured on it.
             let mut known = Vec::new();
             for spec in &scenario.data_sets {
                 let listed = Listed::there(plan, target, scenario, &spec.name);
@@ -95,7 +98,7 @@ pub async fn survey(plan: &Plan) -> Result<Vec<String>, Failure> {
     Ok(lines)
 }
 
-/// A run under way.
+/// A run in progress.
 struct Run<'a> {
     plan: &'a Plan,
     scenario: &'a Scenario,
@@ -104,16 +107,17 @@ struct Run<'a> {
     stop: &'a CancellationToken,
     begun: Instant,
     result: SavedResult,
-    /// Data sets that were loaded through a Kubernetes API so far.
+    /// The number of data sets that were loaded through a Kubernetes API so far.
     loads: usize,
-    /// A server that holds other people's data suffered: nothing else is measured.
+    /// Whether a server that holds other people's data showed distress. Nothing else is measured
+    /// then.
     is_over: bool,
-    /// When the only case begins, where that is asked for.
+    /// When the run's only case begins, if `--start-at` was given.
     beginning: Option<Arc<Beginning>>,
 }
 
 impl<'a> Run<'a> {
-    /// One that has measured nothing yet.
+    /// Returns a run that has measured nothing yet.
     fn new(
         plan: &'a Plan,
         scenario: &'a Scenario,
@@ -175,18 +179,15 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Case by case, each on all servers that are started for it one after the other: what is held
-    /// side by side was measured within minutes. An existing endpoint is seeded once, for all
-    /// cases.
+    /// Runs each case on all started servers, one after the other, so that the cases that are
+    /// compared with each other were measured within minutes. An existing endpoint is seeded once,
+    /// for all cases.
     async fn data_set(&mut self, data: &Arc<DataSet>) -> Result<(), Failure> {
         let plan = self.plan;
         let (started, there): (Vec<_>, Vec<_>) =
             plan.targets.iter().partition(|t| t.spec.is_started());
         for (tier, spec) in self.scenario.cases.all() {
-            for target in &started {
-                let source = ObjectSource::Fresh(Arc::clone(data));
-                self.case(target, tier, spec, source, None).await;
-            }
+            self.on_fresh_starts(&started, data, tier, spec).await;
         }
         for target in there {
             if self.is_over {
@@ -222,6 +223,22 @@ impl<'a> Run<'a> {
             self.result.report.interrupted = true;
             return;
         }
+        if let Some(measured) = self.measure(target, tier, spec, source, name, care).await {
+            self.take(measured);
+        }
+    }
+
+    /// Measures a case; `None` where its tier is one that the target does not have and the scenario
+    /// has another one: such a case needs no line.
+    async fn measure(
+        &self,
+        target: &Target,
+        tier: Tier,
+        spec: &CaseSpec,
+        source: ObjectSource,
+        name: Option<&str>,
+        care: Option<&Precautions>,
+    ) -> Option<Measured> {
         let data_set = match (&source, name) {
             (ObjectSource::Fresh(data) | ObjectSource::Seeded { data, .. }, _) => {
                 data.spec().name.clone()
@@ -229,11 +246,10 @@ impl<'a> Run<'a> {
             (ObjectSource::Loaded(loaded), _) => loaded.data().spec().name.clone(),
             (ObjectSource::There { .. }, name) => name.unwrap_or("there").to_owned(),
         };
-        // A case of a tier that the target plainly does not have needs no line.
         if target.spec.lacks(tier).is_some()
             && self.scenario.cases.all().any(|(other, _)| other != tier)
         {
-            return;
+            return None;
         }
         let run = CaseRun {
             plan: self.plan,
@@ -250,12 +266,11 @@ impl<'a> Run<'a> {
             beginning: self.beginning.clone(),
             is_one_of_many: false,
         };
-        let measured = run.measure().await;
-        self.take(measured);
+        Some(run.measure().await)
     }
 }
 
-/// The first error of measuring and of cleaning up after it, or both in one line.
+/// Returns the error of measuring or of cleaning up after it, or both in one line.
 fn both(measured: Result<(), Failure>, cleaned: Result<(), Failure>) -> Result<(), Failure> {
     match (measured, cleaned) {
         (Err(one), Err(other)) => Err(one.and(other)),

@@ -213,7 +213,7 @@ fn a_case_that_is_open_gets_the_time_that_others_leave_over() {
 #[test]
 fn what_cannot_be_compared_in_pairs_is_refused_in_one_line() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let wrong: [(&[&str], &str); 5] = [
+    let wrong: [(&[&str], &str); 6] = [
         (
             &["--base", "bench", "--new", "http://127.0.0.1:1"],
             "starts its targets anew",
@@ -233,6 +233,10 @@ fn what_cannot_be_compared_in_pairs_is_refused_in_one_line() {
         (
             &["--base", "bench", "--new", "etcd:/no/such"],
             "cannot run /no/such",
+        ),
+        (
+            &["--base", "bench", "--new", "bench", "--starts", "3"],
+            "--starts does not go with it",
         ),
     ];
     for (args, says) in wrong {

@@ -106,6 +106,10 @@ fn contradictions_are_refused() {
         &["run", "--user", ":secret", "--etcd", "http://127.0.0.1:1"],
         &["user"],
     );
+    let there = ["run", "--starts", "2", "--etcd", "http://127.0.0.1:1"];
+    assert_refused(&there, &["--starts", "127.0.0.1:1", "is there"]);
+    let search = ["saturate", "--slo", "p99=10ms", "--starts", "2"];
+    assert_refused(&search, &["--starts", "--searches"]);
 }
 
 #[test]
@@ -208,9 +212,13 @@ fn a_server_that_dies_is_named_with_its_last_words() {
         "unary",
         "--target",
         &target,
+        "--starts",
+        "3",
     ];
     let (code, log) = loadgen(folder.path(), &args);
     assert_eq!(code, Some(1), "{log}");
+    let begun = |number: u32| log.contains(&format!("start {number} of 3"));
+    assert!(begun(1) && !begun(2), "it is not started again: {log}");
     for word in [
         "etcd-9.9.9",
         "died",

@@ -98,6 +98,48 @@ fn a_closed_loop_of_puts_counts_each_and_finds_it_again() {
     assert!(number(&case["client"]["cpu_s_per_request"]) > 0.0, "{case}");
 }
 
+/// Each start is a process of its own, and comparisons of the targets pair the starts of a round.
+#[test]
+fn a_case_of_several_starts_is_the_middle_one_with_the_figures_of_all() {
+    let rows = "[cases]\netcd = [\"stream\", \"paged:100\"]";
+    let targets = ["--target", "bench", "--target", "bench-log"];
+    let run = Run::with_flags(rows, &[&["--starts", "3"], &targets[..]].concat());
+    assert_eq!(run.code, Some(0), "{}", run.log);
+    run.assert_measured();
+    run.assert_verified();
+    let cases = run.report["cases"].as_array().expect("cases");
+    let of = |field: &str| {
+        cases
+            .iter()
+            .map(|case| case[field].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of("target"), ["bench", "bench-log", "bench", "bench-log"]);
+    assert_eq!(
+        of("strategy"),
+        ["stream", "stream", "paged:100", "paged:100"]
+    );
+    for case in cases {
+        let starts = case["starts"].as_array().expect("starts");
+        let pairs: Vec<_> = starts.iter().map(|start| start["pair"].clone()).collect();
+        assert_eq!(pairs, [0, 1, 2], "{case}");
+        let mut times: Vec<_> = starts
+            .iter()
+            .map(|s| number(&s["latency_ms"]["p50"]))
+            .collect();
+        times.sort_by(f64::total_cmp);
+        assert_eq!(number(&case["latency_ms"]["p50"]), times[1], "{case}");
+        assert_eq!(
+            case["requests"],
+            3 * 6,
+            "of one start: 3 lists by 6 clients"
+        );
+    }
+    let begun = |case| run.log.matches(&format!("{case}: start 3 of 3")).count();
+    assert_eq!(begun("bench/stream"), 1, "{}", run.log);
+    assert_eq!(begun("bench-log/paged:100"), 1, "{}", run.log);
+}
+
 /// The targets that are compared with an etcd with fsync: a server with a log is restarted from it
 /// before the measured phase.
 #[test]

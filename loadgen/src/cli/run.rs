@@ -1,5 +1,5 @@
-//! What `loadgen run` takes, and the parts of it that other commands share: how to connect to an
-//! endpoint, and limits for endpoints with other people's data.
+//! Arguments of `loadgen run`, and the groups of arguments that other commands share: how to
+//! connect to an endpoint, and limits for endpoints with other people's data.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,23 +15,23 @@ use crate::isolation::network::NetworkNamespace;
 use crate::live::http::MetricsAddress;
 use crate::safety::limits::{Allowed, PAUSE};
 
-/// The scenario that runs when none is named.
+/// The scenario that runs if none is named.
 pub const DEFAULT_SCENARIO: &str = "pods-150k";
 
-/// What `loadgen run` takes.
+/// Arguments of `loadgen run`.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct RunArgs {
     /// Names of built-in scenarios, or paths of scenario files [default: pods-150k]
     #[arg(value_name = "SCENARIO|FILE.toml")]
     pub scenarios: Vec<String>,
 
-    /// What to measure, repeatable [default: bench]:
+    /// The target to measure, repeatable [default: bench]:
     /// `bench` (our servers, started fresh for each strategy; `bench-log` keeps a log on disk
     /// without fsync, `bench-fsync` with), `etcd:PATH` (an etcd binary, likewise, in a temporary
-    /// folder; without fsync where it can, `etcd-fsync:PATH` with, `bench+etcd:PATH` with our
-    /// Kubernetes tier in front of it), `http://HOST:PORT` or `https://HOST:PORT` (an etcd that is
-    /// there), `kube:URL` (an existing Kubernetes API), `kubeconfig:CONTEXT` (that of a context
-    /// of the file that kubectl reads; nothing behind the colon is the current one)
+    /// folder; without fsync if it can, `etcd-fsync:PATH` with, `bench+etcd:PATH` with our
+    /// Kubernetes tier in front of it), `http://HOST:PORT` or `https://HOST:PORT` (an existing
+    /// etcd), `kube:URL` (an existing Kubernetes API), `kubeconfig:CONTEXT` (the Kubernetes API
+    /// of a context in kubectl's configuration file; the current context if CONTEXT is empty)
     #[arg(long = "target", value_name = "TARGET", verbatim_doc_comment)]
     pub targets: Vec<String>,
 
@@ -39,28 +39,29 @@ pub struct RunArgs {
     #[arg(long, value_name = "URL[,URL]")]
     pub etcd: Option<String>,
 
-    /// An existing Kubernetes API: short for --target kube:URL. Lists what it
-    /// holds; with --seed-data, the objects that the run loads
+    /// An existing Kubernetes API: short for --target kube:URL. Lists the objects that it holds or,
+    /// with --seed-data, the objects that the run loads
     #[arg(long, value_name = "URL")]
     pub kube: Option<String>,
 
-    /// List these objects of a Kubernetes API in place of the scenario's, as kubectl names them:
+    /// List these objects of a Kubernetes API instead of the scenario's, as kubectl names them:
     /// pods, deployments.apps, deployments.v1.apps, widgets.example.com; writes nothing
     #[arg(long, value_name = "RESOURCE", conflicts_with_all = ["seed_data", "prefix"])]
     #[serde(default)]
     pub resource: Option<ResourceName>,
 
-    /// List what is in this namespace of a Kubernetes API [default: in all of them]
+    /// List the objects in this namespace of a Kubernetes API [default: in all of them]
     #[arg(long, value_name = "NAME", value_parser = namespace, conflicts_with_all = ["seed_data", "prefix"])]
     #[serde(default)]
     pub namespace: Option<String>,
 
-    /// List what is there under this prefix and write nothing; needs no scenario
+    /// List the existing keys below this prefix and write nothing; needs no scenario
     #[arg(long, value_name = "PREFIX", conflicts_with_all = ["seed_data", "scenarios"])]
     pub prefix: Option<String>,
 
-    /// Allow writing to an etcd that already holds keys, under a prefix of our own; load objects
-    /// into a Kubernetes API, into namespaces of our own. Both are removed at the end
+    /// Allow writing to an etcd that already holds keys, below a prefix of loadgen's own, and
+    /// loading objects into a Kubernetes API, in namespaces of loadgen's own. Both are removed at
+    /// the end
     #[arg(long)]
     pub seed_data: bool,
 
@@ -73,11 +74,11 @@ pub struct RunArgs {
     #[command(flatten)]
     pub connect: ConnectArgs,
 
-    /// Only these strategies, comma separated, instead of the scenario's
+    /// Run only these strategies, comma separated, instead of the scenario's
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub strategies: Vec<String>,
 
-    /// Only these cases of several loads, comma separated, instead of all that the scenario has
+    /// Run only these cases of several loads, comma separated, instead of all of the scenario's
     #[arg(
         long,
         value_name = "NAME,…",
@@ -90,24 +91,31 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub objects: Option<u64>,
 
-    /// Bytes of each object, instead of the scenario's
+    /// Size of each object in bytes, instead of the scenario's
     #[arg(long, value_name = "BYTES")]
     pub object_size: Option<u64>,
 
-    /// Lists that are measured per strategy, instead of the scenario's number
+    /// Number of measured lists per strategy, instead of the scenario's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeats: Option<u32>,
 
-    /// Clients that list at the same time, instead of the scenario's number
+    /// Fresh starts of its servers that each case is measured on, in rounds over the targets: how
+    /// far starts differ is known only from several. A case shows the start whose median time is
+    /// the middle one, and the range of all; comparisons count starts [default: 1]
+    #[arg(long, value_name = "N", conflicts_with = "profile", value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[serde(default)]
+    pub starts: Option<u32>,
+
+    /// Number of clients that list at the same time, instead of the scenario's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub clients: Option<u32>,
 
-    /// Small requests per second on a schedule (open loop), instead of the scenario's; for cases
-    /// `get` and `put`
+    /// Small requests per second on a schedule (open loop), instead of the scenario's rate; for
+    /// cases `get` and `put`
     #[arg(long, value_name = "R")]
     pub rate: Option<f64>,
 
-    /// How long each case of small requests sends them, as 10s, instead of the scenario's
+    /// Duration of each case of small requests, as 10s, instead of the scenario's
     #[arg(long, value_name = "T", value_parser = humantime::parse_duration)]
     #[serde(default, with = "humantime_serde")]
     pub duration: Option<Duration>,
@@ -116,60 +124,60 @@ pub struct RunArgs {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 
-    /// Where the programs `clientv3` and `client-go` are, which cases of those names start
-    /// [default: what CLIENTV3_BIN and CLIENT_GO_BIN say, else .tools/bin]
+    /// The folder of the programs `clientv3` and `client-go`, which the cases of those names start
+    /// [default: CLIENTV3_BIN and CLIENT_GO_BIN, else .tools/bin]
     #[arg(long, value_name = "DIR")]
     #[serde(default)]
     pub go_clients: Option<PathBuf>,
 
-    /// Where the result folder goes
+    /// The folder in which the result folder is created
     #[arg(long, value_name = "DIR", default_value = "scratch")]
     pub out: PathBuf,
 
-    /// What is printed on standard output at the end
+    /// The format of standard output at the end
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 
-    /// Delay what clients and servers say to one another, as 20ms for a round trip
+    /// Delay the traffic between clients and servers, by this time per round trip, as 20ms
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     #[serde(default, with = "humantime_serde")]
     pub rtt: Option<Duration>,
 
-    /// Let so much through in each direction, of all connections together, as 100Mbit
+    /// Limit the bandwidth in each direction, of all connections together, as 100Mbit
     #[arg(long, value_name = "RATE")]
     #[serde(default)]
     pub bandwidth: Option<Bandwidth>,
 
-    /// Let each client read so many bytes a second, as 10MiB
+    /// Limit the bytes that each client reads per second, as 10MiB
     #[arg(long, value_name = "SIZE")]
     #[serde(default)]
     pub client_read_rate: Option<ByteSize>,
 
-    /// Profile the servers while cases are measured, half a minute each at most, and draw flame
-    /// graphs: Go servers by their `/debug/pprof`, others that are started by `perf`. Figures then
-    /// include what the profiler costs, so these cases are not ranked, judged or compared
+    /// Profile the servers while cases are measured, for half a minute each at most, and draw flame
+    /// graphs: Go servers by their `/debug/pprof`, other servers that loadgen starts by `perf`. The
+    /// metrics then include the profiler's cost, so these cases are not ranked, judged or compared
     #[arg(long, conflicts_with = "shard")]
     #[serde(default)]
     pub profile: bool,
 
-    /// Serve `/metrics` for Prometheus while it runs: a port of 127.0.0.1, or IP:PORT
+    /// Serve `/metrics` for Prometheus during the run: a port of 127.0.0.1, or IP:PORT
     #[arg(long, value_name = "[IP:]PORT")]
     #[serde(skip)]
     pub listen_metrics: Option<MetricsAddress>,
 
-    /// End with exit code 1 where a threshold of the scenario is missed, with 3 where one cannot be
-    /// told or has no figure
+    /// End with exit code 1 if a threshold of the scenario is missed, and with 3 if one cannot be
+    /// judged or was not measured
     #[arg(long)]
     #[serde(default)]
     pub fail_on_threshold: bool,
 
-    /// Leave what was seeded on the endpoint
+    /// Leave the seeded objects on the endpoint
     #[arg(long)]
     pub keep_data: bool,
 
-    /// Make only this generator's share of a load: its number from 0 and how many make it together,
-    /// as 0/8; auto/8 in an Indexed Job of Kubernetes, which numbers its pods. One case on one
-    /// existing, empty etcd, or with --seed-data on a Kubernetes API; needs --start-at
+    /// Apply only this generator's share of a load: its number from 0, and the number of
+    /// generators, as 0/8; auto/8 in an Indexed Job of Kubernetes, which numbers its pods. For one
+    /// case on one existing, empty etcd, or with --seed-data on a Kubernetes API; needs --start-at
     #[arg(long, value_name = "I/N")]
     #[serde(skip)]
     pub shard: Option<ShardArg>,
@@ -181,28 +189,28 @@ pub struct RunArgs {
     pub start_at: Option<StartAt>,
 
     /// Run everything in a network namespace of its own, whose congestion control does not pace:
-    /// possible where loadgen starts every target; the result says what held
+    /// possible if loadgen starts every target; the result records which was used
     #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
     #[serde(default)]
     pub network_namespace: NetworkNamespace,
 
-    /// CPUs that started servers may use, as 0,2-3; all of a target's processes share them. With
-    /// this flag or --client-cpus, neither list of a scenario is used
+    /// The CPUs that started servers may use, as 0,2-3; all processes of a target share them. With
+    /// this flag or --client-cpus, neither CPU list of a scenario is used
     #[arg(long, value_name = "LIST")]
     #[serde(default)]
     pub server_cpus: Option<CpuList>,
 
-    /// CPUs that the generator may use
+    /// The CPUs that the generator may use
     #[arg(long, value_name = "LIST")]
     #[serde(default)]
     pub client_cpus: Option<CpuList>,
 
-    /// Say what would be done, and what it needs in memory and disk, and do nothing
+    /// Print what would be done and the memory and disk that it needs, and do nothing
     #[arg(long)]
     pub dry_run: bool,
 }
 
-/// Reads the name of a namespace.
+/// Parses the name of a namespace.
 fn namespace(text: &str) -> Result<String, String> {
     const MOST_BYTES: usize = 63;
     let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -219,7 +227,7 @@ fn namespace(text: &str) -> Result<String, String> {
 }
 
 impl RunArgs {
-    /// Returns the network that is to be imitated, where any is.
+    /// Returns the network to emulate, if any.
     #[must_use]
     pub fn network(&self) -> Option<Network> {
         let network = Network {
@@ -234,23 +242,23 @@ impl RunArgs {
 /// What may be done to an endpoint that holds other people's data.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct CareArgs {
-    /// On an endpoint that holds data: run cases that may take more than a tenth of the server's
-    /// memory, or an unknown amount, too. What may take more than half is never run
+    /// On an endpoint that holds data, also run cases that may take more than a tenth of the
+    /// server's memory, or an unknown amount. Cases that may take more than half are never run
     #[arg(long)]
     pub yes: bool,
 
-    /// Memory of the server behind an endpoint that holds data, as 16GiB [default: what it has
-    /// resident, and 2GiB at least]
+    /// Memory of the server behind an endpoint that holds data, as 16GiB [default: its resident
+    /// size, and at least 2GiB]
     #[arg(long, value_name = "SIZE")]
     pub server_memory: Option<Size>,
 
-    /// Bytes that lists may read from an endpoint that holds data, as 10GiB: a case that needs more
-    /// is not run
+    /// The most bytes that lists may read from an endpoint that holds data, as 10GiB: a case that
+    /// needs more is not run
     #[arg(long, value_name = "SIZE")]
     pub max_bytes: Option<Size>,
 
-    /// Pause between two lists of an endpoint that holds data, never below three times what the
-    /// last list took [default: 5s]
+    /// Pause between two lists of an endpoint that holds data, never shorter than three times the
+    /// last list [default: 5s]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     #[serde(default, with = "humantime_serde")]
     pub pause: Option<Duration>,
@@ -276,11 +284,11 @@ pub struct ConnectArgs {
     #[arg(long, value_name = "FILE")]
     pub cacert: Option<PathBuf>,
 
-    /// Our certificate, PEM
+    /// The client's certificate, PEM
     #[arg(long, value_name = "FILE", requires = "key")]
     pub cert: Option<PathBuf>,
 
-    /// Its key, PEM
+    /// The key of the client's certificate, PEM
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub key: Option<PathBuf>,
 

@@ -1,57 +1,59 @@
-//! Two targets in pairs of fresh starts, until every deciding metric has a verdict or time is up.
+//! Measures two targets in pairs of fresh starts, until every deciding metric has a verdict or time
+//! is up.
 //!
-//! A block is two pairs in opposite orders, base new and new base, and a coin from the seed says
-//! which comes first: slow drift affects both alike. After
-//! each pair the verdicts are taken anew; the rule holds however often one looks
-//! (`report::compare`, `Method::Sequential`).
+//! A block is two pairs in opposite orders (base, new and new, base). A coin from the seed chooses
+//! which order comes first, so that slow drift affects both sides alike. The verdicts are computed
+//! again after each pair; the rule stays valid however often it is evaluated (`report::compare`,
+//! `Method::Sequential`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use report::compare::{CompareError, Comparison, Metric, Options, Sides, compare};
-use report::result::{AbTargets, Case, Environment, Outcome, ResultFolder, ServerStart};
+use report::result::{AbTargets, Environment, Outcome, ResultFolder};
 use tokio_util::sync::CancellationToken;
 use workloads::{CaseSpec, DataSet, Scenario, Tier, coin};
 
 use super::case::{CaseRun, Measured, ObjectSource};
+use super::starts::Starts;
 use super::{Finished, Plan, Run};
 use crate::exit::Exit;
 use crate::progress::Progress;
 
-/// Pairs of a case, at most: bounded in count as well as in time.
+/// The most pairs of one case: the count is bounded as well as the time.
 const MOST_PAIRS: u32 = 200;
 
-/// What is asked of a comparison in pairs.
+/// The parameters of a comparison in pairs.
 #[derive(Debug, Clone)]
 pub struct Ab {
-    /// How long it may take in all.
+    /// The total time limit.
     pub within: Duration,
-    /// From which the order of starts follows.
+    /// The seed of the order of starts.
     pub seed: u64,
-    /// What decides, and by which margin.
+    /// The deciding metrics and their margins.
     pub options: Options,
 }
 
-/// A case of a comparison in pairs: data set, tier, and case.
+/// A case of a comparison in pairs: data set, tier and case name.
 pub type CaseKey = (String, Tier, String);
 
-/// Cases in which deciding metrics are worse, with those metrics.
+/// Cases with deciding metrics that are worse, and those metrics.
 pub type Worse = HashMap<CaseKey, Vec<Metric>>;
 
-/// What came of a comparison in pairs.
+/// The result of a comparison in pairs.
 #[derive(Debug)]
 pub struct Compared {
-    /// What was measured, and the end that it means.
+    /// The measurements and the exit code.
     pub finished: Finished,
-    /// How both sides compare; `None` where nothing was measured that could be compared.
+    /// The comparison of both sides; `None` if nothing comparable was measured.
     pub comparison: Option<Comparison>,
-    /// What is worse.
+    /// The cases that are worse.
     pub worse: Worse,
 }
 
-/// Measures two targets in pairs: all cases of the scenario, or those of `again`, each of these
-/// until one of its metrics is worse again or nothing is left to decide.
+/// Measures two targets in pairs: all cases of the scenario, or only those of `again`. A case of
+/// `again` ends when one of its metrics is worse again, or when nothing is left to decide.
 #[allow(
     clippy::too_many_arguments,
     reason = "each is a part of the run that the caller made"
@@ -89,14 +91,14 @@ pub async fn run(
             }
             Some(case)
         })
-        // Of a tier that neither side has there is nothing to compare.
+        // A tier that neither side has cannot be compared.
         .filter(|case| {
             let mut targets = plan.targets.iter();
             targets.any(|target| target.spec.lacks(case.tier).is_none())
         })
         .collect();
-    // Each case has an equal share of the time. What is left over at the end, by cases that were
-    // decided soon or that cannot be measured, is for those that are still open.
+    // Each case has an equal share of the time. Time that is left, because cases were decided early
+    // or could not be measured, is divided among the cases that are still open.
     let begun = run.begun;
     let rest = || ab.within.saturating_sub(begun.elapsed());
     while cases.iter().any(|case| case.is_open) {
@@ -137,41 +139,19 @@ pub async fn run(
     }
 }
 
-/// The starts of one case on one target so far.
-#[derive(Default)]
-struct Starts(Vec<Measured>);
-
-impl Starts {
-    /// Returns what they come to: the start whose median time is the middle one, with all starts in
-    /// it.
-    fn together(&mut self) -> Option<Measured> {
-        let starts: Vec<ServerStart> = self
-            .0
-            .iter()
-            .zip(0..)
-            .map(|(m, pair)| start(m, pair))
-            .collect();
-        self.0
-            .sort_by(|a, b| time(&a.case).total_cmp(&time(&b.case)));
-        let middle = self.0.len().checked_sub(1)? / 2;
-        let mut measured = self.0.swap_remove(middle);
-        measured.case.starts = starts;
-        Some(measured)
-    }
-}
-
 /// The pairs of one case so far.
 struct CasePairs<'a> {
     data: Arc<DataSet>,
     tier: Tier,
     spec: &'a CaseSpec,
-    /// Starts of base and new, one of each pair.
+    /// The starts of base and of new, one of each for every pair.
     sides: [Starts; 2],
     /// Whether another pair may decide more.
     is_open: bool,
     /// The deciding metrics that are worse.
     worse: Vec<Metric>,
-    /// The metrics that were worse before: one that is worse again decides the case.
+    /// The metrics that were worse in an earlier comparison. If one of them is worse again, the
+    /// case is decided.
     suspects: Vec<Metric>,
 }
 
@@ -189,7 +169,7 @@ impl<'a> CasePairs<'a> {
     }
 
     fn pairs(&self) -> u32 {
-        self.sides[0].0.len() as u32
+        self.sides[0].len() as u32
     }
 
     fn key(&self) -> CaseKey {
@@ -198,21 +178,9 @@ impl<'a> CasePairs<'a> {
     }
 }
 
-fn start(measured: &Measured, pair: u32) -> ServerStart {
-    ServerStart {
-        pair: Some(pair),
-        ..ServerStart::of(&measured.case)
-    }
-}
-
-fn time(case: &Case) -> f64 {
-    let latency = case.latency_ms.as_ref();
-    latency.and_then(|latency| latency.p50).unwrap_or(f64::MAX)
-}
-
 impl Run<'_> {
-    /// Adds pairs to one case, until it has its verdicts or `until`; one at least, where it has
-    /// none. What a case came to that is not open any longer is taken into the result.
+    /// Adds pairs to a case until it has its verdicts or until `until`, but at least one pair if it
+    /// has none. Records the result of a case that is decided.
     async fn pairs(&mut self, ab: &Ab, case: &mut CasePairs<'_>, until: Instant) {
         while case.is_open && (case.pairs() == 0 || Instant::now() < until) {
             if self.stop.is_cancelled() {
@@ -225,7 +193,7 @@ impl Run<'_> {
         }
     }
 
-    /// Adds a pair to one case; one that is interrupted is left out.
+    /// Adds one pair to a case. An interrupted pair is left out.
     async fn pair(&mut self, ab: &Ab, case: &mut CasePairs<'_>) {
         let mut pair = Vec::new();
         for side in order(ab.seed, case.pairs()) {
@@ -235,7 +203,7 @@ impl Run<'_> {
                 return;
             }
             if !measured.case.counts() {
-                // What is left of a server that fails is no fair sample of it.
+                // The starts before the failure are no fair sample of a server that fails.
                 case.sides = Default::default();
                 case.worse.clear();
                 case.is_open = false;
@@ -245,7 +213,7 @@ impl Run<'_> {
             pair.push((side, measured));
         }
         for (side, measured) in pair {
-            case.sides[side].0.push(measured);
+            case.sides[side].push(measured);
         }
         case.is_open = case.pairs() < MOST_PAIRS;
         if let Some(comparison) = self.so_far(ab, &case.sides) {
@@ -255,16 +223,16 @@ impl Run<'_> {
         }
     }
 
-    /// Takes what came of a case into the result.
+    /// Adds the results of a case to the run's result.
     fn take_case(&mut self, case: &mut CasePairs<'_>) {
         for side in &mut case.sides {
-            if let Some(measured) = side.together() {
+            if let Some(measured) = side.middle() {
                 self.take(measured);
             }
         }
     }
 
-    /// One start of one side.
+    /// Measures one start of one side.
     async fn start_of(&self, side: usize, case: &CasePairs<'_>) -> Measured {
         let run = CaseRun {
             plan: self.plan,
@@ -284,17 +252,12 @@ impl Run<'_> {
         run.measure().await
     }
 
-    /// How the pairs of one case compare.
+    /// Compares the pairs of one case so far.
     fn so_far(&self, ab: &Ab, sides: &[Starts; 2]) -> Option<Comparison> {
         let mut result = self.result.clone();
         result.report.cases.clear();
         for side in sides {
-            let mut case = side.0.first()?.case.clone();
-            let starts = side.0.iter().zip(0..);
-            case.starts = starts
-                .map(|(measured, pair)| start(measured, pair))
-                .collect();
-            result.report.cases.push(case);
+            result.report.cases.push(side.case()?);
         }
         let [base, new] = &self.plan.targets[..] else {
             return None;
@@ -306,8 +269,8 @@ impl Run<'_> {
         .ok()
     }
 
-    /// Says what is known after a pair; returns whether every deciding metric is surely within what
-    /// is allowed, or surely not.
+    /// Reports the verdicts after a pair. Returns whether it is certain, for every deciding metric,
+    /// that it is within its margin or that it is not.
     fn tell(&self, pairs: u32, comparison: &Comparison) -> bool {
         let deciding: Vec<_> = comparison.deciding().collect();
         let said: Vec<String> = deciding
@@ -323,7 +286,7 @@ impl Run<'_> {
         !deciding.is_empty() && deciding.iter().all(|line| line.is_within.is_some())
     }
 
-    /// Returns how both sides compare in all cases.
+    /// Compares both sides in all cases.
     fn compared(&self, ab: &Ab) -> Result<Comparison, CompareError> {
         let [base, new] = &self.plan.targets[..] else {
             unreachable!("a plan of two sides has two targets");
@@ -336,7 +299,7 @@ impl Run<'_> {
     }
 }
 
-/// Returns which side is started first and which second, of pair number `pair`.
+/// Returns the two sides in the order in which pair number `pair` starts them.
 fn order(seed: u64, pair: u32) -> [usize; 2] {
     let begins = coin(seed, u64::from(pair / 2));
     let is_second = pair % 2 == 1;
@@ -356,7 +319,7 @@ mod tests {
         let blocks: Vec<_> = orders.chunks(2).collect();
         assert!(blocks.iter().all(|block| block[0] != block[1]));
         let base_first = blocks.iter().filter(|block| block[0] == [0, 1]).count();
-        // Of a hundred fair coins: five standard deviations.
+        // Five standard deviations of a hundred fair coins.
         assert!((25..=75).contains(&base_first), "{base_first}");
     }
 }

@@ -1,8 +1,8 @@
-//! What was asked for, checked before anything starts.
+//! The checked command line.
 //!
-//! - [`resource_flags`]: what is listed of existing Kubernetes APIs
-//! - [`scenarios`]: the scenarios that a command line asks for
-//! - [`mod@targets`]: what is measured, and how it is reached
+//! - [`resource_flags`]: which resource of existing Kubernetes APIs is listed
+//! - [`scenarios`]: the scenarios of a command line
+//! - [`mod@targets`]: the targets of a command line, and how to connect to them
 
 mod resource_flags;
 mod scenarios;
@@ -39,43 +39,46 @@ use crate::servers::{Contexts, Given, Launcher, OwnProgram};
 /// A checked command line.
 #[derive(Debug)]
 pub struct Plan {
-    /// The scenarios, with what the command line changes about them.
+    /// The scenarios, with the changes from the command line.
     pub scenarios: Vec<Scenario>,
-    /// What is measured.
+    /// The targets to measure.
     pub targets: Vec<Target>,
-    /// Read what is there below this, write nothing.
+    /// The prefix whose existing keys are listed; nothing is written then.
     pub prefix: Option<String>,
-    /// What is listed of existing Kubernetes APIs.
+    /// The resource and namespace to list on existing Kubernetes APIs.
     resource_flags: ResourceFlags,
-    /// What a user must know of the scenarios before they run: one line each.
+    /// What a user must know about the scenarios before they run, one line each.
     pub notes: Vec<String>,
     pub(super) seed_data: bool,
     pub(super) keep_data: bool,
-    /// What may be done to an endpoint that holds other people's data.
+    /// The limits on endpoints that hold other people's data.
     pub(super) allowed: Allowed,
-    /// Whether `--strategies` names what is run.
+    /// Whether `--strategies` was given.
     pub(super) names_strategies: bool,
-    /// A missed threshold fails the run.
+    /// Whether a missed threshold makes the run fail.
     pub(super) fail_on_threshold: bool,
+    /// On how many fresh starts of its servers each case is measured.
+    pub(super) starts: NonZeroU32,
     /// Whether servers are profiled while they are measured.
     pub(super) profile: bool,
-    /// What starts servers, on any CPU; [`Plan::launcher_of`] has those of a scenario.
+    /// Starts servers on any CPU. Use [`Plan::launcher_of`] for the servers of a scenario.
     pub(super) launcher: Launcher,
-    /// The CPUs that this program may use before it is pinned; `None` where the system does not
-    /// say.
+    /// The CPUs that this program may use before it is pinned; `None` if the system does not report
+    /// them.
     available_cpus: Option<CpuList>,
-    /// Where the programs of cases by Go clients are.
+    /// Where the Go client programs are.
     pub(super) go_clients: GoClients,
-    /// Makes our prefix on foreign endpoints unlike any other run's; generators that make a load
-    /// together have the same.
+    /// Makes the run's prefix on foreign endpoints different from that of any other run. Generators
+    /// that produce a load together have the same id.
     pub(super) run_id: String,
-    /// Which of several generators this is, and when the load begins.
+    /// The number of this generator among several, and when the load begins.
     pub(super) together: Together,
 }
 
 impl Plan {
-    /// Reads the command line; with `saturate`, small requests are searched for their highest rate.
-    /// `own_program` is what starts our servers (`own_program serve …`).
+    /// Checks the command line. With `saturate`, cases of small requests search for their highest
+    /// rate. `own_program` is the program that starts loadgen's own servers (`own_program serve
+    /// …`).
     ///
     /// # Errors
     /// [`Failure`] with exit code 2 and one line that says what to change.
@@ -91,7 +94,7 @@ impl Plan {
         Self::with_targets(args, saturate, own_program, targets)
     }
 
-    /// Makes the plan for targets that are known, whatever the arguments say of them.
+    /// Returns the plan for these targets, ignoring the targets in `args`.
     fn with_targets(
         args: &RunArgs,
         saturate: Option<Saturate>,
@@ -111,6 +114,7 @@ impl Plan {
                 started.name
             )));
         }
+        let starts = starts(args, saturate.is_some(), &targets)?;
         let resource_flags = ResourceFlags::of(args, &targets)?;
         let overrides = Overrides {
             objects: args.objects.and_then(NonZeroU64::new),
@@ -157,6 +161,7 @@ impl Plan {
             allowed: args.care.allowed(),
             names_strategies: !args.strategies.is_empty(),
             fail_on_threshold: args.fail_on_threshold,
+            starts,
             profile: args.profile,
             launcher: Launcher {
                 own_program: own_program.into(),
@@ -175,11 +180,11 @@ impl Plan {
         })
     }
 
-    /// Returns the plan of `loadgen ab`: two targets that are started, each with what its side is
-    /// given.
+    /// Returns the plan of `loadgen ab`: two targets that loadgen starts, each with the flags and
+    /// environment of its side.
     ///
     /// # Errors
-    /// As [`Plan::new`].
+    /// Those of [`Plan::new`].
     pub fn of_sides(args: &AbArgs, run: &RunArgs, own_program: &Path) -> Result<Self, Failure> {
         if !run.targets.is_empty() || run.etcd.is_some() || run.kube.is_some() {
             return Err(Failure::usage(anyhow!(
@@ -189,6 +194,11 @@ impl Plan {
         if run.shard.is_some() || run.start_at.is_some() {
             return Err(Failure::usage(anyhow!(
                 "ab begins when its servers are ready, on one machine: --shard and --start-at do not go with it"
+            )));
+        }
+        if run.starts.is_some() {
+            return Err(Failure::usage(anyhow!(
+                "ab starts its servers until the verdict is sure, or --within is over: --starts does not go with it"
             )));
         }
         if run.profile {
@@ -217,7 +227,7 @@ impl Plan {
             side(&args.new, &args.new_flag, &args.new_env)?,
         ];
         if targets[0].spec == targets[1].spec {
-            // The same program twice, with other flags or to see what chance does.
+            // The same program twice, with different flags or to see the effect of chance.
             targets[0].name.push_str("-base");
             targets[1].name.push_str("-new");
         }
@@ -225,8 +235,8 @@ impl Plan {
         Self::with_targets(run, None, own_program, targets)
     }
 
-    /// Returns what a scenario's result is called: generators that make a load together may write
-    /// to one folder.
+    /// Returns the name of a scenario's result. It contains the shard, since generators that
+    /// produce a load together may write to one folder.
     #[must_use]
     pub fn result_name(&self, scenario: &Scenario) -> String {
         let shard = self.together.shard;
@@ -236,7 +246,7 @@ impl Plan {
         }
     }
 
-    /// Returns what would be done, and what it needs: one line a case.
+    /// Returns what the run would do and what it needs, one line for each case.
     #[must_use]
     pub fn dry_run(&self) -> String {
         let free_memory = measure::free_memory_bytes().unwrap_or(0);
@@ -254,7 +264,7 @@ impl Plan {
                 let data = DataSet::new(spec);
                 for target in &self.targets {
                     for (tier, case) in scenario.cases.all() {
-                        // What is there is asked first, and then each case has its line: see
+                        // These endpoints are surveyed, which gives a line for each case: see
                         // [`super::survey`].
                         if self.only_reads(target) {
                             continue;
@@ -269,7 +279,8 @@ impl Plan {
         lines.join("\n")
     }
 
-    /// Returns whether nothing is written to an existing endpoint: its own contents are listed.
+    /// Returns whether the run only lists the existing contents of an endpoint and writes nothing
+    /// to it.
     pub(super) fn only_reads(&self, target: &Target) -> bool {
         match target.spec {
             TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) => !self.seed_data,
@@ -311,7 +322,7 @@ impl Plan {
         }
         if !target.is_started() {
             let root = self.foreign_root(data);
-            // Nobody has asked the endpoint yet.
+            // The endpoint has not been contacted yet.
             let unless = match self.seed_data {
                 true => "",
                 false => "; refused where it already holds a key (--seed-data allows it)",
@@ -325,16 +336,20 @@ impl Plan {
         let clients = clients.map_or(scenario.clients, NonZeroU32::get);
         let needs = Needs::of(target, tier, case.strategy, data, clients);
         let repeats = case.repeats.map_or(scenario.repeats, NonZeroU32::get);
+        let starts = match self.starts.get() {
+            1 => String::new(),
+            starts => format!("on each of {starts} starts, "),
+        };
         format!(
-            "{name}: {} objects, {repeats} lists by {clients} clients, needs {} MiB of memory and {} MiB of disk",
+            "{name}: {} objects, {repeats} lists by {clients} clients, {starts}needs {} MiB of memory and {} MiB of disk",
             data.len(),
             needs.memory >> 20,
             needs.disk >> 20
         )
     }
 
-    /// Returns what starts servers of a scenario: on their CPUs, else on those that the generator
-    /// had before it was pinned.
+    /// Returns the launcher for the servers of a scenario: on the scenario's server CPUs, or, if
+    /// only client CPUs are given, on those that the generator had before it was pinned.
     pub(super) fn launcher_of(&self, scenario: &Scenario) -> Launcher {
         let server_cpus = match (&scenario.server_cpus, &scenario.client_cpus) {
             (None, None) => None,
@@ -351,8 +366,8 @@ impl Plan {
         }
     }
 
-    /// Returns where we write a data set on an existing endpoint: each has its own place, since one
-    /// may be left for others to read when the next is written.
+    /// Returns the prefix below which a data set is written on an existing endpoint. Each data set
+    /// has its own, since one may be kept for other readers when the next is written.
     pub(super) fn foreign_root(&self, data: &DataSet) -> String {
         format!("/loadgen/{}/{}/registry/", self.run_id, data.spec().name)
     }
@@ -370,8 +385,9 @@ impl Plan {
     }
 }
 
-/// Returns what open loops do until a request is due: spin where the generator has CPUs that no
-/// server may use, so that it is not late by a wake-up; else sleep, so that servers have the CPU.
+/// Returns how open loops wait until a request is due. They spin if the generator has CPUs that no
+/// server may use, so that no request is late by a wake-up. Otherwise they sleep, so that servers
+/// can use the CPU.
 pub(super) fn waiting(scenario: &Scenario) -> Waiting {
     match (&scenario.server_cpus, &scenario.client_cpus) {
         (Some(servers), Some(own)) if own.is_apart_from(servers) => Waiting::Spin,
@@ -379,11 +395,43 @@ pub(super) fn waiting(scenario: &Scenario) -> Waiting {
     }
 }
 
-/// Makes a prefix or a namespace unlike any other run's: the time and the process.
+/// Returns an id that makes a prefix or a namespace different from that of any other run: the time
+/// and the process id.
 #[must_use]
 pub fn run_id() -> String {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let plain: String = now.chars().filter(char::is_ascii_alphanumeric).collect();
-    // Also part of names of namespaces, which have no capitals.
+    // Also part of the names of namespaces, which must be in lower case.
     format!("{}-{}", plain.to_lowercase(), std::process::id())
+}
+
+/// Returns on how many starts each case is measured.
+///
+/// # Errors
+/// [`Failure`] with exit code 2 where several are not possible: a target is an existing endpoint, a
+/// search for the highest rate has repeats of its own, or the load begins at a set moment.
+fn starts(args: &RunArgs, is_search: bool, targets: &[Target]) -> Result<NonZeroU32, Failure> {
+    let starts = args
+        .starts
+        .and_then(NonZeroU32::new)
+        .unwrap_or(NonZeroU32::MIN);
+    if starts == NonZeroU32::MIN {
+        return Ok(starts);
+    }
+    if let Some(there) = targets.iter().find(|target| !target.spec.is_started()) {
+        return Err(Failure::usage(anyhow!(
+            "--starts starts servers anew, and `{there}` is there: run it {starts} times and compare the results"
+        )));
+    }
+    if is_search {
+        return Err(Failure::usage(anyhow!(
+            "saturate repeats its search with --searches: --starts does not go with it"
+        )));
+    }
+    if args.start_at.is_some() {
+        return Err(Failure::usage(anyhow!(
+            "--start-at is one moment, and {starts} starts begin at several: --starts does not go with it"
+        )));
+    }
+    Ok(starts)
 }

@@ -1,20 +1,21 @@
-//! The sentences beside a case: why it was not measured, what limits it, and what ran with it.
+//! The notes of a case: why it was not measured, what limits it, and which loads ran with it.
 
 use super::milliseconds;
 use super::sharding::shared;
 use crate::quantity::Quantity;
 use crate::result::{
-    Baseline, Case, ClientFigures, Outcome, PROFILED, Quantiles, Saturation, ServerFigures, Spread,
+    Baseline, Case, ClientFigures, Outcome, PROFILED, Quantiles, Saturation, ServerFigures,
+    ServerStart, Spread,
 };
 
-/// Returns everything that a reader must know about the row: [`warnings`], its rate, and what ran
-/// beside it.
+/// Returns everything that a reader must know about the row: [`warnings`], its rate, and the loads
+/// that ran with it.
 #[must_use]
 pub fn notes(case: &Case) -> Vec<String> {
     let mut notes = warnings(case);
     match &case.shards {
         Some(shards) => notes.extend(shared(case, shards)),
-        // What several loads did is in a table of its own.
+        // Several loads have a table of their own.
         None if !case.loads.is_empty() => {}
         None => notes.extend(pace(case)),
     }
@@ -27,12 +28,13 @@ pub fn notes(case: &Case) -> Vec<String> {
         );
     }
     if case.server.is_none() && case.outcome == Outcome::Measured {
-        // Of every server that was started there are figures.
+        // Every server that loadgen started has metrics.
         notes.push(
             "memory and CPU of the server are not known: it was there already and does not tell them"
                 .to_owned(),
         );
     }
+    notes.extend(starts(case));
     notes.extend(case.server.as_ref().and_then(cache_fill));
     notes.extend(late_over_early(case));
     let missing = case.missing_figures.iter();
@@ -50,8 +52,8 @@ pub fn notes(case: &Case) -> Vec<String> {
     notes
 }
 
-/// Returns what a reader must know before comparing the row: why it was not measured, what limits
-/// it.
+/// Returns what a reader must know before comparing the row: why it was not measured, or what
+/// limits it.
 #[must_use]
 pub fn warnings(case: &Case) -> Vec<String> {
     let mut notes = Vec::new();
@@ -98,7 +100,7 @@ pub fn warnings(case: &Case) -> Vec<String> {
             likely,
         }) = case.checking_ratio
         {
-            // Where the median may lie is known of six rounds and more.
+            // The confidence interval is known from six rounds on.
             let [lower, upper] = likely.unwrap_or([min, max]);
             let [lower, p50, upper] = [lower, p50, upper].map(Quantity::PerByte);
             note.push_str(&format!(", interleaved {p50} ({lower} … {upper})"));
@@ -126,7 +128,7 @@ pub fn warnings(case: &Case) -> Vec<String> {
     notes
 }
 
-/// Returns up to which rate an objective is kept, and how sure that is.
+/// Returns up to which rate an objective is met, and how certain that is.
 fn saturation(found: &Saturation) -> String {
     let objective = &found.objective;
     let rate = |rate: f64| Quantity::PerSecond(rate).to_string();
@@ -173,7 +175,7 @@ fn cache_fill(server: &ServerFigures) -> Option<String> {
     ))
 }
 
-/// Returns what a long phase tells of memory that grows.
+/// Returns by how much private memory grew during a long phase.
 fn late_over_early(case: &Case) -> Option<String> {
     let server = case.server.as_ref();
     let server = server.and_then(|it| Some((it.late_over_early?, it.late_over_early_likely)));
@@ -198,7 +200,7 @@ fn late_over_early(case: &Case) -> Option<String> {
     })
 }
 
-/// Returns what a list cost a client that is a program of its own.
+/// Returns the cost of a list on a client that is a separate program.
 fn program(client: &ClientFigures) -> Option<String> {
     let name = client.program.as_ref()?;
     let cpu = Quantity::seconds(client.cpu_s_per_request?);
@@ -206,7 +208,7 @@ fn program(client: &ClientFigures) -> Option<String> {
     Some(format!("{name} took {cpu} of CPU and up to {peak}"))
 }
 
-/// Returns what a row of small requests has besides its latency, or of events.
+/// Returns the rate and other metrics of a row of small requests or of events.
 fn pace(case: &Case) -> Option<String> {
     let client = case.client.as_ref();
     let own = client.and_then(|client| client.cpu_s_per_request);
@@ -229,7 +231,7 @@ fn pace(case: &Case) -> Option<String> {
     ))
 }
 
-/// Returns the time of a list over that of its baseline, interleaved.
+/// Returns the time of a list divided by that of its baseline, interleaved.
 fn beside_its_bytes(of: &Baseline) -> String {
     let Spread { min, p50, max, .. } = of.time_ratio;
     let how = if of.checked { "checked" } else { "unchecked" };
@@ -251,4 +253,37 @@ fn beside_its_bytes(of: &Baseline) -> String {
         Quantity::PerByte(max),
         Quantity::or_absent(cpu),
     )
+}
+
+/// Returns how far apart the starts of the servers lie, where there are several.
+fn starts(case: &Case) -> Option<String> {
+    let starts = &case.starts;
+    if starts.len() < 2 {
+        return None;
+    }
+    let spread = |of: fn(&ServerStart) -> Option<f64>| Spread::of(starts.iter().filter_map(of));
+    let resolution = starts.iter().filter_map(|start| start.rss_resolution).max();
+    let memory = |bytes: f64| Quantity::bytes_within(bytes as u64, resolution);
+    let ranges = [
+        spread(|start| start.latency_ms.as_ref()?.p50)
+            .map(|spread| range("p50", spread, Quantity::Milliseconds)),
+        spread(|start| start.server_cpu_s_per_request)
+            .map(|spread| range("server CPU", spread, Quantity::seconds)),
+        spread(|start| start.peak_above_idle.map(|bytes| bytes as f64))
+            .map(|spread| range("peak above idle", spread, memory)),
+    ];
+    Some(format!(
+        "of {} starts the one with the middle p50; all of them: {}",
+        starts.len(),
+        ranges.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    ))
+}
+
+/// Returns the smallest and the largest value, or both at once where they look the same.
+fn range(name: &str, spread: Spread, shown: impl Fn(f64) -> Quantity) -> String {
+    let [min, max] = [spread.min, spread.max].map(|value| shown(value).to_string());
+    match min == max {
+        true => format!("{name} {min}"),
+        false => format!("{name} {min} … {max}"),
+    }
 }

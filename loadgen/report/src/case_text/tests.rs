@@ -1,7 +1,7 @@
-//! Rows of cases, and their notes.
+//! Tests of the rows of cases, and of their notes.
 
 use super::*;
-use crate::result::{Load, Outcome, Round};
+use crate::result::{Load, Outcome, Round, ServerStart};
 use workloads::strategy::Tier;
 
 #[test]
@@ -134,4 +134,27 @@ fn what_limits_a_row_is_said_beside_it() {
         row.cells[NOTES],
         "2 of 25 requests wrong; client-limited: 700 ms without checking"
     );
+}
+
+#[test]
+fn a_case_of_several_starts_says_how_far_they_lie_apart() {
+    let mut case = Case::new("pods", "bench", Tier::Etcd, "stream", Outcome::Measured);
+    let start = |p50, cpu, above: u64| ServerStart {
+        latency_ms: Some(Quantiles {
+            n: 5,
+            p50: Some(p50),
+            ..Quantiles::default()
+        }),
+        server_cpu_s_per_request: Some(cpu),
+        peak_above_idle: Some(above << 20),
+        ..ServerStart::default()
+    };
+    case.starts = vec![start(390.0, 0.36, 80)];
+    let of_starts = |case: &Case| notes(case).into_iter().find(|note| note.contains("starts"));
+    assert_eq!(of_starts(&case), None);
+    case.starts
+        .extend([start(368.0, 0.36, 95), start(412.0, 0.36, 83)]);
+    let said = "of 3 starts the one with the middle p50; all of them: p50 368 ms … 412 ms, \
+                server CPU 360 ms, peak above idle 80 MiB … 95 MiB";
+    assert_eq!(of_starts(&case).as_deref(), Some(said));
 }
