@@ -147,6 +147,7 @@ fn a_case_of_several_starts_says_how_far_they_lie_apart() {
         }),
         server_cpu_s_per_request: Some(cpu),
         peak_above_idle: Some(above << 20),
+        rss_resolution: Some(256 << 10),
         ..ServerStart::default()
     };
     case.starts = vec![start(390.0, 0.36, 80)];
