@@ -1,5 +1,5 @@
-//! The interface between the Kubernetes tier and etcd, over a store in the same process, without
-//! encoding and sockets.
+//! The Kubernetes-etcd interface (KEP-4743) over a store in the same process, without encoding and
+//! sockets.
 //!
 //! This is a separate target (`--backend embedded`). It shows the cost of two processes with gRPC
 //! between them, and is never ranked against such targets.

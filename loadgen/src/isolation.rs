@@ -31,8 +31,8 @@ pub struct Isolation {
 }
 
 impl Isolation {
-    /// Moves the generator into a network namespace, if the command line asks for it and the system
-    /// permits it.
+    /// Moves the generator into a network namespace as `--network-namespace` says: by default, if
+    /// the system permits it and loadgen starts every target.
     ///
     /// # Errors
     /// [`Failure`] with exit code 2 if `--network-namespace yes` is impossible.

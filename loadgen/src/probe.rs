@@ -43,7 +43,7 @@ use crate::safety::count;
 use crate::timeouts::in_time;
 
 /// The number of keys that are written so that there is something to read.
-const FURNISHED: usize = 25;
+const SEEDED_KEYS: usize = 25;
 /// The longest time that a rule waits for something.
 const WITHIN: Duration = Duration::from_secs(3);
 
@@ -92,7 +92,7 @@ pub async fn probe(
     };
     let rules = async {
         if may_write {
-            probe.furnish().await?;
+            probe.seed_keys().await?;
         }
         reads::try_all(&mut probe).await?;
         if may_write {
@@ -219,8 +219,8 @@ impl Probe {
     }
 
     /// Writes some keys, so that there is something to read.
-    async fn furnish(&self) -> Result<(), Error> {
-        for i in 0..FURNISHED {
+    async fn seed_keys(&self) -> Result<(), Error> {
+        for i in 0..SEEDED_KEYS {
             let request = PutRequest {
                 key: self.key(&format!("read/{i:03}")),
                 value: Bytes::from_static(b"value"),

@@ -36,7 +36,7 @@ use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
 use case::{CaseRun, Measured, ObjectSource};
 use foreign::{Listed, Precautions, survey_lines};
-use generators::Beginning;
+use generators::StartTime;
 pub use plan::{Plan, connect_config, kube_access, run_id, target_names};
 pub use target::Target;
 
@@ -113,7 +113,7 @@ struct Run<'a> {
     /// then.
     is_over: bool,
     /// When the run's only case begins, if `--start-at` was given.
-    beginning: Option<Arc<Beginning>>,
+    beginning: Option<Arc<StartTime>>,
 }
 
 impl<'a> Run<'a> {
@@ -160,7 +160,7 @@ impl<'a> Run<'a> {
             },
             loads: 0,
             is_over: false,
-            beginning: plan.together.start_at.map(Beginning::alone),
+            beginning: plan.together.start_at.map(StartTime::alone),
         }
     }
 
@@ -206,11 +206,11 @@ impl<'a> Run<'a> {
         source: ObjectSource,
         name: Option<&str>,
     ) {
-        self.careful_case(target, tier, spec, source, name, None)
+        self.case_with_precautions(target, tier, spec, source, name, None)
             .await;
     }
 
-    async fn careful_case(
+    async fn case_with_precautions(
         &mut self,
         target: &Target,
         tier: Tier,
@@ -244,7 +244,7 @@ impl<'a> Run<'a> {
                 data.spec().name.clone()
             }
             (ObjectSource::Loaded(loaded), _) => loaded.data().spec().name.clone(),
-            (ObjectSource::There { .. }, name) => name.unwrap_or("there").to_owned(),
+            (ObjectSource::Existing { .. }, name) => name.unwrap_or("there").to_owned(),
         };
         if target.spec.lacks(tier).is_some()
             && self.scenario.cases.all().any(|(other, _)| other != tier)

@@ -19,7 +19,7 @@ use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
 use etcd_api::proto::etcdserverpb::{CompactionRequest, PutRequest};
 use etcd_cluster::EtcdCluster;
-use load::driver::deliveries::{Beside, Delivered, DeliveryError, DeliveryWatchers, Watching};
+use load::driver::deliveries::{Delivered, DeliveryError, DeliveryWatchers, ExtraEvents, Watching};
 use load::driver::run::Written;
 use served::Served;
 
@@ -87,7 +87,9 @@ impl Watched {
     /// Ends the watchers and returns their result, if nothing else was written.
     async fn finish(self) -> Result<Delivered, DeliveryError> {
         let (writes, begun) = (self.writes, self.begun);
-        self.watchers.finish(writes, begun, Beside::Nothing).await
+        self.watchers
+            .finish(writes, begun, ExtraEvents::Nothing)
+            .await
     }
 }
 

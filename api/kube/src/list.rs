@@ -201,8 +201,8 @@ mod tests {
                 json.extend_from_slice(JSON_TAIL);
                 let (whole_protobuf, whole_json) = whole_list(&meta, names);
                 assert_eq!(protobuf, whole_protobuf);
-                // Go's storage returns an empty slice; a decoded message without items has a null
-                // slice.
+                // Go's storage returns an empty slice; a decoded message without items has a nil
+                // slice, which is `null` in JSON.
                 let whole_json = String::from_utf8(whole_json)
                     .expect("UTF-8")
                     .replace("\"items\":null", "\"items\":[]");

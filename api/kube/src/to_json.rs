@@ -84,7 +84,7 @@ impl ToJsonError {
 
     /// Returns the error for a field's value; `None` stands for a wire type that does not match.
     #[cold]
-    fn misfit(message: &'static Message, field: &'static Field, error: Option<Self>) -> Self {
+    fn field_error(message: &'static Message, field: &'static Field, error: Option<Self>) -> Self {
         error.unwrap_or(Self::WireType {
             message: message.name(),
             field: field.name(),

@@ -130,8 +130,8 @@ impl EtcdTier {
         }
     }
 
-    /// Closes the log: every acknowledged write is as durable as it can be. Writes in progress are
-    /// refused.
+    /// Closes the log: every acknowledged write is as durable as `--fsync` provides. Writes that
+    /// are already accepted are published; later ones are refused.
     pub async fn close(&self) {
         let store = self.node.store.clone();
         if let Err(error) = tokio::task::spawn_blocking(move || store.close_log()).await {

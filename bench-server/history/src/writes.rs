@@ -102,7 +102,7 @@ pub(crate) fn check(
 
 /// The revision that a deletion of unknown outcome is matched with.
 #[derive(Clone, Copy)]
-struct Explains {
+struct MatchedRevision {
     revision: i64,
     /// Whether no other deletion can have made it.
     is_sure: bool,
@@ -249,7 +249,7 @@ impl Writes<'_> {
         &mut self,
         deletes: &[(&Operation, &Txn)],
         expiries: usize,
-    ) -> Vec<Option<Explains>> {
+    ) -> Vec<Option<MatchedRevision>> {
         let unclaimed = self
             .model
             .commits()
@@ -281,7 +281,7 @@ impl Writes<'_> {
             }
         }
         let explains = |nth: Option<usize>| {
-            nth.map(|nth| Explains {
+            nth.map(|nth| MatchedRevision {
                 revision: unclaimed[nth].0,
                 is_sure: candidates[nth].len() == 1,
             })

@@ -9,8 +9,8 @@ use super::{Item, Totals};
 
 /// A node with fewer entries after a removal is merged with a neighbour.
 const MIN_ENTRIES: usize = FANOUT / 4;
-/// Every n-th item is prefetched before a leaf is read. Its cache line and the processor's own
-/// prefetcher load the items in between.
+/// Distance between the items that are prefetched before a leaf is read. Their cache lines and the
+/// processor's own prefetcher load the items in between.
 const PREFETCH_STEP: usize = 8;
 /// Size of a cache line, bytes.
 const LINE_BYTES: usize = 64;

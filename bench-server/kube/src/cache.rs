@@ -171,7 +171,7 @@ impl WatchCache {
         metrics: Metrics,
     ) -> Arc<Self> {
         let state = State {
-            history: EventHistory::of_at_most(most_events),
+            history: EventHistory::with_max_capacity(most_events),
             ..State::default()
         };
         Arc::new(Self {
@@ -369,8 +369,9 @@ impl WatchCache {
         }
     }
 
-    /// Returns about `most` events after `revision` of `generation`. If there are none, subscribes
-    /// to those that follow.
+    /// Returns about `most` events after `revision`. If there are none, subscribes to those that
+    /// follow. [`CatchUp::Lost`] if the cache is not ready or in another generation than
+    /// `generation`, or if some of the events are not kept.
     pub(crate) fn catch_up(
         &self,
         generation: u64,

@@ -17,7 +17,7 @@ use memory::admission::Admission;
 use memory::metrics;
 
 use crate::cache::WatchCache;
-use crate::cache::event_history::MOST as MOST_EVENTS;
+use crate::cache::event_history::MAX_CAPACITY as MAX_EVENTS;
 pub use crate::feature_gates::FeatureGates;
 use crate::http::service::KubeService;
 use crate::metrics::Metrics;
@@ -105,8 +105,8 @@ pub struct KubeFlags {
     /// earlier revision gets 410. kube-apiserver has no such flag.
     #[arg(
         long,
-        default_value_t = MOST_EVENTS as u32,
-        value_parser = clap::value_parser!(u32).range(100..=MOST_EVENTS as i64),
+        default_value_t = MAX_EVENTS as u32,
+        value_parser = clap::value_parser!(u32).range(100..=MAX_EVENTS as i64),
         value_name = "EVENTS"
     )]
     pub watch_cache_max_events: u32,

@@ -1,8 +1,8 @@
 //! Tests of the tier with a storage that can fail: in memory with paused time, and one over a real
 //! socket.
 //!
-//! New tests of the responses to LIST belong into the file of their subject below, or here. Tests
-//! of a single mechanism (tokens, selectors, framing) belong into the module of that mechanism.
+//! New tests of the responses to LIST belong in the file of their subject below, or here. Tests
+//! of a single mechanism (tokens, selectors, framing) belong in the module of that mechanism.
 
 pub(super) mod fake;
 

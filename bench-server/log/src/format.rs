@@ -89,14 +89,14 @@ impl FileHeader {
         u32_at(&self.to_bytes(), 60)
     }
 
-    pub(crate) fn salted(self) -> Salted {
-        Salted(crc32c(&self.salt.to_le_bytes()))
+    pub(crate) fn salted(self) -> SaltedCrc {
+        SaltedCrc(crc32c(&self.salt.to_le_bytes()))
     }
 }
 
 /// Computes the checksums of one file, all of which begin with its salt.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Salted(u32);
+pub(crate) struct SaltedCrc(u32);
 
 /// The header of a record: the 20 bytes before the payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,7 +126,7 @@ impl RecordHeader {
     }
 
     /// Parses a header at the start of `bytes`; `None` if its checksum is wrong.
-    pub(crate) fn parse(bytes: &[u8], salted: Salted) -> Option<Self> {
+    pub(crate) fn parse(bytes: &[u8], salted: SaltedCrc) -> Option<Self> {
         let bytes = bytes.first_chunk::<RECORD_HEADER_BYTES>()?;
         let header = Self {
             length: u32_at(bytes, 0),
@@ -141,7 +141,7 @@ impl RecordHeader {
     }
 
     /// Returns whether `payload` has the checksum of the written payload.
-    pub(crate) fn verifies(&self, payload: &[u8], salted: Salted) -> bool {
+    pub(crate) fn verifies(&self, payload: &[u8], salted: SaltedCrc) -> bool {
         crc32c_append(salted.0, payload) == self.payload
     }
 
@@ -165,7 +165,7 @@ pub(crate) fn aligned(at: u64) -> u64 {
 /// Appends a record; returns the chain after it.
 pub(crate) fn put_record(
     out: &mut Vec<u8>,
-    salted: Salted,
+    salted: SaltedCrc,
     previous: u32,
     synced: u64,
     payload: &[u8],

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::format::{
-    FILE_HEADER_BYTES, FileHeader, RECORD_HEADER_BYTES, RecordHeader, Salted, aligned,
+    FILE_HEADER_BYTES, FileHeader, RECORD_HEADER_BYTES, RecordHeader, SaltedCrc, aligned,
 };
 use super::{Disk, DiskFile, LogError};
 
@@ -16,7 +16,7 @@ pub(crate) struct FileReader<'a> {
     file: Box<dyn DiskFile>,
     name: String,
     pub(crate) header: FileHeader,
-    salted: Salted,
+    salted: SaltedCrc,
     /// The chain of checksums after the last record.
     chain: u32,
     /// Length of the file.
@@ -37,12 +37,12 @@ pub(crate) struct End {
     /// The offset below which the file was durable when the last record was written.
     pub(crate) synced: u64,
     /// The content after that offset.
-    pub(crate) rest: Rest,
+    pub(crate) rest: Tail,
 }
 
 /// The content after the last record that verifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rest {
+pub(crate) enum Tail {
     /// Only zeros, as reserved, or nothing.
     Zeros,
     /// Bytes that do not verify.
@@ -165,9 +165,9 @@ impl<'a> FileReader<'a> {
             rest,
         };
         let Some(last) = rest.iter().rposition(|byte| *byte != 0) else {
-            return Ok(end(Rest::Zeros));
+            return Ok(end(Tail::Zeros));
         };
-        Ok(end(Rest::Bad {
+        Ok(end(Tail::Bad {
             to: self.at + last as u64 + 1,
             synced_before: self.synced_before(&rest),
         }))

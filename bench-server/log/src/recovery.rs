@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 use super::format::{FileHeader, Kind};
 use super::log::{is_temporary, segment_name, segment_number, snapshot_name, snapshot_number};
-use super::reader::{End, FileReader, Rest};
+use super::reader::{End, FileReader, Tail};
 use super::snapshot::remove_older;
 use super::writer::write_all;
 use super::{Config, Disk, Log, LogError};
@@ -237,7 +237,7 @@ impl Files {
             found.last = Some((place, end));
             let follows = self.segments.get(place + 1);
             let whole = follows.is_none_or(|(_, next)| next.previous == end.chain);
-            if whole && end.rest == Rest::Zeros {
+            if whole && end.rest == Tail::Zeros {
                 continue;
             }
             self.check_torn(&reader, place, end)?;
@@ -249,7 +249,7 @@ impl Files {
     /// Checks that the unverifiable end of a segment may be the remains of a write after a power
     /// cut.
     fn check_torn(&self, reader: &FileReader<'_>, place: usize, end: End) -> Result<(), LogError> {
-        if let Rest::Bad {
+        if let Tail::Bad {
             synced_before: Some(later),
             ..
         } = end.rest
@@ -300,7 +300,7 @@ impl Files {
             });
         }
         let reader = FileReader::open(disk, name.clone())?;
-        if let Rest::Bad { to, .. } = end.rest {
+        if let Tail::Bad { to, .. } = end.rest {
             let tail = reader.read(end.at, (to - end.at) as usize)?;
             let kept_as = format!("{name}.torn-{}", end.at);
             let copy = disk

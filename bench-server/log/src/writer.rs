@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::format::{FileHeader, Salted, put_record, record_bytes};
+use super::format::{FileHeader, SaltedCrc, put_record, record_bytes};
 use super::{Disk, DiskFile, LogError, MAX_PAYLOAD_BYTES};
 
 /// Size from which on the buffer is written, bytes.
@@ -14,7 +14,7 @@ pub(crate) struct FileWriter {
     disk: Arc<dyn Disk>,
     file: Box<dyn DiskFile>,
     name: String,
-    salted: Salted,
+    salted: SaltedCrc,
     /// Checksum of the last header.
     chain: u32,
     /// Bytes written to the file.

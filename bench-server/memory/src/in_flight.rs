@@ -9,8 +9,8 @@
 //!   n small frames.
 //! - A stream whose client has taken nothing for a while, although frames are waiting, can be found
 //!   and reset.
-//! - A list does not end before its frames are sent: HTTP/2 keeps the frames of an ended stream
-//!   without its task, which could then no longer be reset.
+//! - A list does not end while 64 KiB or more of its frames are in flight: HTTP/2 keeps the frames
+//!   of an ended stream without its task, which could then no longer be reset.
 //!
 //! The frames of small responses are not counted, because a counter for each would cost more than
 //! it saves.

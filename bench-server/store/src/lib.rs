@@ -310,9 +310,9 @@ impl Store {
         }
     }
 
-    /// Publishes the edits to readers, leases and watchers, and returns the store's revision after
-    /// them. With a log, this only queues the edits and `changed` (a change other than keys); the
-    /// log's thread publishes them later.
+    /// Attaches keys to leases, publishes the edits to readers and watchers, and returns the
+    /// store's revision after them. With a log, this queues the edits and `changed` (a change
+    /// other than keys) instead of publishing them; the log's thread does that later.
     fn commit(
         &self,
         mut writer: MutexGuard<'_, Writer>,

@@ -103,7 +103,7 @@ pub(super) fn tree_at(
     }
     let tree = rebuild.tree;
     let mut roots = roots.lock();
-    // If the revision was compacted in the meantime, its root must stay dropped.
+    // If the revision was compacted in the meantime, its root must not be held.
     let held = rev >= state.read().compacted();
     let gone = held.then(|| roots.insert(rev, tree.clone()));
     drop(roots);

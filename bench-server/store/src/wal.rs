@@ -154,8 +154,9 @@ impl Store {
         outcome
     }
 
-    /// Waits until the log has failed and returns the error; never returns while the log works, or
-    /// without a log. After a failure no write gets a response, and the program should exit.
+    /// Waits until the log has failed or is closed, and returns the reason; never returns while it
+    /// works, or without a log. Later writes are refused ([`Refusal::Stopped`]), and the program
+    /// should exit.
     pub async fn log_failed(&self) -> String {
         match &self.inner.wal {
             Some(wal) => wal.waiting.failed().await,
@@ -164,7 +165,8 @@ impl Store {
     }
 
     /// Closes the log. Everything accepted is published and, except with [`Fsync::Never`], durable.
-    /// Later writes get no response. Does nothing without a log, or when called again.
+    /// Later writes are refused ([`Refusal::Stopped`]). Does nothing without a log, or when called
+    /// again.
     pub fn close_log(&self) {
         if let Some(wal) = &self.inner.wal {
             wal.waiting.close();

@@ -319,8 +319,8 @@ mod tests {
         }
     }
 
-    /// The error comes as soon as the prefix is read and has the length in the prefix; the rest of
-    /// the body is not read.
+    /// The error is returned as soon as the prefix is read, and its text has the length from the
+    /// prefix. The rest of the body is not read.
     #[tokio::test]
     async fn a_message_that_is_too_large_is_rejected_by_its_prefix() {
         let frames = [

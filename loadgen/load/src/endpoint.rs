@@ -20,7 +20,10 @@ impl TargetEndpoint {
     #[must_use]
     pub fn for_client(&self, number: usize) -> Self {
         Self {
-            etcd: self.etcd.as_ref().map(|etcd| etcd.beginning_at(number)),
+            etcd: self
+                .etcd
+                .as_ref()
+                .map(|etcd| etcd.with_rotated_endpoints(number)),
             ..self.clone()
         }
     }

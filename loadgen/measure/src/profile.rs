@@ -44,7 +44,7 @@ pub enum ProfileError {
     Failed {
         /// The program's name and subcommand.
         program: &'static str,
-        /// The first line of its error output, and its status.
+        /// Its status with the first line of its error output, or the time limit that it exceeded.
         said: String,
     },
     /// A temporary file cannot be created or read.

@@ -13,8 +13,8 @@
 use crate::quantity::Quantity;
 use crate::result::{AtRest, Held, HeldKind, Verdict, median};
 
-/// The largest probability of a trend as steady by chance alone at which the trend counts as
-/// certain.
+/// The significance level: a trend counts as certain if the probability of one as steady by chance
+/// alone is at most this.
 const SURE: f64 = 0.01;
 /// The number of rounds below which a trend cannot be judged.
 const LEAST_ROUNDS: usize = 5;

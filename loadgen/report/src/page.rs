@@ -39,8 +39,8 @@ const PAGE: (&str, &str) = ("report.html", include_str!("../assets/report.html")
 const README: (&str, &str) = ("README.md", include_str!("../assets/result-readme.md"));
 
 /// The selection of charts in a folder's README: the first ones in this order, limited in number
-/// and in size. The page contains all charts. The README's are the only ones that results in git
-/// keep, so that they stay small.
+/// and in size. The page contains all charts. Results in git keep only the README's charts, so
+/// that the results stay small.
 const README_CHARTS: usize = 3;
 const README_CHART_BYTES: usize = 40_000;
 const README_ORDER: [&str; 9] = [

@@ -76,7 +76,7 @@ pub struct SuiteLine {
 pub struct Verdict {
     /// The limit is kept.
     pub met: usize,
-    /// The limit is exceeded.
+    /// The limit is not kept.
     pub missed: usize,
     /// The limit lies within the uncertainty of the value.
     pub undecided: usize,

@@ -22,7 +22,7 @@ pub struct ThresholdTable {
 pub struct ThresholdRow {
     /// One cell per title.
     pub cells: Vec<String>,
-    /// False when the limit is exceeded; null when that is undecided or there is no value.
+    /// False when the limit is not kept; null when that is undecided or there is no value.
     pub met: Option<bool>,
 }
 

@@ -39,7 +39,7 @@ use crate::seed::kube::{Left, LoadError};
 use crate::timeouts::in_time;
 use collection::{Collection, Own};
 use list::List;
-use requests::{Requests, Response, Trouble};
+use requests::{CheckError, Requests, Response};
 use rules::{RULES, VERSION};
 
 /// The reason why rules that write are not tried.
@@ -93,7 +93,7 @@ pub async fn probe(
 ) -> Result<Document, KubeProbeError> {
     let mut requests = Requests::new(&endpoint.url, &endpoint.access)?;
     let version = match requests.get("/version").await {
-        Err(Trouble::Lost(error)) => return Err(error.into()),
+        Err(CheckError::Lost(error)) => return Err(error.into()),
         version => version,
     };
     let own = may_write.then(|| Own::new(endpoint, run_id));
@@ -171,7 +171,7 @@ async fn try_all(
 
 /// Records whether the version is a semantic one. Returns it as the API reports it, or a
 /// placeholder if it is not semantic.
-fn semantic(findings: &mut Vec<Finding>, version: Result<Response, Trouble>) -> String {
+fn semantic(findings: &mut Vec<Finding>, version: Result<Response, CheckError>) -> String {
     let found = match version {
         Ok(response) => {
             let text = response.json["gitVersion"].as_str().unwrap_or_default();
@@ -196,16 +196,16 @@ fn semantic(findings: &mut Vec<Finding>, version: Result<Response, Trouble>) -> 
 }
 
 /// Returns the outcome of a check without a usable response.
-fn of_trouble(trouble: Trouble) -> Found {
+fn of_trouble(trouble: CheckError) -> Found {
     match trouble {
-        Trouble::Lost(error) => super::found(false, error.to_string()),
-        Trouble::NotTried(why) => super::not_tried(why),
-        Trouble::Broken(came) => super::found(false, came),
+        CheckError::Lost(error) => super::found(false, error.to_string()),
+        CheckError::NotTried(why) => super::not_tried(why),
+        CheckError::Broken(came) => super::found(false, came),
     }
 }
 
 /// The result of a check.
-type Checked = Result<Found, Trouble>;
+type Checked = Result<Found, CheckError>;
 
 /// A running probe.
 struct Probe {
@@ -222,7 +222,7 @@ impl Probe {
     fn note(&mut self, rule: &'static Rule, checked: Checked) -> Result<bool, KubeError> {
         let found = match checked {
             Ok(found) => found,
-            Err(Trouble::Lost(error)) => return Err(error),
+            Err(CheckError::Lost(error)) => return Err(error),
             Err(trouble) => of_trouble(trouble),
         };
         let holds = found.verdict == Verdict::Honoured;
@@ -244,17 +244,17 @@ impl Probe {
         format!("{}/{name}", self.collection.path)
     }
 
-    async fn get(&mut self, query: &str) -> Result<Response, Trouble> {
+    async fn get(&mut self, query: &str) -> Result<Response, CheckError> {
         let path = self.path(query);
         self.requests.get(&path).await
     }
 
-    async fn list(&mut self, query: &str) -> Result<List, Trouble> {
+    async fn list(&mut self, query: &str) -> Result<List, CheckError> {
         List::read(self.get(query).await?)
     }
 
     /// Lists the collection at exactly this resourceVersion.
-    async fn exact(&mut self, version: u64) -> Result<List, Trouble> {
+    async fn exact(&mut self, version: u64) -> Result<List, CheckError> {
         let exact = format!("resourceVersion={version}&resourceVersionMatch=Exact");
         self.list(&exact).await
     }

@@ -251,7 +251,7 @@ async fn duplicate(probe: &Probe) -> Result<Found, Error> {
     }
 }
 
-/// Checks counts of the keys that [`Probe::furnish`] wrote, which nothing else changes.
+/// Checks counts of the keys that [`Probe::seed_keys`] wrote, which nothing else changes.
 async fn exact_count(probe: &Probe) -> Result<Found, Error> {
     let prefix = probe.key("read/");
     let counted = RangeRequest {
@@ -267,7 +267,7 @@ async fn exact_count(probe: &Probe) -> Result<Found, Error> {
     };
     let counted = probe.range(counted).await?.count;
     let limited = probe.range(limited).await?.count;
-    let there = super::FURNISHED as i64;
+    let there = super::SEEDED_KEYS as i64;
     Ok(found(
         (counted, limited) == (there, there),
         format!("count {counted}, with a limit {limited}, of {there} keys"),

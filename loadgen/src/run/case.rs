@@ -43,14 +43,14 @@ use workloads::{CaseSpec, Driver, GeneratorShard, Scenario, Strategy, Tier};
 
 use super::availability::target;
 use super::foreign::Precautions;
-use super::generators::Beginning;
+use super::generators::StartTime;
 use super::plan::Plan;
 use super::target::Target;
 use crate::progress::Progress;
 use crate::servers::running::Running;
 use meter::{Meter, MeterError};
 pub(super) use object_source::{ObjectSource, created_root};
-use profile::Taken;
+use profile::ProfileResult;
 
 mod at_rest;
 mod background;
@@ -96,7 +96,7 @@ pub(super) struct CaseRun<'a> {
     /// which is also cancelled with the run's.
     pub(super) care: Option<&'a Precautions>,
     /// When the measured time begins, if `--start-at` was given.
-    pub(super) beginning: Option<Arc<Beginning>>,
+    pub(super) beginning: Option<Arc<StartTime>>,
     /// Whether this is one of many starts of the case. Secondary measurements then take few lists,
     /// so that there is time for more starts.
     pub(super) is_one_of_many: bool,
@@ -108,7 +108,7 @@ pub(super) struct Measured {
     pub(super) histograms: Vec<TaggedHistogram>,
     pub(super) series: Vec<Series>,
     /// The servers' profiles. They are added to the case when it is recorded.
-    pub(super) profiles: Vec<Taken>,
+    pub(super) profiles: Vec<ProfileResult>,
     pub(super) setup: Option<ServerSetup>,
     pub(super) data_set: Option<result::DataSet>,
     /// The meter with the servers' idle memory, until the measured part takes it.
@@ -116,13 +116,13 @@ pub(super) struct Measured {
 }
 
 /// Why a case ended before its last phase.
-pub(super) enum Early {
+pub(super) enum EarlyEnd {
     NotApplicable(String),
     Failed(String),
     Interrupted,
 }
 
-impl From<ListError> for Early {
+impl From<ListError> for EarlyEnd {
     fn from(error: ListError) -> Self {
         match error {
             ListError::NotSelectable(reason) => Self::NotApplicable(reason),
@@ -131,19 +131,19 @@ impl From<ListError> for Early {
     }
 }
 
-impl From<WriteError> for Early {
+impl From<WriteError> for EarlyEnd {
     fn from(error: WriteError) -> Self {
         Self::Failed(format!("writing: {error}"))
     }
 }
 
-impl From<ProcessError> for Early {
+impl From<ProcessError> for EarlyEnd {
     fn from(error: ProcessError) -> Self {
         Self::Failed(error.to_string())
     }
 }
 
-impl From<MeterError> for Early {
+impl From<MeterError> for EarlyEnd {
     fn from(error: MeterError) -> Self {
         Self::Failed(error.to_string())
     }
@@ -184,19 +184,19 @@ impl CaseRun<'_> {
             case.valid = false;
             let stopped = self.care.and_then(Precautions::stopped);
             case.outcome = match (early, stopped) {
-                (Early::NotApplicable(reason), _) => Outcome::NotApplicable { reason },
+                (EarlyEnd::NotApplicable(reason), _) => Outcome::NotApplicable { reason },
                 // Failures after that have the same cause.
                 (_, Some(reason)) => Outcome::Stopped {
                     reason: reason.to_owned(),
                 },
-                (Early::Failed(reason), None) => Outcome::Failed { reason },
-                (Early::Interrupted, None) => Outcome::Interrupted,
+                (EarlyEnd::Failed(reason), None) => Outcome::Failed { reason },
+                (EarlyEnd::Interrupted, None) => Outcome::Interrupted,
             };
         }
         measured
     }
 
-    async fn phases(&self, measured: &mut Measured) -> Result<(), Early> {
+    async fn phases(&self, measured: &mut Measured) -> Result<(), EarlyEnd> {
         self.check_possible()?;
         self.check_allowed()?;
         let Target { build, given, .. } = self.target.clone();
@@ -206,20 +206,20 @@ impl CaseRun<'_> {
         let mut running = self
             .unless_stopped(started)
             .await?
-            .map_err(|e| Early::Failed(e.to_string()))?;
+            .map_err(|e| EarlyEnd::Failed(e.to_string()))?;
         let outcome = self.on(&mut running, measured).await;
         running.setup.target = self.target.name.clone();
         measured.setup = Some(running.setup.clone());
         let outcome = match outcome {
             // Report the first cause: lists fail because the server has ended.
-            Err(Early::Failed(reason)) => Err(Early::Failed(
+            Err(EarlyEnd::Failed(reason)) => Err(EarlyEnd::Failed(
                 match running.death_within(DEATH_WITHIN).await {
                     Some(death) => format!("{death} (then: {reason})"),
                     None => reason,
                 },
             )),
             Ok(()) => match running.death().await {
-                Some(death) => Err(Early::Failed(death.to_string())),
+                Some(death) => Err(EarlyEnd::Failed(death.to_string())),
                 None => Ok(()),
             },
             early => early,
@@ -228,11 +228,11 @@ impl CaseRun<'_> {
         outcome
     }
 
-    async fn on(&self, running: &mut Running, measured: &mut Measured) -> Result<(), Early> {
+    async fn on(&self, running: &mut Running, measured: &mut Measured) -> Result<(), EarlyEnd> {
         let mut case = self.list_case();
         let refused = target::refused(&case, running);
         if let Some(reason) = refused.or_else(|| self.refused_list(&case, running)) {
-            return Err(Early::NotApplicable(reason));
+            return Err(EarlyEnd::NotApplicable(reason));
         }
         // The lists of a case of several loads, if any, stand for the case.
         let lists: Vec<ListCase> = match self.strategy().driver() {
@@ -252,7 +252,7 @@ impl CaseRun<'_> {
         if let ObjectSource::Fresh(_) = &self.source {
             let restarted = running.restart_on_disk();
             let restarted = self.unless_stopped(restarted).await?;
-            restarted.map_err(|e| Early::Failed(format!("restarting after seeding: {e}")))?;
+            restarted.map_err(|e| EarlyEnd::Failed(format!("restarting after seeding: {e}")))?;
         }
         if let Some(nodes) = self.narrow(self.strategy(), &mut verifier).await? {
             case.parameters.nodes = nodes;
@@ -260,7 +260,7 @@ impl CaseRun<'_> {
         if self.tier == Tier::Kube {
             let started = running.start_kube(&self.spec.server);
             let started = self.unless_stopped(started).await?;
-            started.map_err(|e| Early::Failed(e.to_string()))?;
+            started.map_err(|e| EarlyEnd::Failed(e.to_string()))?;
         }
         // Kept until the case ends: dropping a relay closes its connections.
         let (endpoint, _relays) = self.through_network(self.endpoint(running)).await?;
@@ -304,14 +304,14 @@ impl CaseRun<'_> {
                     self.loads(case, &endpoint, verifier, running, measured)
                         .await
                 }
-                None => Err(Early::Failed("a case without loads".to_owned())),
+                None => Err(EarlyEnd::Failed("a case without loads".to_owned())),
             },
         };
         // Also after a failure: the errors of the background loads may explain it.
         measured.case.background = loads.stop().await;
         let broken = measured.case.background.iter().find(|load| load.errors > 0);
         match (measured_part, broken) {
-            (Ok(()), Some(load)) => Err(Early::Failed(format!(
+            (Ok(()), Some(load)) => Err(EarlyEnd::Failed(format!(
                 "background {}: {} of {} requests failed",
                 load.name, load.errors, load.requests
             ))),
@@ -320,7 +320,7 @@ impl CaseRun<'_> {
     }
 
     /// Waits until the servers are idle, and records their idle memory. Done once for a case.
-    async fn settled(&self, running: &Running, measured: &mut Measured) -> Result<Meter, Early> {
+    async fn settled(&self, running: &Running, measured: &mut Measured) -> Result<Meter, EarlyEnd> {
         if let Some(meter) = measured.idle.take() {
             return Ok(meter);
         }
@@ -395,10 +395,10 @@ impl CaseRun<'_> {
     pub(super) async fn unless_stopped<T>(
         &self,
         work: impl Future<Output = T>,
-    ) -> Result<T, Early> {
+    ) -> Result<T, EarlyEnd> {
         tokio::select! {
             biased;
-            () = self.stop.cancelled() => Err(Early::Interrupted),
+            () = self.stop.cancelled() => Err(EarlyEnd::Interrupted),
             done = work => Ok(done),
         }
     }

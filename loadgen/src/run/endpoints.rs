@@ -121,7 +121,7 @@ impl Run<'_> {
         let listed = Listed::there(plan, target, self.scenario, name);
         let collection = plan.collection(self.scenario, name);
         let name = plan.name_of(&collection, name);
-        let source = ObjectSource::There {
+        let source = ObjectSource::Existing {
             prefix: plan.prefix.clone().unwrap_or_default(),
             collection,
         };
@@ -148,7 +148,7 @@ impl Run<'_> {
             self.conformance(target, care.stop()).await?;
         }
         for (tier, spec) in care.in_order(scenario) {
-            self.careful_case(target, tier, spec, source.clone(), name, Some(&care))
+            self.case_with_precautions(target, tier, spec, source.clone(), name, Some(&care))
                 .await;
         }
         self.is_over |= care.stopped().is_some();

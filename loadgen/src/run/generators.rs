@@ -30,18 +30,18 @@ use rendezvous::{Rendezvous, RendezvousError};
 
 /// The number of this generator among several, and when they begin.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Together {
+pub(super) struct GeneratorGroup {
     pub(super) shard: GeneratorShard,
     pub(super) start_at: Option<SystemTime>,
     /// Whether `--shard` was given, possibly as `0/1`, for a single generator.
     pub(super) is_shard: bool,
 }
 
-impl Together {
+impl GeneratorGroup {
     /// Reads the command line, and the index of a pod of an Indexed Job from the environment.
     ///
     /// # Errors
-    /// [`Failure`] with exit code 2 when the index is needed and missing.
+    /// [`Failure`] with exit code 2 when the index is needed, and is missing or invalid.
     pub(super) fn of(args: &RunArgs) -> Result<Self, Failure> {
         let index = std::env::var(crate::cli::INDEX_VARIABLE).ok();
         let shard = args.shard.map(|shard| shard.resolved(index.as_deref()));
@@ -76,7 +76,7 @@ impl Together {
 }
 
 /// When the measured time of the case begins, and whether it did.
-pub(super) struct Beginning {
+pub(super) struct StartTime {
     at: SystemTime,
     rendezvous: Option<Rendezvous>,
     /// How late it began.
@@ -85,7 +85,7 @@ pub(super) struct Beginning {
     missed: OnceLock<String>,
 }
 
-impl Beginning {
+impl StartTime {
     /// Returns a start time without other generators.
     pub(super) fn alone(at: SystemTime) -> Arc<Self> {
         Arc::new(Self {

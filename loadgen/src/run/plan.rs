@@ -26,7 +26,7 @@ pub use self::targets::{connect_config, kube_access, target_names};
 use self::targets::{targets, tell_apart};
 use super::availability::combination::{loaded, measures_something, never};
 use super::availability::machine::Needs;
-use super::generators::{self, Together};
+use super::generators::{self, GeneratorGroup};
 use super::target::Target;
 use crate::cli::{AbArgs, RunArgs};
 use crate::environment::allocator;
@@ -72,7 +72,7 @@ pub struct Plan {
     /// that produce a load together have the same id.
     pub(super) run_id: String,
     /// The number of this generator among several, and when the load begins.
-    pub(super) together: Together,
+    pub(super) together: GeneratorGroup,
 }
 
 impl Plan {
@@ -148,7 +148,7 @@ impl Plan {
             check_thresholds(scenario)?;
             measures_something(scenario, &targets, args.seed_data)?;
         }
-        let together = Together::of(args)?;
+        let together = GeneratorGroup::of(args)?;
         generators::check(together, &scenarios, &targets, args)?;
         Ok(Self {
             scenarios,

@@ -102,9 +102,9 @@ impl fmt::Display for Census {
 }
 
 impl Sample {
-    /// Returns the bytes of one list of `keys` objects: their number times the mean of the pages
-    /// plus twice their standard deviation. The result is exact if all objects were read. Returns
-    /// `None` if there are keys and none was read.
+    /// Returns the bytes of one list of `keys` objects: `keys` times the sum of the mean object
+    /// size and twice the standard deviation of the pages' means. The result is exact if all
+    /// objects were read. Returns `None` if there are keys and none was read.
     #[must_use]
     pub fn bytes_of_all(&self, keys: u64) -> Option<u64> {
         if self.unread == 0 && (keys == 0 || !self.pages.is_empty()) {

@@ -10,12 +10,12 @@ use kube_api::ApiResource;
 use kube_api::client::KubeAccess;
 use kube_api::shard_selector::{ShardKey, ShardSelector};
 use load::clients::go_clients::GoClients;
-use load::driver::watch_workers::Followers;
+use load::driver::watch_workers::WatchWorkers;
 use load::driver::writers::Writing;
 use load::endpoint::TargetEndpoint;
 use load::operation::list::{ListCase, ListError, ListParameters, ShardRequest};
 use load::operation::watch_worker::reshard_handover::Change;
-use load::shards::event_ledger::{self, Unproven};
+use load::shards::event_ledger::{self, EventMismatch};
 use load::shards::{Inventory, Plan};
 use loadgen::progress::{Counted, Progress};
 use loadgen::seed::{Written, seed};
@@ -51,7 +51,7 @@ async fn writes_go_on(loss: &Loss) {
 
 /// Runs two workers that watch through a proxy, which loses at most one event, while objects are
 /// written. Halfway, a third worker joins them.
-async fn watched_through(lost: Lost) -> Result<(), Unproven> {
+async fn watched_through(lost: Lost) -> Result<(), EventMismatch> {
     let strategy: Strategy = "watch-sharded:2".parse().expect("a strategy");
     let launcher = Launcher {
         own_program: env!("CARGO_BIN_EXE_loadgen").into(),
@@ -104,7 +104,7 @@ async fn watched_through(lost: Lost) -> Result<(), Unproven> {
         }
     });
     let rows: Vec<ListCase> = rows.collect();
-    let mut followers = Followers::connect(&rows, &endpoint)
+    let mut followers = WatchWorkers::connect(&rows, &endpoint)
         .await
         .expect("it listens");
     let synced = followers.sync().await.expect("the state");
@@ -150,7 +150,7 @@ async fn watched_through(lost: Lost) -> Result<(), Unproven> {
     let (ledger, taken) = tokio::join!(written, meanwhile);
     let mut ledger = ledger.expect("it takes what is written");
     let (revision, taken) = taken.expect("the shards are taken over");
-    let last = writing.last_words(&mut ledger, &inventory, &next).await;
+    let last = writing.write_markers(&mut ledger, &inventory, &next).await;
     let followed = followers.finish(&last.expect("and the last of it")).await;
     let followed = followed.expect("the watches go on");
     let seen: Vec<_> = followed
@@ -189,7 +189,7 @@ async fn a_lost_event_breaks_the_proof() {
     for when in [Lost::WhileTwoWatch, Lost::AfterAThirdHasJoined] {
         let lost = watched_through(when).await;
         assert!(
-            matches!(lost, Err(Unproven::Dropped { dropped: 1, .. })),
+            matches!(lost, Err(EventMismatch::Dropped { dropped: 1, .. })),
             "{when:?}: {lost:?}"
         );
     }

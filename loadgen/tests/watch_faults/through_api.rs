@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue, Method, header};
 use kube_api::ApiResource;
 use kube_api::client::{Connection, KubeAccess, Options, read_whole};
 use load::clients::go_clients::GoClients;
-use load::driver::deliveries::{ApiWatching, Beside, Delivered, DeliveryWatchers};
+use load::driver::deliveries::{ApiWatching, Delivered, DeliveryWatchers, ExtraEvents};
 use load::driver::run::Written;
 use load::endpoint::TargetEndpoint;
 use load::operation::list::{ListCase, ListParameters};
@@ -92,7 +92,7 @@ async fn cut_for(objects: u64, cut_every: Option<Duration>) -> (Delivered, u64) 
     tokio::time::sleep(NOTICED * 10).await;
     writes.extend(create(&tier.url, 10 + objects..20 + objects).await);
     let count = writes.len() as u64;
-    let delivered = watchers.finish(writes, begun, Beside::Nothing).await;
+    let delivered = watchers.finish(writes, begun, ExtraEvents::Nothing).await;
     (delivered.expect("what is lost is known"), count)
 }
 

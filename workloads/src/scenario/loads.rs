@@ -63,8 +63,8 @@ pub struct LoadsSpec {
     )]
     pub warm_up: Option<Duration>,
     /// Number of times that the loads run on the same server, each time with new clients; 1 by
-    /// default. The memory that the servers hold at rest between rounds is compared. Requires
-    /// servers that the run starts.
+    /// default. What the servers hold at rest between rounds (memory, threads, connections, leases
+    /// and more) is compared. Requires servers that the run starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<NonZeroU32>,
     /// Further flags of bench-server's Kubernetes tier, like `--watch-cache=false`.

@@ -146,7 +146,7 @@ impl ClientConfig {
     /// Returns the same configuration with the endpoints rotated by `n`, so that successive
     /// connections are spread over all endpoints.
     #[must_use]
-    pub fn beginning_at(&self, n: usize) -> Self {
+    pub fn with_rotated_endpoints(&self, n: usize) -> Self {
         let mut config = self.clone();
         let count = config.endpoints.len().max(1);
         config.endpoints.rotate_left(n % count);
@@ -156,7 +156,7 @@ impl ClientConfig {
     /// Returns the same configuration with only the endpoint at index `n` modulo their number.
     #[must_use]
     pub fn only(&self, n: usize) -> Self {
-        let mut config = self.beginning_at(n);
+        let mut config = self.with_rotated_endpoints(n);
         config.endpoints.truncate(1);
         config
     }
@@ -345,16 +345,20 @@ mod tests {
     #[test]
     fn connections_begin_at_one_endpoint_after_the_other() {
         let config = ClientConfig::new("a:1,b:2,c:3").expect("valid list");
-        let first = |n| config.beginning_at(n).endpoints[0].to_string();
+        let first = |n| config.with_rotated_endpoints(n).endpoints[0].to_string();
         let firsts: Vec<_> = (0..4).map(first).collect();
         assert_eq!(
             firsts,
             ["http://a:1/", "http://b:2/", "http://c:3/", "http://a:1/"]
         );
-        assert_eq!(config.beginning_at(1).endpoints.len(), 3, "the others stay");
+        assert_eq!(
+            config.with_rotated_endpoints(1).endpoints.len(),
+            3,
+            "the others stay"
+        );
         assert_eq!(
             config.only(4).endpoints,
-            config.beginning_at(1).endpoints[..1]
+            config.with_rotated_endpoints(1).endpoints[..1]
         );
     }
 

@@ -99,7 +99,7 @@ impl Members {
 
     /// Excludes a member until it can be reached again, because a request failed on the connection
     /// with this number.
-    fn leave_out(self: &Arc<Self>, nth: usize, number: u64) {
+    fn exclude(self: &Arc<Self>, nth: usize, number: u64) {
         // If several requests fail on it, only the first starts a new connection.
         let is_first = {
             let mut connection = self.members[nth].connection.lock();
@@ -157,7 +157,7 @@ impl Service<http::Request<Body>> for Connections {
                     };
                     let response = sent.await;
                     if response.is_err() {
-                        members.leave_out(nth, number);
+                        members.exclude(nth, number);
                     }
                     response
                 }))

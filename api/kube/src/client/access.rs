@@ -17,14 +17,14 @@ use super::trust_anchors::{Trust, bad};
 /// renewed credentials.
 #[derive(Clone, Default)]
 pub struct KubeAccess {
-    fixed: Prepared,
+    fixed: ResolvedCredentials,
     server_name: Option<ServerName<'static>>,
     renewed: Option<Arc<RefreshedCredentials>>,
 }
 
 /// Credentials in the form that connections and requests use.
 #[derive(Clone, Default)]
-pub(super) struct Prepared {
+pub(super) struct ResolvedCredentials {
     /// TLS configuration; `None` if no CA is known, which allows only `http://`.
     pub(super) tls: Option<Arc<ClientConfig>>,
     /// `Authorization` header.
@@ -78,12 +78,12 @@ impl Credentials {
     /// [`KubeError::Credentials`] naming the invalid credential.
     pub fn access(&self) -> Result<KubeAccess, KubeError> {
         let trust = match (&self.ca, self.insecure) {
-            (_, true) => Some(Trust::Anybody),
+            (_, true) => Some(Trust::InsecureSkipVerify),
             (Some(ca), false) => Some(Trust::of_ca(ca)?),
             (None, false) => Trust::of_system(),
         };
         let tls = trust.as_ref().map(|it| it.client(self.identity.as_ref()));
-        let fixed = Prepared {
+        let fixed = ResolvedCredentials {
             tls: tls.transpose()?,
             authorization: self.token.as_deref().map(bearer).transpose()?,
         };
@@ -125,7 +125,7 @@ impl KubeAccess {
     #[must_use]
     pub fn without_token(self) -> Self {
         Self {
-            fixed: Prepared {
+            fixed: ResolvedCredentials {
                 authorization: None,
                 ..self.fixed
             },
@@ -150,7 +150,7 @@ impl KubeAccess {
     ///
     /// # Errors
     /// [`KubeError::Credentials`] when they cannot be obtained.
-    pub(super) async fn current(&self) -> Result<Prepared, KubeError> {
+    pub(super) async fn current(&self) -> Result<ResolvedCredentials, KubeError> {
         match &self.renewed {
             None => Ok(self.fixed.clone()),
             Some(renewed) => renewed.current().await,
@@ -164,7 +164,7 @@ impl KubeAccess {
     }
 
     /// Records that the server has refused these credentials. Returns whether to retry with others.
-    pub(super) fn refused(&self, used: &Prepared) -> bool {
+    pub(super) fn refused(&self, used: &ResolvedCredentials) -> bool {
         let renewed = self.renewed.as_ref();
         renewed.is_some_and(|renewed| renewed.refused(used))
     }

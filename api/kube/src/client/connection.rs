@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::access::{KubeAccess, Prepared};
+use super::access::{KubeAccess, ResolvedCredentials};
 use super::body::{Body, ReadPace, read_whole};
 use super::error::KubeError;
 
@@ -155,7 +155,7 @@ impl Connection {
 
     async fn send_with(
         &mut self,
-        credentials: &Prepared,
+        credentials: &ResolvedCredentials,
         method: Method,
         path: &str,
         headers: HeaderMap,

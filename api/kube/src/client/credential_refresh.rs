@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 
-use super::access::{Prepared, bearer};
+use super::access::{ResolvedCredentials, bearer};
 use super::error::KubeError;
 use super::exec::ExecPlugin;
 use super::trust_anchors::{Trust, bad};
@@ -40,7 +40,7 @@ pub(super) enum Source {
 pub(super) struct RefreshedCredentials {
     source: Source,
     /// The part of the credentials that does not change.
-    fixed: Prepared,
+    fixed: ResolvedCredentials,
     held: Mutex<Held>,
     /// Locked while the credentials are being renewed.
     turn: Arc<tokio::sync::Mutex<()>>,
@@ -49,7 +49,7 @@ pub(super) struct RefreshedCredentials {
 /// The latest credentials.
 #[derive(Default)]
 struct Held {
-    prepared: Option<Prepared>,
+    prepared: Option<ResolvedCredentials>,
     /// Expiry time; `None` if the source gave none.
     ends: Option<SystemTime>,
     /// Time of the last attempt to renew them, successful or not.
@@ -61,7 +61,7 @@ impl RefreshedCredentials {
     ///
     /// # Errors
     /// [`KubeError::Credentials`] when the file cannot be read.
-    pub(super) fn new(source: Source, fixed: Prepared) -> Result<Self, KubeError> {
+    pub(super) fn new(source: Source, fixed: ResolvedCredentials) -> Result<Self, KubeError> {
         let renewed = Self {
             source,
             fixed,
@@ -78,7 +78,7 @@ impl RefreshedCredentials {
     ///
     /// # Errors
     /// [`KubeError::Credentials`] when there are no valid credentials.
-    pub(super) async fn current(self: &Arc<Self>) -> Result<Prepared, KubeError> {
+    pub(super) async fn current(self: &Arc<Self>) -> Result<ResolvedCredentials, KubeError> {
         if let Some(prepared) = self.usable() {
             if self.is_due()
                 && let Ok(turn) = Arc::clone(&self.turn).try_lock_owned()
@@ -108,8 +108,9 @@ impl RefreshedCredentials {
     }
 
     /// Records that the server has refused these credentials. Returns whether to retry with others:
-    /// false if the refused ones are the latest and were renewed a moment ago.
-    pub(super) fn refused(&self, used: &Prepared) -> bool {
+    /// false if the refused ones are the latest and the last attempt to renew them, successful or
+    /// not, was less than [`TRIED_AGAIN_AFTER`] ago.
+    pub(super) fn refused(&self, used: &ResolvedCredentials) -> bool {
         let mut held = self.held.lock();
         let now = held.prepared.as_ref().map(|now| &now.authorization);
         if now.is_some_and(|now| *now != used.authorization) {
@@ -126,7 +127,7 @@ impl RefreshedCredentials {
     }
 
     /// Returns the latest credentials, unless they have expired.
-    fn usable(&self) -> Option<Prepared> {
+    fn usable(&self) -> Option<ResolvedCredentials> {
         let held = self.held.lock();
         let has_ended = match self.source {
             // The token may be valid beyond the time at which its file is read again.
@@ -151,7 +152,7 @@ impl RefreshedCredentials {
     }
 
     /// Reads the file or runs the plugin, and stores the result. Blocks.
-    fn renew(&self) -> Result<Prepared, KubeError> {
+    fn renew(&self) -> Result<ResolvedCredentials, KubeError> {
         let renewal = self.fetched();
         let mut held = self.held.lock();
         held.tried = Some(Instant::now());
@@ -161,7 +162,7 @@ impl RefreshedCredentials {
         Ok(prepared)
     }
 
-    fn fetched(&self) -> Result<(Prepared, Option<SystemTime>), KubeError> {
+    fn fetched(&self) -> Result<(ResolvedCredentials, Option<SystemTime>), KubeError> {
         let fixed = self.fixed.clone();
         match &self.source {
             Source::TokenFile(path) => {
@@ -170,7 +171,7 @@ impl RefreshedCredentials {
                 if token.trim().is_empty() {
                     return Err(named(&"it has no token"));
                 }
-                let prepared = Prepared {
+                let prepared = ResolvedCredentials {
                     authorization: Some(bearer(token.trim())?),
                     ..fixed
                 };
@@ -183,7 +184,7 @@ impl RefreshedCredentials {
                     (Some(_), Some(trust)) => Some(trust.client(issued.identity.as_ref())?),
                     _ => fixed.tls,
                 };
-                let prepared = Prepared { tls, authorization };
+                let prepared = ResolvedCredentials { tls, authorization };
                 Ok((prepared, issued.ends))
             }
         }

@@ -14,20 +14,20 @@ use serde_json::{Value, json};
 use super::error::KubeError;
 use crate::time::parse_rfc3339;
 
-/// The supported API versions. kubectl has removed `v1alpha1` in 1.24.
+/// The supported API versions. kubectl removed `v1alpha1` in 1.24.
 const VERSIONS: [&str; 2] = [
     "client.authentication.k8s.io/v1",
     "client.authentication.k8s.io/v1beta1",
 ];
 /// Time limits of a plugin: in general, and for one that may prompt the user.
-const DONE_WITHIN: Duration = Duration::from_secs(60);
-const ANSWERED_WITHIN: Duration = Duration::from_secs(300);
+const RUN_TIMEOUT: Duration = Duration::from_secs(60);
+const INTERACTIVE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Interval of checks whether a plugin has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Time allowed after the end of a plugin for the rest of its output to arrive.
 const PRINTED_WITHIN: Duration = Duration::from_secs(2);
 /// Maximum size of a plugin's output. A token has some kilobytes.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
 /// A plugin, as a kubeconfig describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -140,7 +140,7 @@ impl ExecPlugin {
     /// long, or prints anything but credentials. The error does not include the output.
     pub(super) fn run(&self) -> Result<Issued, KubeError> {
         let is_terminal = std::io::stdin().is_terminal();
-        self.run_in(is_terminal, DONE_WITHIN)
+        self.run_in(is_terminal, RUN_TIMEOUT)
     }
 
     fn run_in(&self, is_terminal: bool, within: Duration) -> Result<Issued, KubeError> {
@@ -154,7 +154,7 @@ impl ExecPlugin {
                 return Err(self.failed(reason));
             }
             (InteractiveMode::Never, _) | (_, false) => (false, within),
-            (_, true) => (true, ANSWERED_WITHIN),
+            (_, true) => (true, INTERACTIVE_TIMEOUT),
         };
         let mut spec = json!({ "interactive": interactive });
         if let Some(cluster) = &self.cluster {
@@ -193,7 +193,7 @@ impl ExecPlugin {
         // keeps open would block this function.
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
-            let mut limited = stdout.take(MOST_BYTES + 1);
+            let mut limited = stdout.take(MAX_OUTPUT_BYTES + 1);
             let read = limited.read_to_end(&mut bytes);
             send.send(read.map(|_| bytes)).ok();
             // Closed only after the output was sent: the closed pipe kills a plugin that prints
@@ -202,10 +202,10 @@ impl ExecPlugin {
         });
         let status = self.ended(child, within)?;
         let printed = printed.recv_timeout(PRINTED_WITHIN);
-        let is_too_much = |bytes: &Vec<u8>| bytes.len() as u64 > MOST_BYTES;
+        let is_too_much = |bytes: &Vec<u8>| bytes.len() as u64 > MAX_OUTPUT_BYTES;
         match printed {
             Ok(Ok(bytes)) if is_too_much(&bytes) => {
-                Err(self.failed(&format!("it printed more than {MOST_BYTES} bytes")))
+                Err(self.failed(&format!("it printed more than {MAX_OUTPUT_BYTES} bytes")))
             }
             _ if !status.success() => Err(self.failed(&format!("it ended with {status}"))),
             Ok(Ok(bytes)) => Ok(bytes),
@@ -223,7 +223,7 @@ impl ExecPlugin {
                     let seconds = within.as_secs_f64();
                     return Err(self.failed(&format!("it did not end within {seconds} s")));
                 }
-                Ok(None) => std::thread::sleep(LOOK_EVERY),
+                Ok(None) => std::thread::sleep(POLL_INTERVAL),
                 Err(error) => return Err(self.failed(&error.to_string())),
             }
         }

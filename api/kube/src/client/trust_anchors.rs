@@ -17,7 +17,7 @@ pub(super) enum Trust {
     /// Certificates signed by one of these roots.
     Roots(Arc<RootCertStore>),
     /// Any certificate.
-    Anybody,
+    InsecureSkipVerify,
 }
 
 impl Trust {
@@ -64,7 +64,7 @@ impl Trust {
             .map_err(|e| bad("TLS", &e))?;
         let config = match self {
             Self::Roots(roots) => config.with_root_certificates(Arc::clone(roots)),
-            Self::Anybody => config
+            Self::InsecureSkipVerify => config
                 .dangerous()
                 .with_custom_certificate_verifier(Arc::new(Unverified(provider))),
         };

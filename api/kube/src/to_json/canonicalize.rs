@@ -20,7 +20,7 @@ pub(super) fn canonicalize(
             let key = match spec.kind {
                 Kind::MapStr | Kind::MapBytes | Kind::MapQuantity => {
                     entry(field.wire)
-                        .map_err(|error| ToJsonError::misfit(message, spec, error))?
+                        .map_err(|error| ToJsonError::field_error(message, spec, error))?
                         .0
                 }
                 _ => &[],

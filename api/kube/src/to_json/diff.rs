@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::field_map::{EntryIndex, FieldEntry, FieldMap};
 use super::patch::Patch;
 use super::predicted_diff::PredictedDiff;
-use super::value::{is_left_out, key_of};
+use super::value::{is_omitted, key_of};
 use crate::protobuf::{Field as Found, Fields, WireValue};
 use crate::schema::{Field, Kind, Rule};
 
@@ -182,7 +182,7 @@ impl<'a> Comparison<'a> {
     ) -> Result<(), Mismatch> {
         let is_inline = spec.rule == Rule::Inline;
         // If JSON omits the field in one of the objects, there is no value to replace.
-        if !is_inline && (is_left_out(spec, found.wire) || entry.json.is_empty()) {
+        if !is_inline && (is_omitted(spec, found.wire) || entry.json.is_empty()) {
             return Err(Mismatch::Structure);
         }
         let mut base_key = None;

@@ -3,7 +3,7 @@
 use super::ToJsonError;
 use super::canonicalize::canonicalize;
 use super::field_map::FieldObserver;
-use super::value::{is_left_out, zero};
+use super::value::{is_omitted, zero};
 use super::writer::Writer;
 use crate::protobuf::Fields;
 use crate::schema::{Field, Kind, Message, Rule};
@@ -72,14 +72,14 @@ impl<T: FieldObserver> Writer<'_, T> {
             if position < next {
                 return Ok(false);
             }
-            if is_left_out(spec, found.wire) {
+            if is_omitted(spec, found.wire) {
                 self.skip_field(&fields, Some(spec));
                 continue;
             }
             self.write_absent(message, from(next) & !from(position), comma)?;
             next = position + 1;
             let written = self.field(spec, found.wire, &mut fields, comma);
-            if !written.map_err(|error| ToJsonError::misfit(message, spec, error))? {
+            if !written.map_err(|error| ToJsonError::field_error(message, spec, error))? {
                 return Ok(false);
             }
         }
@@ -114,7 +114,7 @@ impl<T: FieldObserver> Writer<'_, T> {
             if present & 1 << position != 0 {
                 return Ok(false);
             }
-            if is_left_out(spec, found.wire) {
+            if is_omitted(spec, found.wire) {
                 self.skip_field(&fields, Some(spec));
                 continue;
             }
@@ -134,7 +134,7 @@ impl<T: FieldObserver> Writer<'_, T> {
             if let Some(found) = fields.next() {
                 let found = found.map_err(|source| ToJsonError::malformed(message, source))?;
                 let written = self.field(spec, found.wire, &mut fields, comma);
-                if !written.map_err(|error| ToJsonError::misfit(message, spec, error))? {
+                if !written.map_err(|error| ToJsonError::field_error(message, spec, error))? {
                     return Ok(false);
                 }
             }
@@ -165,7 +165,7 @@ impl<T: FieldObserver> Writer<'_, T> {
                 (_, Kind::MapStr | Kind::MapBytes | Kind::MapQuantity) => self.out.literal(b"{}"),
                 (_, kind) => self
                     .value(kind, zero(kind))
-                    .map_err(|error| ToJsonError::misfit(message, spec, error))?,
+                    .map_err(|error| ToJsonError::field_error(message, spec, error))?,
             }
         }
         Ok(())

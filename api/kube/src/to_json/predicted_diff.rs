@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::field_map::{EntryIndex, FieldMap};
 use super::patch::Patch;
-use super::value::{is_left_out, key_of};
+use super::value::{is_omitted, key_of};
 use crate::protobuf::Fields;
 use crate::schema::Field;
 
@@ -173,7 +173,7 @@ impl PredictedDiff {
                 Role::Value {
                     spec, key, patch, ..
                 } => {
-                    if is_left_out(spec, found.wire) {
+                    if is_omitted(spec, found.wire) {
                         return None;
                     }
                     if let Some(key) = key

@@ -203,7 +203,7 @@ pub(super) fn key_of(field: WireValue<'_>) -> Option<&[u8]> {
 
 /// Returns whether JSON omits a field with this value.
 #[inline]
-pub(super) fn is_left_out(spec: &Field, wire: WireValue<'_>) -> bool {
+pub(super) fn is_omitted(spec: &Field, wire: WireValue<'_>) -> bool {
     spec.rule == Rule::OmitZero && is_zero(spec.kind, wire)
 }
 

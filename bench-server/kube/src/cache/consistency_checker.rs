@@ -34,7 +34,7 @@ pub(crate) enum Comparison {
     Different,
 }
 
-/// The 64-bit FNV-1 hash (multiply, then exclusive or) of `KEY/REVISION` of each object.
+/// One 64-bit FNV-1 hash (multiply, then exclusive or) over `KEY/REVISION` of all objects.
 #[derive(Debug, PartialEq, Eq)]
 struct Digest(u64);
 

@@ -15,9 +15,9 @@ use super::event::Event;
 /// The time that the history should span.
 const FRESH: Duration = Duration::from_secs(75);
 /// The minimum capacity, in events.
-const FEWEST: usize = 100;
+const MIN_CAPACITY: usize = 100;
 /// The default of the maximum capacity, in events.
-pub const MOST: usize = 102_400;
+pub const MAX_CAPACITY: usize = 102_400;
 
 /// The error that a watch cannot begin at such an early revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,8 +50,8 @@ impl Default for EventHistory {
     fn default() -> Self {
         Self {
             events: VecDeque::new(),
-            capacity: FEWEST,
-            most: MOST,
+            capacity: MIN_CAPACITY,
+            most: MAX_CAPACITY,
             dropped: 0,
             evicted: false,
         }
@@ -59,11 +59,11 @@ impl Default for EventHistory {
 }
 
 impl EventHistory {
-    /// Returns an empty history whose capacity does not exceed `most` events, or [`FEWEST`] if that
-    /// is more.
-    pub(crate) fn of_at_most(most: usize) -> Self {
+    /// Returns an empty history whose capacity does not exceed `most` events, or [`MIN_CAPACITY`]
+    /// if that is more.
+    pub(crate) fn with_max_capacity(most: usize) -> Self {
         Self {
-            most: most.max(FEWEST),
+            most: most.max(MIN_CAPACITY),
             ..Self::default()
         }
     }
@@ -135,8 +135,8 @@ impl EventHistory {
             self.capacity = capacity;
             return grows.then_some(Resized::Grown);
         }
-        if age(self.events.len() - self.capacity / 4) > FRESH && self.capacity > FEWEST {
-            self.capacity = (self.capacity / 2).max(FEWEST);
+        if age(self.events.len() - self.capacity / 4) > FRESH && self.capacity > MIN_CAPACITY {
+            self.capacity = (self.capacity / 2).max(MIN_CAPACITY);
             while self.events.len() > self.capacity {
                 self.evict();
             }
@@ -200,7 +200,7 @@ mod tests {
     async fn after_an_eviction_the_floor_is_right_below_the_oldest_event() {
         let mut history = EventHistory::default();
         history.reset(1);
-        for i in 0..FEWEST as i64 {
+        for i in 0..MIN_CAPACITY as i64 {
             history.push(event(10 * (i + 1)));
         }
         assert_eq!(history.floor(), 1, "nothing was dropped yet");
@@ -212,7 +212,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_smaller_one_drops_events_however_young_they_are() {
-        let mut history = EventHistory::of_at_most(150);
+        let mut history = EventHistory::with_max_capacity(150);
         for revision in 1..=1_000 {
             history.push(event(revision));
         }
@@ -225,23 +225,23 @@ mod tests {
     async fn it_grows_while_events_are_young_and_shrinks_when_few_come() {
         let mut history = EventHistory::default();
         let mut grown = 0;
-        for revision in 1..=2 * MOST as i64 {
+        for revision in 1..=2 * MAX_CAPACITY as i64 {
             grown += usize::from(history.push(event(revision)) == Some(Resized::Grown));
         }
         assert_eq!(
             (history.capacity(), history.events.len(), grown),
-            (MOST, MOST, 10)
+            (MAX_CAPACITY, MAX_CAPACITY, 10)
         );
         let mut revision = 1_000_000;
-        while history.capacity() > FEWEST {
+        while history.capacity() > MIN_CAPACITY {
             tokio::time::advance(FRESH / 10).await;
             revision += 1;
             history.push(event(revision));
             assert!(revision < 1_100_000, "it shrinks");
             assert_eq!(history.events.len(), history.capacity());
         }
-        let kept = history.after(history.floor(), MOST).expect("kept");
-        assert_eq!(kept.len(), FEWEST);
+        let kept = history.after(history.floor(), MAX_CAPACITY).expect("kept");
+        assert_eq!(kept.len(), MIN_CAPACITY);
         assert_eq!(kept.last().map(|event| event.revision()), Some(revision));
     }
 }

@@ -47,12 +47,12 @@ const MOST_LABELS: usize = 16;
 
 /// The reciprocal of the largest fraction of all objects for which the objects of several values
 /// are merged. For a larger fraction, reading every object is no slower.
-const SMALL_PART: u64 = 8;
+const UNION_MAX_DIVISOR: u64 = 8;
 
 /// The fraction of all hashes from which on a shard is found by testing the hash of every object.
 /// Testing 64 hashes takes no longer than merging one object by its key, which has to be fetched
 /// from memory.
-const PASSED_OVER: f64 = 1.0 / 64.0;
+const FILTERED_SCAN_MIN_SHARE: f64 = 1.0 / 64.0;
 
 /// The number of the next use of an index. Identifies the least recently used index.
 static USES: AtomicU64 = AtomicU64::new(1);
@@ -343,7 +343,7 @@ impl Indexes {
     pub(crate) fn shard(&self, filter: &Filter, objects: &Tree<Object>) -> Option<Candidates> {
         let selector = filter.indexed_shard()?;
         Some(match selector.key() {
-            ShardKey::Uid if selector.share() >= PASSED_OVER => Candidates {
+            ShardKey::Uid if selector.share() >= FILTERED_SCAN_MIN_SHARE => Candidates {
                 objects: ObjectSet::FilteredScan(objects.clone(), selector.clone()),
                 index: UID_INDEX,
             },
@@ -370,7 +370,7 @@ impl Indexes {
             let now = USES.fetch_add(1, Ordering::Relaxed);
             label.used.store(now, Ordering::Relaxed);
             let count = label.index.count(values);
-            let cheap = values.len() == 1 || count <= everything / SMALL_PART;
+            let cheap = values.len() == 1 || count <= everything / UNION_MAX_DIVISOR;
             if cheap && best.is_none_or(|(fewest, ..)| count < fewest) {
                 best = Some((count, &label.index, values));
             }

@@ -9,13 +9,13 @@ use tokio::time::Instant;
 use crate::resource::object::Object;
 use crate::shard::uid_index::UidIndex;
 
-/// The minimum time for which a snapshot is kept, unless there are more than [`MOST`].
+/// The minimum time for which a snapshot is kept, unless there are more than [`MAX_SNAPSHOTS`].
 const KEEP: Duration = Duration::from_secs(75);
 /// The number of snapshots that are kept regardless of their age.
-const FEWEST: usize = 100;
+const MIN_SNAPSHOTS: usize = 100;
 /// The maximum number of snapshots. Each keeps the tree nodes that later writes have replaced, a
 /// few KiB.
-const MOST: usize = 4_096;
+const MAX_SNAPSHOTS: usize = 4_096;
 
 /// The content of the cache after a revision.
 #[derive(Debug, Clone, Default)]
@@ -45,8 +45,8 @@ impl PastSnapshots {
     pub(crate) fn push(&mut self, revision: i64, state: PastSnapshot) {
         let now = Instant::now();
         self.states.push_back((revision, now, state));
-        while self.states.len() > MOST
-            || self.states.len() > FEWEST && self.states[0].1 + KEEP < now
+        while self.states.len() > MAX_SNAPSHOTS
+            || self.states.len() > MIN_SNAPSHOTS && self.states[0].1 + KEEP < now
         {
             self.states.pop_front();
         }
@@ -124,11 +124,11 @@ mod tests {
         assert_eq!(snapshots.len(), 200, "all are young");
         tokio::time::advance(KEEP + Duration::from_secs(1)).await;
         snapshots.push(201, PastSnapshot::default());
-        assert_eq!(snapshots.len(), FEWEST);
+        assert_eq!(snapshots.len(), MIN_SNAPSHOTS);
         assert!(snapshots.at(101).is_none() && snapshots.at(102).is_some());
-        for revision in 202..=2 * MOST as i64 {
+        for revision in 202..=2 * MAX_SNAPSHOTS as i64 {
             snapshots.push(revision, PastSnapshot::default());
         }
-        assert_eq!(snapshots.len(), MOST);
+        assert_eq!(snapshots.len(), MAX_SNAPSHOTS);
     }
 }

@@ -218,7 +218,7 @@ impl WatchCache {
     /// Watches storage from the revision that the cache has reached, after checking that storage
     /// has that revision, too. Storage that was restarted empty, or restored, does not have it at
     /// first. A watch from a future revision would wait for it, and miss all earlier events. The
-    /// check comes after the watch is opened, because a restart after the check breaks the watch.
+    /// check comes after the watch is opened, so that a restart after the check breaks the watch.
     /// Storage that has written up to that revision again before the check is not detected.
     async fn open_watch(
         &self,

@@ -15,7 +15,7 @@ use crate::metrics::lists::{ListStats, ServedFrom};
 use crate::resource::filter::Filter;
 use crate::resource_handler::ResourceHandler;
 use crate::shard::object_set::ObjectSet;
-use crate::storage::bulk_load::{AHEAD, ListChunk, build_tree};
+use crate::storage::bulk_load::{CHANNEL_CHUNKS, ListChunk, build_tree};
 use crate::storage::error::storage_error;
 use crate::storage::list_reader::{ListReader, ObjectsAtRevision, PAGE, StreamSupport, send_chunk};
 
@@ -43,12 +43,12 @@ struct StorageRead {
 
 /// The memory that is admitted for objects that arrive in several reads.
 #[derive(Default)]
-struct Room {
+struct AdmittedMemory {
     admitted: Option<Admitted>,
     bytes: u64,
 }
 
-impl Room {
+impl AdmittedMemory {
     /// Changes the admitted memory to `bytes`: requests more, or releases the excess.
     ///
     /// # Errors
@@ -91,9 +91,9 @@ impl ListReader<'_> {
         admission: &Admission,
     ) -> Result<(ObjectsAtRevision, Option<Admitted>), Error> {
         let (chunks, mut received) = mpsc::channel(1);
-        let (admitted, incoming) = mpsc::channel(AHEAD);
+        let (admitted, incoming) = mpsc::channel(CHANNEL_CHUNKS);
         let admit = async move {
-            let mut room = Room::default();
+            let mut room = AdmittedMemory::default();
             while let Some(chunk) = received.recv().await {
                 let bytes = room.bytes + ListChunk::bytes(&chunk);
                 room.resize(bytes, admission).await?;
@@ -251,7 +251,7 @@ impl ResourceHandler {
         if !plan.start.is_empty() {
             options.continue_key = [&self.prefix[..], plan.start.as_bytes()].concat().into();
         }
-        let mut room = Room::default();
+        let mut room = AdmittedMemory::default();
         let assumed = options.limit as u64 * ASSUMED_BYTES;
         room.resize(assumed, &self.admission).await?;
         let (mut tree, mut fetched, mut decoded, mut bytes) = (Tree::default(), 0, 0, 0);

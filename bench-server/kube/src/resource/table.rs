@@ -15,7 +15,7 @@ use self::cells::{AGE, Cells, Column, NAME, column};
 use self::message::Message;
 use super::Resource;
 
-/// The columns of custom resources that define none.
+/// The columns of custom resources, none of which defines its own.
 static DEFAULT: [Column; 2] = [
     NAME,
     Column {

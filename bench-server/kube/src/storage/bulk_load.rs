@@ -15,7 +15,7 @@ use crate::resource::object::Object;
 
 /// The number of chunks that are received ahead of those being decoded. A chunk is a frame of at
 /// most 1 MiB.
-pub(crate) const AHEAD: usize = 16;
+pub(crate) const CHANNEL_CHUNKS: usize = 16;
 
 /// A part of a list, in key order.
 #[derive(Debug)]
@@ -83,8 +83,8 @@ pub(crate) async fn build_tree(
         objects: Builder::default(),
     };
     loop {
-        let mut chunks = Vec::with_capacity(AHEAD);
-        if incoming.recv_many(&mut chunks, AHEAD).await == 0 {
+        let mut chunks = Vec::with_capacity(CHANNEL_CHUNKS);
+        if incoming.recv_many(&mut chunks, CHANNEL_CHUNKS).await == 0 {
             return Ok(builder.objects.finish());
         }
         // All chunks that have arrived meanwhile are decoded together.

@@ -11,7 +11,7 @@ use index::Tree;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::bulk_load::{AHEAD, ListChunk, build_tree};
+use super::bulk_load::{CHANNEL_CHUNKS, ListChunk, build_tree};
 use super::decoder::Decoder;
 use crate::metrics::Operation;
 use crate::resource::object::Object;
@@ -20,7 +20,7 @@ use crate::resource::object::Object;
 pub(crate) const PAGE: i64 = 10_000;
 
 /// The number of keys of a page that are sent in one chunk.
-const PART: usize = 100;
+const KEYS_PER_CHUNK: usize = 100;
 
 /// The time after which RangeStream is tried again if storage did not support it.
 const RETRY_STREAM_AFTER: Duration = Duration::from_secs(600);
@@ -89,7 +89,7 @@ impl ListReader<'_> {
     /// # Errors
     /// Those of storage.
     pub(crate) async fn read(&self, streams: &StreamSupport) -> Result<ObjectsAtRevision, Error> {
-        let (chunks, incoming) = mpsc::channel(AHEAD);
+        let (chunks, incoming) = mpsc::channel(CHANNEL_CHUNKS);
         let (revision, tree) = tokio::try_join!(
             self.each(streams, chunks),
             build_tree(self.decoder, incoming)
@@ -181,7 +181,7 @@ impl ListReader<'_> {
             let last = page.kvs.last().map(|last| [&last.key[..], b"\0"].concat());
             let mut kvs = page.kvs.into_iter();
             while !kvs.as_slice().is_empty() {
-                let part = kvs.by_ref().take(PART).collect();
+                let part = kvs.by_ref().take(KEYS_PER_CHUNK).collect();
                 send_chunk(chunks, ListChunk::Page(part)).await?;
             }
             match last {

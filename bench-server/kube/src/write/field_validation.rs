@@ -1,4 +1,4 @@
-//! Finds and drops unknown fields, which a kind does not have.
+//! Finds and drops unknown fields: those that a kind does not have.
 
 use kube_api::schema::{Kind, Message};
 use serde_json::{Map, Value};

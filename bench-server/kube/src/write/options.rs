@@ -6,7 +6,7 @@ use kube_api::status::{Cause, Status};
 /// The only value of `dryRun`.
 const ALL_STAGES: &str = "All";
 
-/// The handling of unknown fields, which the kind does not have.
+/// The handling of unknown fields: those that the kind does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum FieldValidation {
     /// Drop them.

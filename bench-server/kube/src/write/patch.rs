@@ -1,4 +1,4 @@
-//! Patches: descriptions of changes to an object.
+//! Patches: descriptions of changes to an object, which name only what changes.
 //!
 //! - [`operations`]: JSON patches
 //! - [`strategic`]: strategic merge patches, for built-in kinds

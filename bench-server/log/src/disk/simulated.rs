@@ -177,7 +177,7 @@ impl SimulatedDisk {
         state.files[state.names[name]].shown.clone()
     }
 
-    /// Changes the content of a file without a call, also on the disk.
+    /// Changes the bytes of a file directly, as shown and on the disk, without counting a call.
     ///
     /// # Panics
     /// If the file does not exist.

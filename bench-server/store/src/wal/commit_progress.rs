@@ -104,14 +104,14 @@ impl CommitProgress {
     /// Waits until this number of entries is published.
     ///
     /// # Errors
-    /// [`Refusal::Stopped`] if the log fails before that.
+    /// [`Refusal::Stopped`] if the log fails or is closed before that.
     pub(super) async fn published(&self, entries: u64) -> Result<(), Refusal> {
         std::future::poll_fn(|context| self.poll(entries, context))
             .await
             .map_err(|_| Refusal::Stopped)
     }
 
-    /// Waits until the log has failed; returns the reason.
+    /// Waits until the log has failed or is closed; returns the reason.
     pub(super) async fn failed(&self) -> String {
         let never = std::future::poll_fn(|context| self.poll(u64::MAX, context)).await;
         never.err().unwrap_or_default()

@@ -32,7 +32,7 @@ pub(super) struct GroupCommit {
 
 /// Work after publishing, for which no lock may be held: waking streams and freeing memory.
 #[derive(Default)]
-struct Aftermath {
+struct AfterPublish {
     wakers: Vec<Waker>,
     garbage: Vec<Garbage>,
 }
@@ -131,7 +131,7 @@ impl GroupCommit {
     }
 
     /// Wakes the waiting writers and the streams, and frees the garbage.
-    fn published(&mut self, entries: &[Entry], aftermath: Aftermath) {
+    fn published(&mut self, entries: &[Entry], aftermath: AfterPublish) {
         self.taken += entries.len() as u64;
         self.waiting.publish(self.taken);
         aftermath.wakers.into_iter().for_each(Waker::wake);
@@ -175,8 +175,8 @@ fn take(writer: &mut Writer) -> Vec<Entry> {
 }
 
 /// Publishes entries to readers and watchers, in order.
-fn publish(store: &Store, writer: &mut Writer, entries: &[Entry]) -> Aftermath {
-    let mut aftermath = Aftermath::default();
+fn publish(store: &Store, writer: &mut Writer, entries: &[Entry]) -> AfterPublish {
+    let mut aftermath = AfterPublish::default();
     for entry in entries {
         if let Some(commit) = &entry.commit {
             let revision = store.inner.state.write().apply(commit.clone());

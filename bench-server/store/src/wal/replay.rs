@@ -95,7 +95,7 @@ impl Replay {
         }
     }
 
-    /// Sets the state from the snapshot, if one was being read, once all of its keys are read.
+    /// Ends the reading of a snapshot, if one was being read, and sets the state from it.
     fn end_snapshot(&mut self) {
         if let Some(snapshot) = self.snapshot.take() {
             let Snapshot {

@@ -29,7 +29,7 @@ const MAX_BATCH_BYTES: usize = 64 * 1024 * 1024;
 /// Maximum number of revisions that one poll reads from the history for all watchers of the stream
 /// (the last watcher may exceed it), because the polling thread has other streams.
 const MAX_POLL_REVISIONS: usize = 4 * MAX_BATCH_REVISIONS;
-/// Number of revisions below the latest from which on the rest is read under the hub's lock.
+/// The maximum distance to the latest revision at which the rest is read under the hub's lock.
 const LOCKED_READ_REVISIONS: i64 = 64;
 
 const EMPTY_RANGE: &str = "mvcc: watcher range is empty";

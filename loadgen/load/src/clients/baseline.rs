@@ -94,7 +94,7 @@ impl BaselineClient {
     /// Receives all bytes once.
     ///
     /// # Errors
-    /// [`ListError`] when the connection breaks, or the number of bytes is another.
+    /// [`ListError`] when the connection breaks, or another number of bytes is received.
     pub async fn take(&self, transport: BaselineTransport) -> Result<Taken, ListError> {
         let (taken, answer) = oneshot::channel();
         self.0.send((transport, taken)).ok();

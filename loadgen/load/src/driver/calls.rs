@@ -31,19 +31,19 @@ use crate::arrivals::Pace;
 use crate::clients::thread::{self, ThreadError};
 use crate::endpoint::TargetEndpoint;
 use crate::operation::keep_alives::KeepAlives;
-use crate::operation::kube_requests::{KubeCalls, KubeChannel};
+use crate::operation::kube_requests::{KubeChannel, KubeRequests};
 use crate::operation::request_api::RequestApi;
-use crate::operation::requests::Calls;
+use crate::operation::requests::EtcdRequests;
 use crate::record::Live;
 
 /// Connected clients: a thread with all their connections. They stop when this is dropped.
 #[derive(Debug)]
-pub struct Callers {
+pub struct RequestClients {
     waiting: Waiting,
     runs: mpsc::UnboundedSender<(Run, oneshot::Sender<Tally>)>,
 }
 
-impl Callers {
+impl RequestClients {
     /// Opens those of a load's `connections` that belong to the `shard`. `waiting` says how an open
     /// loop waits until the next request is due.
     ///
@@ -53,7 +53,7 @@ impl Callers {
         config: &ClientConfig,
         connections: u32,
         shard: GeneratorShard,
-        calls: Arc<Calls>,
+        calls: Arc<EtcdRequests>,
         waiting: Waiting,
     ) -> Result<Self, EtcdError> {
         let (runs, receiver) = mpsc::unbounded_channel();
@@ -61,7 +61,7 @@ impl Callers {
         let connect = async move || {
             let mut all = Vec::new();
             for number in shard.numbers(connections) {
-                let config = config.beginning_at(number as usize);
+                let config = config.with_rotated_endpoints(number as usize);
                 all.push(PipelinedConnection::connect(&config, None).await?);
             }
             Ok(all)
@@ -92,7 +92,7 @@ impl Callers {
         let connect = async move || {
             let mut all = Vec::new();
             for number in shard.numbers(connections) {
-                let config = config.beginning_at(number as usize);
+                let config = config.with_rotated_endpoints(number as usize);
                 all.push(of_load.connect(config, number).await?);
             }
             Ok(all)
@@ -114,7 +114,7 @@ impl Callers {
         endpoint: &TargetEndpoint,
         connections: u32,
         shard: GeneratorShard,
-        calls: Arc<KubeCalls>,
+        calls: Arc<KubeRequests>,
         waiting: Waiting,
     ) -> Result<Self, KubeError> {
         let (runs, receiver) = mpsc::unbounded_channel();

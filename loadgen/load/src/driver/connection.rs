@@ -14,7 +14,7 @@ use super::open_clock::NextDue;
 use super::run::{DRAIN_WITHIN, Run, Tally, Written};
 use crate::arrivals::Pace;
 use crate::operation::own_keys::OwnKeys;
-use crate::operation::request_api::{Answer as _, RequestApi};
+use crate::operation::request_api::{CompletedRequest as _, RequestApi};
 use crate::operation::requests::{CallError, PlannedRequest};
 use crate::record::{Class, Live};
 

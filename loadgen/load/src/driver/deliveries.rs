@@ -94,7 +94,7 @@ pub struct Delivered {
 
 /// The events that are allowed in addition to those of the known writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beside {
+pub enum ExtraEvents {
     /// No other events.
     Nothing,
     /// At most this many: writes that failed may have been applied nevertheless.
@@ -245,7 +245,7 @@ impl DeliveryWatchers {
         self,
         mut writes: Vec<Written>,
         counted: Instant,
-        beside: Beside,
+        beside: ExtraEvents,
     ) -> Result<Delivered, DeliveryError> {
         writes.sort_unstable_by_key(|write| write.revision);
         let last = writes.last().map_or(0, |write| write.revision);
@@ -269,11 +269,13 @@ impl DeliveryWatchers {
                     false => ledger_of(writes.iter().filter(|w| !watcher.missed(w.revision))),
                 };
                 let ledger = match beside {
-                    Beside::Nothing => watcher.ledger,
-                    Beside::UpTo(_) | Beside::Anything => ledger_among(&watcher.events, &writes),
+                    ExtraEvents::Nothing => watcher.ledger,
+                    ExtraEvents::UpTo(_) | ExtraEvents::Anything => {
+                        ledger_among(&watcher.events, &writes)
+                    }
                 };
                 let strange = watcher.ledger.events - ledger.events;
-                if ledger != due || matches!(beside, Beside::UpTo(most) if strange > most) {
+                if ledger != due || matches!(beside, ExtraEvents::UpTo(most) if strange > most) {
                     return Err(DeliveryError::Wrong {
                         events: watcher.ledger.events,
                         writes: due.events,

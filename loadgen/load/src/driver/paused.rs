@@ -15,7 +15,7 @@ use super::alarm::Timer;
 use super::closed::Done;
 use crate::operation::list::attempts::Restarts;
 use crate::operation::own_keys::OwnKeys;
-use crate::operation::request_api::{Answer, RequestApi};
+use crate::operation::request_api::{CompletedRequest, RequestApi};
 use crate::operation::requests::{CallError, Checked, PlannedRequest};
 use crate::record::LatencyHistogram;
 
@@ -131,7 +131,7 @@ pub(super) struct Response {
     received: Instant,
 }
 
-impl Answer for Response {
+impl CompletedRequest for Response {
     fn token(&self) -> u64 {
         self.token
     }
@@ -144,7 +144,7 @@ impl Answer for Response {
 impl RequestApi for StallingServer {
     type Connection = Connection;
     type Error = &'static str;
-    type Answer<'a> = Response;
+    type CompletedRequest<'a> = Response;
 
     fn seed(&self) -> u64 {
         1

@@ -12,7 +12,7 @@ use crate::clients::thread::{self, ThreadError};
 use crate::endpoint::TargetEndpoint;
 use crate::operation::list::{ListCase, ListError};
 use crate::operation::watch_worker::reshard_handover::{Change, Taken};
-use crate::operation::watch_worker::{Follower, Held, Log};
+use crate::operation::watch_worker::{Held, Log, WatchWorker};
 
 /// The time limit for receiving the initial state.
 const STATE_WITHIN: Duration = Duration::from_secs(600);
@@ -63,11 +63,11 @@ enum Order {
 
 /// Connected workers. They stop when this is dropped.
 #[derive(Debug)]
-pub struct Followers {
+pub struct WatchWorkers {
     orders: Vec<mpsc::UnboundedSender<Order>>,
 }
 
-impl Followers {
+impl WatchWorkers {
     /// Connects a worker for each case.
     ///
     /// # Errors
@@ -91,7 +91,7 @@ impl Followers {
     ) -> Result<(), ListError> {
         let (orders, receiver) = mpsc::unbounded_channel();
         let (case, endpoint) = (case.clone(), endpoint.clone());
-        let connect = async move || Follower::connect(&case, &endpoint).await;
+        let connect = async move || WatchWorker::connect(&case, &endpoint).await;
         let work = async move |follower| worker(follower, receiver).await;
         let name = thread_of(self.orders.len());
         thread::connected(&name, ListError::Thread, connect, work).await?;
@@ -184,8 +184,8 @@ fn thread_of(worker: usize) -> String {
 }
 
 /// Runs a worker's thread once it is connected.
-async fn worker(follower: Follower, orders: mpsc::UnboundedReceiver<Order>) {
-    // For a worker that joins later. `Follower::sync` starts the measurement anew.
+async fn worker(follower: WatchWorker, orders: mpsc::UnboundedReceiver<Order>) {
+    // For a worker that joins later. `WatchWorker::sync` starts the measurement anew.
     heap::begin();
     let worker = Worker {
         follower,
@@ -197,7 +197,7 @@ async fn worker(follower: Follower, orders: mpsc::UnboundedReceiver<Order>) {
 }
 
 struct Worker {
-    follower: Follower,
+    follower: WatchWorker,
     /// The outcome of watching since the initial state, returned at the end.
     outcome: Result<(), ListError>,
     is_live: bool,

@@ -109,7 +109,7 @@ impl Writing {
     ///
     /// # Errors
     /// The error of the first write that failed.
-    pub async fn last_words(
+    pub async fn write_markers(
         &self,
         ledger: &mut Ledger,
         inventory: &Inventory,

@@ -26,7 +26,7 @@ use workloads::SmallRequest;
 use super::leases::GrantedLeases;
 use super::own_keys::{OwnKey, OwnKeys};
 use super::own_requests::{TTL_S, lease};
-use super::request_api::{Answer, RequestApi};
+use super::request_api::{CompletedRequest, RequestApi};
 use super::requests::{CallError, Checked, PlannedRequest};
 
 /// The keep-alives of one load.
@@ -59,7 +59,7 @@ pub(crate) struct KeptAlive {
     response: Result<LeaseKeepAliveResponse, EtcdError>,
 }
 
-impl Answer for KeptAlive {
+impl CompletedRequest for KeptAlive {
     fn token(&self) -> u64 {
         self.token
     }
@@ -93,8 +93,8 @@ impl KeepAlives {
 }
 
 impl KeepAliveStream {
-    /// Opens a stream and sends one keep-alive, because a server sends nothing before the first
-    /// request.
+    /// Opens a stream, sends one keep-alive and waits for its response, because a server sends
+    /// nothing before the first request. Fails if the response does not confirm the lease.
     async fn open(client: Client, id: i64) -> Result<Self, EtcdError> {
         let (requests, sent) = mpsc::unbounded_channel();
         requests.send(LeaseKeepAliveRequest { id }).ok();
@@ -120,7 +120,7 @@ impl KeepAliveStream {
 impl RequestApi for KeepAlives {
     type Connection = KeepAliveStream;
     type Error = EtcdError;
-    type Answer<'a> = KeptAlive;
+    type CompletedRequest<'a> = KeptAlive;
 
     fn seed(&self) -> u64 {
         self.seed

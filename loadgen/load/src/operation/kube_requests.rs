@@ -26,7 +26,7 @@ use workloads::keys::Picker;
 use workloads::values::ValueSource;
 use workloads::{Distribution, Mix, SmallRequest, Values};
 
-use self::channel::{Call, KubeAnswer, Reply};
+use self::channel::{Call, KubeCompletion, Reply};
 use self::text::{Prototype, Read};
 use super::own_keys::{OwnKey, OwnKeys};
 use super::request_api::RequestApi;
@@ -52,7 +52,7 @@ pub fn made_by(run: &str) -> String {
 
 /// The settings of the requests of a load.
 #[derive(Debug)]
-pub struct KubeAbout<'a> {
+pub struct KubeRequestConfig<'a> {
     /// The collection, as in `pods`.
     pub resource: &'a str,
     /// The kind of its objects, as in `Pod`.
@@ -75,7 +75,7 @@ pub struct KubeAbout<'a> {
 
 /// The requests of one load to a Kubernetes API. Cheap to share between threads.
 #[derive(Debug)]
-pub struct KubeCalls {
+pub struct KubeRequests {
     mix: Mix,
     seed: u64,
     picker: Picker,
@@ -107,10 +107,10 @@ pub(super) struct Held {
     text: Bytes,
 }
 
-impl KubeCalls {
+impl KubeRequests {
     /// Returns the requests of a mix. Sends nothing.
     #[must_use]
-    pub fn new(mix: impl Into<Mix>, about: KubeAbout<'_>) -> Self {
+    pub fn new(mix: impl Into<Mix>, about: KubeRequestConfig<'_>) -> Self {
         let mix = mix.into();
         // Names of objects have no upper case, but names of loads may have.
         let load = XxHash3_64::oneshot(about.load.as_bytes()) as u32;
@@ -223,7 +223,7 @@ impl KubeCalls {
     fn check_object(
         &self,
         (request, object, n): (SmallRequest, &Object, u64),
-        answer: &KubeAnswer,
+        answer: &KubeCompletion,
         reply: &Reply,
     ) -> Result<Checked, CallError> {
         if request == SmallRequest::Update && reply.is(StatusCode::CONFLICT, "Conflict") {
@@ -317,10 +317,10 @@ impl Object {
     }
 }
 
-impl RequestApi for KubeCalls {
+impl RequestApi for KubeRequests {
     type Connection = KubeChannel;
     type Error = KubeError;
-    type Answer<'a> = KubeAnswer;
+    type CompletedRequest<'a> = KubeCompletion;
 
     fn seed(&self) -> u64 {
         self.seed
@@ -360,7 +360,7 @@ impl RequestApi for KubeCalls {
     fn poll_answers(
         connection: &mut KubeChannel,
         cx: &mut Context<'_>,
-        on: &mut impl FnMut(KubeAnswer),
+        on: &mut impl FnMut(KubeCompletion),
     ) -> Poll<Result<(), KubeError>> {
         connection.poll_answers(cx, on)
     }
@@ -369,7 +369,7 @@ impl RequestApi for KubeCalls {
         &self,
         planned: PlannedRequest,
         connection_number: u64,
-        mut answer: KubeAnswer,
+        mut answer: KubeCompletion,
     ) -> Result<Checked, CallError> {
         let reply = answer.take_reply()?;
         match planned {

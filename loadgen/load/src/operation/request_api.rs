@@ -8,7 +8,7 @@ use etcd_api::client::pipelined::{Completion, PipelinedConnection};
 use etcd_api::error::Error as EtcdError;
 
 use super::own_keys::OwnKeys;
-use super::requests::{CallError, Calls, Checked, PlannedRequest};
+use super::requests::{CallError, Checked, EtcdRequests, PlannedRequest};
 
 /// The requests of one load to one API.
 pub(crate) trait RequestApi {
@@ -17,7 +17,7 @@ pub(crate) trait RequestApi {
     /// The error that ends a connection.
     type Error: fmt::Display;
     /// A request that has ended, with its response not checked yet.
-    type Answer<'a>: Answer;
+    type CompletedRequest<'a>: CompletedRequest;
 
     /// Returns the seed from which operations and arrivals are derived.
     fn seed(&self) -> u64;
@@ -48,7 +48,7 @@ pub(crate) trait RequestApi {
     fn poll_answers(
         connection: &mut Self::Connection,
         cx: &mut Context<'_>,
-        on: &mut impl FnMut(Self::Answer<'_>),
+        on: &mut impl FnMut(Self::CompletedRequest<'_>),
     ) -> Poll<Result<(), Self::Error>>;
 
     /// Checks a response.
@@ -59,7 +59,7 @@ pub(crate) trait RequestApi {
         &self,
         planned: PlannedRequest,
         connection_number: u64,
-        answer: Self::Answer<'_>,
+        answer: Self::CompletedRequest<'_>,
     ) -> Result<Checked, CallError>;
 
     /// Reopens a connection that has ended.
@@ -72,7 +72,7 @@ pub(crate) trait RequestApi {
 }
 
 /// A request that has ended.
-pub(crate) trait Answer {
+pub(crate) trait CompletedRequest {
     /// Returns the token under which the request was sent.
     fn token(&self) -> u64;
 
@@ -85,7 +85,7 @@ pub(crate) trait Answer {
     }
 }
 
-impl Answer for Completion<'_> {
+impl CompletedRequest for Completion<'_> {
     fn token(&self) -> u64 {
         self.token
     }
@@ -95,10 +95,10 @@ impl Answer for Completion<'_> {
     }
 }
 
-impl RequestApi for Calls {
+impl RequestApi for EtcdRequests {
     type Connection = PipelinedConnection;
     type Error = EtcdError;
-    type Answer<'a> = Completion<'a>;
+    type CompletedRequest<'a> = Completion<'a>;
 
     fn seed(&self) -> u64 {
         self.seed()

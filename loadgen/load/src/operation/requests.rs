@@ -42,7 +42,7 @@ const OBJECTS: u64 = 10_000;
 
 /// The settings of the requests of a load.
 #[derive(Debug, Clone, Copy)]
-pub struct About<'a> {
+pub struct RequestConfig<'a> {
     /// The objects.
     pub data: &'a DataSet,
     /// The prefix of their keys.
@@ -63,7 +63,7 @@ pub struct About<'a> {
     pub leases: Option<&'a Arc<GrantedLeases>>,
 }
 
-impl<'a> About<'a> {
+impl<'a> RequestConfig<'a> {
     /// Returns settings for the objects of a data set below `root`, each with the same probability.
     #[must_use]
     pub fn new(data: &'a DataSet, root: &'a str) -> Self {
@@ -83,7 +83,7 @@ impl<'a> About<'a> {
 
 /// The requests of one load. Cheap to share between threads.
 #[derive(Debug)]
-pub struct Calls {
+pub struct EtcdRequests {
     mix: Mix,
     objects: Vec<Object>,
     revisions: Arc<Revisions>,
@@ -114,11 +114,11 @@ struct Object {
     seen: AtomicI64,
 }
 
-impl Calls {
+impl EtcdRequests {
     /// Returns the requests of a mix.
     #[must_use]
-    pub fn new(mix: impl Into<Mix>, about: About<'_>) -> Self {
-        let About {
+    pub fn new(mix: impl Into<Mix>, about: RequestConfig<'_>) -> Self {
+        let RequestConfig {
             data,
             root,
             own_root,

@@ -99,7 +99,7 @@ pub fn key_hash(key: &[u8]) -> u64 {
 
 /// A worker's watch.
 #[derive(Debug)]
-pub struct Follower {
+pub struct WatchWorker {
     kube: Kube,
     body: Option<Response>,
     frames: Frames,
@@ -125,7 +125,7 @@ struct End {
     is_passed: bool,
 }
 
-impl Follower {
+impl WatchWorker {
     /// Connects a worker of this case. It watches nothing yet.
     ///
     /// # Errors

@@ -30,7 +30,7 @@ pub struct Written {
 
 /// How the events contradict the writes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unproven {
+pub enum EventMismatch {
     /// Events are missing.
     #[error(
         "{dropped} of {writes} writes did not reach their worker: the first is the one of revision {revision}, for worker {worker}"
@@ -96,7 +96,7 @@ pub struct EventCounts {
 pub fn events(
     written: &[Written],
     seen: &[Vec<Seen>],
-) -> (EventCounts, LatencyHistogram, Result<(), Unproven>) {
+) -> (EventCounts, LatencyHistogram, Result<(), EventMismatch>) {
     let mut open: HashMap<i64, &Written> = written.iter().map(|w| (w.revision, w)).collect();
     let mut counts = EventCounts {
         writes: written.len() as u64,
@@ -113,7 +113,7 @@ pub fn events(
                     let same = (write.effect, write.key, write.hash)
                         == (event.effect, event.key, event.hash);
                     if !same {
-                        altered.get_or_insert(Unproven::Altered { revision, worker });
+                        altered.get_or_insert(EventMismatch::Altered { revision, worker });
                     }
                     latency.record(event.at.saturating_duration_since(write.begun));
                     counts.delivered += 1;
@@ -129,13 +129,13 @@ pub fn events(
     counts.dropped = open.len() as u64;
     let first = open.values().min_by_key(|write| write.revision);
     let outcome = match (first, superfluous, altered) {
-        (Some(first), ..) => Err(Unproven::Dropped {
+        (Some(first), ..) => Err(EventMismatch::Dropped {
             dropped: counts.dropped,
             writes: counts.writes,
             revision: first.revision,
             worker: first.worker,
         }),
-        (_, Some((revision, worker)), _) => Err(Unproven::Superfluous {
+        (_, Some((revision, worker)), _) => Err(EventMismatch::Superfluous {
             superfluous: counts.superfluous,
             revision,
             worker,
@@ -151,17 +151,17 @@ pub fn events(
 /// [`crate::verify::Expected`].
 ///
 /// # Errors
-/// [`Unproven::Overlap`] or [`Unproven::Union`].
+/// [`EventMismatch::Overlap`] or [`EventMismatch::Union`].
 pub fn union<'h>(
     held: impl IntoIterator<Item = &'h HashMap<u64, Held>>,
     expected: &Fingerprint,
-) -> Result<u64, Unproven> {
+) -> Result<u64, EventMismatch> {
     let mut owners: HashMap<u64, usize> = HashMap::new();
     let (mut found, mut revisions) = (Fingerprint::default(), 0_u64);
     for (worker, held) in held.into_iter().enumerate() {
         for (&key, object) in held {
             if let Some(other) = owners.insert(key, worker) {
-                return Err(Unproven::Overlap(other, worker));
+                return Err(EventMismatch::Overlap(other, worker));
             }
             found.add_hashed(object.hash, object.bytes);
             let product = object.hash.wrapping_mul(object.revision as u64);
@@ -171,7 +171,7 @@ pub fn union<'h>(
     if found == *expected {
         return Ok(revisions);
     }
-    Err(Unproven::Union {
+    Err(EventMismatch::Union {
         expected: expected.to_string(),
         found: found.to_string(),
     })
@@ -229,20 +229,20 @@ mod tests {
             let mut lost = seen.clone();
             let event = lost[worker].remove(place);
             let (counts, _, outcome) = events(&written, &lost);
-            let dropped = Unproven::Dropped { dropped: 1, writes: counts.writes, revision, worker };
+            let dropped = EventMismatch::Dropped { dropped: 1, writes: counts.writes, revision, worker };
             prop_assert_eq!((counts.dropped, outcome), (1, Err(dropped)));
 
             let mut again = seen.clone();
             again[other].push(event);
             let (counts, _, outcome) = events(&written, &again);
             prop_assert_eq!(counts.superfluous, 1);
-            let is_superfluous = matches!(outcome, Err(Unproven::Superfluous { .. }));
+            let is_superfluous = matches!(outcome, Err(EventMismatch::Superfluous { .. }));
             prop_assert!(is_superfluous);
 
             let mut altered = seen;
             altered[worker][place].hash ^= 1;
             let (.., outcome) = events(&written, &altered);
-            prop_assert_eq!(outcome, Err(Unproven::Altered { revision, worker }));
+            prop_assert_eq!(outcome, Err(EventMismatch::Altered { revision, worker }));
         }
     }
 
@@ -267,10 +267,10 @@ mod tests {
         let held = shards[0].remove(&4).expect("it is even");
         let without = union(&shards, &all);
         assert!(
-            matches!(without, Err(Unproven::Union { .. })),
+            matches!(without, Err(EventMismatch::Union { .. })),
             "{without:?}"
         );
         shards[0].insert(5, held);
-        assert_eq!(union(&shards, &all), Err(Unproven::Overlap(0, 1)));
+        assert_eq!(union(&shards, &all), Err(EventMismatch::Overlap(0, 1)));
     }
 }

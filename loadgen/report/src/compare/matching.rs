@@ -39,7 +39,8 @@ pub(super) struct Gathered<'a> {
     pub(super) starts: Vec<Start>,
     /// Why runs of the case failed because of the target.
     pub(super) failed: Vec<String>,
-    /// Why runs did not support the case: because of the target or because of too little memory.
+    /// Why runs have no such case: the target does not support it, or the machine or the setup of
+    /// the run does not allow it.
     pub(super) not_applicable: Vec<String>,
     /// Why runs of the case have no number although they were measured to the end.
     pub(super) refused: Vec<String>,

@@ -81,7 +81,7 @@ pub enum Reason {
         /// Whether starts are pairs.
         is_paired: bool,
     },
-    /// The interval contains no change as well as changes larger than the margin.
+    /// The interval contains both 1 (no change) and changes larger than the margin.
     Wide {
         /// The interval.
         interval: Interval,
@@ -260,8 +260,9 @@ impl Estimate {
     }
 
     /// Returns about how many more starts per side would suffice. The interval's half width on
-    /// logarithms shrinks with the square root of the number of starts, and must shrink to the
-    /// distance between the ratio and the nearest limit.
+    /// logarithms shrinks with the square root of the number of starts. It must shrink to the
+    /// distance from the ratio to 1 where the change reaches the margin, else to the distance to
+    /// the margin.
     fn more(&self, ratio: f64, interval: Interval, margin: f64) -> Option<usize> {
         let half = (interval.upper / interval.lower).ln() / 2.0;
         let (moved, margin) = (ratio.ln().abs(), (1.0 + margin).ln());

@@ -213,7 +213,8 @@ fn cell(label: String, case: Option<&Case>, metric: Metric, pair: Option<&Pair>)
     cell
 }
 
-/// Returns a ratio with three digits: `3.24 ×`, `0.017 ×`, `< 0.001 ×`.
+/// Returns a ratio with three significant digits, but at most three decimals: `3.24 ×`, `0.017 ×`,
+/// `< 0.001 ×`.
 pub(super) fn ratio(ratio: f64) -> String {
     match ratio {
         small if small < 0.001 => "< 0.001 ×".to_owned(),

@@ -144,7 +144,7 @@ pub(super) fn extremes(case: &Case, metric: Metric) -> Option<[f64; 2]> {
     }
 }
 
-/// Returns the smallest and the largest value; `None` if there is only one value or all are 0.
+/// Returns the smallest and the largest value; `None` for fewer than two values or if all are 0.
 fn ends(values: impl Iterator<Item = f64>) -> Option<[f64; 2]> {
     let values: Vec<f64> = values.collect();
     let (least, most) = values.iter().fold(

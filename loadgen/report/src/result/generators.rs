@@ -17,7 +17,8 @@ pub struct RunShard {
     /// When the measured time was to begin, by the first generator's clock: RFC 3339, UTC. Null
     /// where it began at once.
     pub start_at: Option<String>,
-    /// How long after `start_at` it began; null where it was not late.
+    /// How long after `start_at` the load began, 0 where it was on time; null where it did not
+    /// begin.
     #[serde(default)]
     pub late_ms: Option<f64>,
     /// How far this machine's clock was ahead of the first generator's, as measured through the

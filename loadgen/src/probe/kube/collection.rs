@@ -5,7 +5,7 @@ use http::{Method, StatusCode};
 use serde_json::json;
 
 use super::list::List;
-use super::requests::{JSON, Requests, Trouble};
+use super::requests::{CheckError, JSON, Requests};
 use super::{KubeEndpoint, KubeProbeError};
 use crate::progress::{Counted, Progress};
 use crate::seed::kube::{Api, Namespaces};
@@ -27,7 +27,7 @@ const MOST: u64 = 200;
 const SAMPLE: u64 = 3;
 const MOST_BYTES: u64 = 4 << 20;
 /// The number of objects in a collection of the probe's own.
-const FURNISHED: usize = 25;
+const SEEDED_KEYS: usize = 25;
 /// The resource of a collection of the probe's own.
 const RESOURCE: &str = "configmaps";
 
@@ -64,7 +64,7 @@ pub(super) async fn find(requests: &mut Requests) -> Result<Option<Collection>, 
         };
         let (bytes, page) = match sampled {
             Ok(sampled) => sampled,
-            Err(Trouble::Lost(error)) => return Err(error.into()),
+            Err(CheckError::Lost(error)) => return Err(error.into()),
             Err(_) => continue,
         };
         // A server that ignored the limit has sent the whole collection already.
@@ -95,7 +95,7 @@ pub(super) async fn look(
     let listed = requests.get(path).await.and_then(List::read);
     let base = match listed {
         Ok(base) => base,
-        Err(Trouble::Lost(error)) => return Err(error.into()),
+        Err(CheckError::Lost(error)) => return Err(error.into()),
         Err(_) => return Ok(None),
     };
     let kind = base.json["kind"].as_str().unwrap_or_default();
@@ -141,7 +141,7 @@ impl Own {
     pub(super) async fn create(&self, requests: &mut Requests) -> Result<(), KubeProbeError> {
         self.namespaces.create(&self.api).await?;
         let path = self.collection();
-        for i in 0..FURNISHED {
+        for i in 0..SEEDED_KEYS {
             let parity = if i % 2 == 0 { "even" } else { "odd" };
             let object = json!({
                 "apiVersion": "v1", "kind": "ConfigMap",
@@ -152,8 +152,8 @@ impl Own {
             let refused = match sent.await {
                 Ok(response) if response.code == StatusCode::CREATED.as_u16() => continue,
                 Ok(response) => response.shown(),
-                Err(Trouble::Lost(error)) => return Err(error.into()),
-                Err(Trouble::NotTried(why) | Trouble::Broken(why)) => why,
+                Err(CheckError::Lost(error)) => return Err(error.into()),
+                Err(CheckError::NotTried(why) | CheckError::Broken(why)) => why,
             };
             let refused = KubeError::Body(format!("POST {path}: {refused}"));
             return Err(refused.into());

@@ -4,7 +4,7 @@
 use kube_api::client::KubeError;
 use serde_json::Value;
 
-use super::requests::{JSON, Trouble, in_query, version_of};
+use super::requests::{CheckError, JSON, in_query, version_of};
 use super::rules::*;
 use super::writes::{FIRST, History, MORE};
 use super::{Checked, Probe};
@@ -67,7 +67,7 @@ async fn watched(
     history: &History,
     from: u64,
     labels: &str,
-) -> Result<Vec<Value>, Trouble> {
+) -> Result<Vec<Value>, CheckError> {
     let selector = match labels {
         "" => String::new(),
         labels => format!("&labelSelector={}", in_query(labels)),

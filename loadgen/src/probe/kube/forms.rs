@@ -6,7 +6,7 @@ use kube_api::envelope::{self, MEDIA_TYPE};
 use kube_api::protobuf::{Fields, Malformed, find_bytes};
 use serde_json::Value;
 
-use super::requests::{JSON, Response, Trouble, key_of};
+use super::requests::{CheckError, JSON, Response, key_of};
 use super::rules::*;
 use super::{Checked, Probe, try_rules};
 use crate::probe::{found, lacking};
@@ -28,7 +28,7 @@ pub(super) async fn try_all(probe: &mut Probe) -> Result<(), KubeError> {
 }
 
 /// Requests the collection's first list in another representation.
-async fn at_base(probe: &mut Probe, accept: &'static str) -> Result<Response, Trouble> {
+async fn at_base(probe: &mut Probe, accept: &'static str) -> Result<Response, CheckError> {
     let n = probe.collection.base.version;
     let path = probe.path(&format!("resourceVersion={n}&resourceVersionMatch=Exact"));
     let sent = probe
@@ -48,7 +48,7 @@ async fn protobuf(probe: &mut Probe) -> Checked {
         let list = envelope::open(&response.body)?;
         Ok((kind.to_vec(), version_in(list)?, items_in(list)?))
     });
-    let (kind, version, items) = read.map_err(|error| Trouble::Broken(error.to_string()))?;
+    let (kind, version, items) = read.map_err(|error| CheckError::Broken(error.to_string()))?;
     let kind = String::from_utf8_lossy(&kind).into_owned();
     let holds = kind == format!("{}List", probe.collection.kind)
         && version == base.version.to_string()

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::requests::{Response, Trouble, key_of, version_of};
+use super::requests::{CheckError, Response, key_of, version_of};
 
 /// A list in JSON.
 #[derive(Debug)]
@@ -23,11 +23,14 @@ impl List {
     /// Parses a response that must be a list.
     ///
     /// # Errors
-    /// [`Trouble::Broken`] with what was received instead.
-    pub(super) fn read(response: Response) -> Result<Self, Trouble> {
+    /// [`CheckError::Broken`] with what was received instead.
+    pub(super) fn read(response: Response) -> Result<Self, CheckError> {
         let response = response.success()?;
         let Some(items) = response.json["items"].as_array() else {
-            return Err(Trouble::Broken(format!("no items: {}", response.shown())));
+            return Err(CheckError::Broken(format!(
+                "no items: {}",
+                response.shown()
+            )));
         };
         let items = items.iter().map(|item| (key_of(item), version_of(item)));
         let metadata = &response.json["metadata"];

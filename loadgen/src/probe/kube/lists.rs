@@ -3,7 +3,7 @@
 use kube_api::client::KubeError;
 
 use super::list::List;
-use super::requests::{Trouble, in_query, key_of, version_of};
+use super::requests::{CheckError, in_query, key_of, version_of};
 use super::rules::*;
 use super::{Checked, Probe, try_rules};
 use crate::probe::{Found, found};
@@ -187,7 +187,7 @@ async fn remaining_selector(probe: &mut Probe) -> Checked {
 }
 
 /// Reads all pages, and the whole list at the resourceVersion of the first page.
-async fn pages(probe: &mut Probe) -> Result<(Vec<List>, List), Trouble> {
+async fn pages(probe: &mut Probe) -> Result<(Vec<List>, List), CheckError> {
     let limit = probe.collection.base.items.len().div_ceil(PAGES_WANTED);
     let mut pages = vec![probe.list(&format!("limit={limit}")).await?];
     while pages.len() < MOST_PAGES {

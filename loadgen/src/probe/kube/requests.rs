@@ -22,7 +22,7 @@ const SHOWN_CHARS: usize = 160;
 
 /// The reason why a rule's response cannot be checked, or is wrong.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum CheckError {
     /// The API cannot be reached any more.
     Lost(KubeError),
     /// The request is refused for a reason that has nothing to do with the rule.
@@ -77,8 +77,8 @@ impl Requests {
     /// Sends a GET for JSON.
     ///
     /// # Errors
-    /// [`Trouble`].
-    pub(super) async fn get(&mut self, path: &str) -> Result<Response, Trouble> {
+    /// [`CheckError`].
+    pub(super) async fn get(&mut self, path: &str) -> Result<Response, CheckError> {
         self.send(Method::GET, path, JSON, JSON, String::new())
             .await
     }
@@ -87,7 +87,7 @@ impl Requests {
     /// response, whatever its status.
     ///
     /// # Errors
-    /// [`Trouble`].
+    /// [`CheckError`].
     pub(super) async fn send(
         &mut self,
         method: Method,
@@ -95,11 +95,11 @@ impl Requests {
         accept: &'static str,
         media_type: &'static str,
         body: String,
-    ) -> Result<Response, Trouble> {
+    ) -> Result<Response, CheckError> {
         let headers = headers(accept, media_type, &body);
         let sent = async {
             let sent = self.connection.send(method, path, headers, body.into());
-            let response = sent.await.map_err(Trouble::Lost)?;
+            let response = sent.await.map_err(CheckError::Lost)?;
             whole(response).await
         };
         let response = timeout(ANSWERS_WITHIN, sent).await;
@@ -113,18 +113,18 @@ impl Requests {
     /// four seconds have passed.
     ///
     /// # Errors
-    /// [`Trouble`].
+    /// [`CheckError`].
     pub(super) async fn watch(
         &self,
         path: &str,
         accept: &'static str,
         until: impl Fn(&Value) -> bool,
-    ) -> Result<Watched, Trouble> {
+    ) -> Result<Watched, CheckError> {
         let connection = Connection::new(&self.url, self.access.clone(), Options::default());
-        let mut connection = connection.map_err(Trouble::Lost)?;
+        let mut connection = connection.map_err(CheckError::Lost)?;
         let sent = connection.send(Method::GET, path, headers(accept, JSON, ""), Bytes::new());
         let response = timeout(ANSWERS_WITHIN, sent).await.map_err(|_| silent())?;
-        let response = response.map_err(Trouble::Lost)?;
+        let response = response.map_err(CheckError::Lost)?;
         let mut watched = Watched {
             refused: None,
             bytes: Bytes::new(),
@@ -170,15 +170,15 @@ impl Requests {
 }
 
 impl Response {
-    /// Returns the response, or [`Trouble::NotTried`] if the server refused it for lack of
+    /// Returns the response, or [`CheckError::NotTried`] if the server refused it for lack of
     /// permission or for overload.
-    fn admitted(self) -> Result<Self, Trouble> {
+    fn admitted(self) -> Result<Self, CheckError> {
         match self.code {
-            401 | 403 => Err(Trouble::NotTried(format!(
+            401 | 403 => Err(CheckError::NotTried(format!(
                 "this user may not: {}",
                 self.shown()
             ))),
-            429 | 503 => Err(Trouble::NotTried(format!(
+            429 | 503 => Err(CheckError::NotTried(format!(
                 "put off by the server: {}",
                 self.shown()
             ))),
@@ -207,11 +207,11 @@ impl Response {
     /// Returns the response if it is a success.
     ///
     /// # Errors
-    /// [`Trouble::Broken`] with what was received instead.
-    pub(super) fn success(self) -> Result<Self, Trouble> {
+    /// [`CheckError::Broken`] with what was received instead.
+    pub(super) fn success(self) -> Result<Self, CheckError> {
         match self.code {
             200..300 => Ok(self),
-            _ => Err(Trouble::Broken(self.shown())),
+            _ => Err(CheckError::Broken(self.shown())),
         }
     }
 
@@ -236,10 +236,10 @@ impl Watched {
     /// Returns the watch, if it was not refused.
     ///
     /// # Errors
-    /// [`Trouble::Broken`] with the refusal.
-    pub(super) fn accepted(self) -> Result<Self, Trouble> {
+    /// [`CheckError::Broken`] with the refusal.
+    pub(super) fn accepted(self) -> Result<Self, CheckError> {
         match self.refused {
-            Some(refused) => Err(Trouble::Broken(refused.shown())),
+            Some(refused) => Err(CheckError::Broken(refused.shown())),
             None => Ok(self),
         }
     }
@@ -271,10 +271,10 @@ pub(super) fn in_query(value: &str) -> String {
     form_urlencoded::byte_serialize(value.as_bytes()).collect()
 }
 
-async fn whole(response: http::Response<hyper::body::Incoming>) -> Result<Response, Trouble> {
+async fn whole(response: http::Response<hyper::body::Incoming>) -> Result<Response, CheckError> {
     let code = response.status().as_u16();
     let body = read_whole(response.into_body(), LONGEST_RESPONSE).await;
-    let body = body.map_err(|error| Trouble::Broken(format!("{code}, then {error}")))?;
+    let body = body.map_err(|error| CheckError::Broken(format!("{code}, then {error}")))?;
     Ok(Response {
         code,
         json: serde_json::from_slice(&body).unwrap_or_default(),
@@ -282,8 +282,8 @@ async fn whole(response: http::Response<hyper::body::Incoming>) -> Result<Respon
     })
 }
 
-fn silent() -> Trouble {
-    Trouble::Broken(format!("no response within {} s", ANSWERS_WITHIN.as_secs()))
+fn silent() -> CheckError {
+    CheckError::Broken(format!("no response within {} s", ANSWERS_WITHIN.as_secs()))
 }
 
 fn headers(accept: &'static str, media_type: &'static str, body: &str) -> HeaderMap {

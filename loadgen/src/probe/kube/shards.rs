@@ -6,7 +6,7 @@ use kube_api::client::KubeError;
 use kube_api::shard_selector::{ShardKey, ShardRange, ShardSelector};
 
 use super::list::List;
-use super::requests::{Trouble, in_query};
+use super::requests::{CheckError, in_query};
 use super::rules::*;
 use super::{Checked, Probe};
 use crate::probe::{Found, found, lacking};
@@ -45,7 +45,7 @@ pub(super) async fn try_all(probe: &mut Probe) -> Result<(), KubeError> {
     Ok(())
 }
 
-async fn half(probe: &mut Probe, selector: &ShardSelector) -> Result<List, Trouble> {
+async fn half(probe: &mut Probe, selector: &ShardSelector) -> Result<List, CheckError> {
     let n = probe.collection.base.version;
     let selector = in_query(&selector.to_string());
     let query = format!("resourceVersion={n}&resourceVersionMatch=Exact&shardSelector={selector}");

@@ -8,7 +8,7 @@ use kube_api::envelope;
 use kube_api::protobuf::find_bytes;
 use serde_json::Value;
 
-use super::requests::{JSON, Trouble, Watched, in_query, key_of, version_of};
+use super::requests::{CheckError, JSON, Watched, in_query, key_of, version_of};
 use super::rules::*;
 use super::{Checked, Probe};
 use crate::probe::{Found, found, lacking};
@@ -83,8 +83,8 @@ pub(super) async fn try_all(probe: &mut Probe) -> Result<(), KubeError> {
 
 async fn watch_list(
     probe: &mut Probe,
-    listed: Result<Watched, Trouble>,
-    unmarked: Result<Watched, Trouble>,
+    listed: Result<Watched, CheckError>,
+    unmarked: Result<Watched, CheckError>,
 ) -> Result<(), KubeError> {
     match listed.and_then(Watched::accepted) {
         Ok(watched) => {
@@ -209,7 +209,7 @@ fn in_protobuf(probe: &Probe, watched: &Watched) -> Checked {
         Some(refused) => return Ok(found(false, refused.shown())),
         None => {}
     }
-    let broken = |what: &dyn std::fmt::Display| Trouble::Broken(what.to_string());
+    let broken = |what: &dyn std::fmt::Display| CheckError::Broken(what.to_string());
     let mut rest = &watched.bytes[..];
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     while let Some((length, after)) = rest.split_first_chunk::<4>() {

@@ -5,7 +5,7 @@ use http::Method;
 use kube_api::client::KubeError;
 use serde_json::{Value, json};
 
-use super::requests::{JSON, Response, Trouble, in_query};
+use super::requests::{CheckError, JSON, Response, in_query};
 use super::rules::*;
 use super::{Checked, Probe, try_rules};
 use crate::probe::found;
@@ -87,7 +87,7 @@ fn object(name: &str, (value, stage): (&str, &str)) -> Value {
 }
 
 impl Probe {
-    async fn post(&mut self, object: &Value, query: &str) -> Result<Response, Trouble> {
+    async fn post(&mut self, object: &Value, query: &str) -> Result<Response, CheckError> {
         let path = self.path(query);
         let sent = self
             .requests
@@ -95,7 +95,7 @@ impl Probe {
         sent.await
     }
 
-    async fn put(&mut self, object: &Value) -> Result<Response, Trouble> {
+    async fn put(&mut self, object: &Value) -> Result<Response, CheckError> {
         let path = self.object("a");
         let sent = self
             .requests
@@ -103,7 +103,7 @@ impl Probe {
         sent.await
     }
 
-    async fn patch(&mut self, media: &'static str, patch: Value) -> Result<Response, Trouble> {
+    async fn patch(&mut self, media: &'static str, patch: Value) -> Result<Response, CheckError> {
         let path = self.object("a");
         let sent = self
             .requests
@@ -112,7 +112,7 @@ impl Probe {
     }
 
     /// Deletes `a`, with these options.
-    async fn delete(&mut self, options: Value) -> Result<Response, Trouble> {
+    async fn delete(&mut self, options: Value) -> Result<Response, CheckError> {
         let path = self.object("a");
         let sent = self
             .requests
@@ -121,7 +121,7 @@ impl Probe {
     }
 
     /// Reads an object.
-    async fn read(&mut self, name: &str) -> Result<Response, Trouble> {
+    async fn read(&mut self, name: &str) -> Result<Response, CheckError> {
         let path = self.object(name);
         self.requests.get(&path).await
     }

@@ -9,14 +9,14 @@ use workloads::EtcdResponse;
 
 use crate::run::availability::combination::never;
 use crate::run::availability::machine::Needs;
-use crate::run::case::{CaseRun, Early, ObjectSource};
+use crate::run::case::{CaseRun, EarlyEnd, ObjectSource};
 use crate::run::foreign::Precautions;
 use crate::servers::running::Running;
 use crate::timeouts::ANSWERS_WITHIN;
 
 impl CaseRun<'_> {
     /// Checks what is known before anything is started.
-    pub(in crate::run) fn check_possible(&self) -> Result<(), Early> {
+    pub(in crate::run) fn check_possible(&self) -> Result<(), EarlyEnd> {
         let loaded = self.data().map(|data| data.spec().kind);
         match never(
             &self.target.spec,
@@ -25,20 +25,20 @@ impl CaseRun<'_> {
             self.spec,
             loaded,
         ) {
-            Some(reason) => Err(Early::NotApplicable(reason.to_owned())),
+            Some(reason) => Err(EarlyEnd::NotApplicable(reason.to_owned())),
             None => match self.strategy().go_client() {
                 Some(client) => self.plan.go_clients.program(client).map(drop),
                 None => Ok(()),
             }
-            .map_err(Early::NotApplicable),
+            .map_err(EarlyEnd::NotApplicable),
         }
     }
 
     /// Checks that the case may be run on a server that holds other people's data.
-    pub(in crate::run) fn check_allowed(&self) -> Result<(), Early> {
+    pub(in crate::run) fn check_allowed(&self) -> Result<(), EarlyEnd> {
         let refuse = |care: &Precautions| care.refuse(self.scenario, self.tier, self.spec);
         match self.care.and_then(refuse) {
-            Some(reason) => Err(Early::NotApplicable(reason)),
+            Some(reason) => Err(EarlyEnd::NotApplicable(reason)),
             None => Ok(()),
         }
     }
@@ -46,7 +46,7 @@ impl CaseRun<'_> {
     /// Checks that this machine has the memory and disk for the case. This follows the checks of
     /// the target, so that a case that the target cannot run is N/A for that reason, which more
     /// memory would not change.
-    pub(in crate::run) fn check_fits(&self) -> Result<(), Early> {
+    pub(in crate::run) fn check_fits(&self) -> Result<(), EarlyEnd> {
         let ObjectSource::Fresh(data) = &self.source else {
             return Ok(());
         };
@@ -58,7 +58,7 @@ impl CaseRun<'_> {
         let memory = measure::free_memory_bytes().unwrap_or(u64::MAX);
         let disk = measure::free_disk_bytes(&std::env::temp_dir()).unwrap_or(u64::MAX);
         match needs.refuse(memory, disk, data.len()) {
-            Some(reason) => Err(Early::NotApplicable(reason)),
+            Some(reason) => Err(EarlyEnd::NotApplicable(reason)),
             None => Ok(()),
         }
     }
@@ -68,7 +68,7 @@ impl CaseRun<'_> {
         &self,
         case: &ListCase,
         running: &Running,
-    ) -> Result<(), Early> {
+    ) -> Result<(), EarlyEnd> {
         // RangeStream is the only RPC that an etcd may not know, and a server reads all of any
         // other list as soon as it begins.
         if self.care.is_some()
@@ -84,7 +84,7 @@ impl CaseRun<'_> {
         let probe = timeout(ANSWERS_WITHIN, probe);
         let probed = self.unless_stopped(probe).await?;
         match probed.unwrap_or(Err(ListError::Slow(ANSWERS_WITHIN))) {
-            Err(ListError::Etcd(EtcdError::Unimplemented(text))) => Err(Early::NotApplicable(
+            Err(ListError::Etcd(EtcdError::Unimplemented(text))) => Err(EarlyEnd::NotApplicable(
                 format!("{} has no RangeStream: {text}", running.setup.program),
             )),
             other => Ok(other?),

@@ -26,7 +26,7 @@ use tokio::time::sleep;
 use workloads::scenario::LoadsSpec;
 
 use super::object_source::created_root;
-use super::{CaseRun, Early, Measured};
+use super::{CaseRun, EarlyEnd, Measured};
 use crate::seed::revoke;
 use crate::servers::running::Running;
 use crate::timeouts::in_time;
@@ -36,8 +36,8 @@ const RETURNED_WITHIN: Duration = Duration::from_secs(10);
 /// How long a watch cache may take to notice that history was compacted: bench-server's checks
 /// every 15 s.
 const COMPACTED_WITHIN: Duration = Duration::from_secs(25);
-/// Number of readings that must agree before the first reading is accepted. Each takes seconds,
-/// since it waits until memory settles.
+/// Number of earlier readings with which a reading must agree to be taken as the first one at once.
+/// Each takes seconds, since it waits until memory settles.
 const STILL: usize = 2;
 /// Pause between two readings.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -72,7 +72,7 @@ impl CaseRun<'_> {
         verifier: Verifier,
         running: &mut Running,
         measured: &mut Measured,
-    ) -> Result<(), Early> {
+    ) -> Result<(), EarlyEnd> {
         let rounds = case.rounds.map_or(1, NonZeroU32::get);
         let before = self.at_rest(&verifier, running, None).await?;
         let mut readings = vec![before];
@@ -103,7 +103,7 @@ impl CaseRun<'_> {
                 measured.case.outcome = Outcome::Invalid { reason };
                 Ok(())
             }
-            Some((_, reason)) => Err(Early::Failed(format!(
+            Some((_, reason)) => Err(EarlyEnd::Failed(format!(
                 "it does not return to what it held at rest: {reason}"
             ))),
             None => Ok(()),
@@ -118,14 +118,15 @@ impl CaseRun<'_> {
         verifier: &Verifier,
         running: &Running,
         first: Option<&Reading>,
-    ) -> Result<Reading, Early> {
+    ) -> Result<Reading, EarlyEnd> {
         let mut etcd = Reading::new();
         if let Some(config) = &running.etcd {
             let created = created_root(&verifier.root);
             let has_tier = running.processes().iter().any(|child| child.name() == KUBE);
             let taken = take_back(config, &created, has_tier);
             let taken = self.unless_stopped(taken).await?;
-            let [keys, leases] = taken.map_err(|e| Early::Failed(format!("after a round: {e}")))?;
+            let [keys, leases] =
+                taken.map_err(|e| EarlyEnd::Failed(format!("after a round: {e}")))?;
             let name = || running.processes().first().map(|it| it.name().to_owned());
             let name = name().unwrap_or_default();
             etcd.insert((name.clone(), HeldKind::Keys), keys);
@@ -251,13 +252,13 @@ async fn held(
     name: &str,
     process: &Process,
     client: Option<&mut MetricsClient>,
-) -> Result<Vec<(HeldKind, u64)>, Early> {
+) -> Result<Vec<(HeldKind, u64)>, EarlyEnd> {
     let page = match client {
         Some(client) => client.metrics().await,
         None => Ok(MetricsText::default()),
     };
     // An empty page in its place would count as nothing held.
-    let page = page.map_err(|e| Early::Failed(format!("what {name} holds at rest: {e}")))?;
+    let page = page.map_err(|e| EarlyEnd::Failed(format!("what {name} holds at rest: {e}")))?;
     let handles = process.handles()?;
     let mut held = vec![
         (HeldKind::PrivateMemory, process.memory()?.anon),

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use load::arrivals::Pace;
-use load::driver::calls::Callers;
+use load::driver::calls::RequestClients;
 use load::driver::closed::{Clients, Job, Verifier};
 use load::driver::open_clock::Waiting;
 use load::endpoint::TargetEndpoint;
 use load::operation::list::ListCase;
-use load::operation::requests::{About, Calls};
+use load::operation::requests::{EtcdRequests, RequestConfig};
 use load::operation::watch::{Deliveries, Watched, Watchers};
 use report::result::BackgroundLoad;
 use tokio::task::JoinHandle;
@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use workloads::scenario::{Background, Keys};
 use workloads::{DataSet, DataSetSpec, Driver, GeneratorShard, Kind, Profile};
 
-use super::{CaseRun, Early};
+use super::{CaseRun, EarlyEnd};
 
 /// Longer than any case lasts.
 const FOR_EVER: Duration = Duration::from_secs(24 * 3_600);
@@ -53,7 +53,7 @@ impl Loads {
 struct Load {
     stop: CancellationToken,
     background: BackgroundLoad,
-    /// Returns the numbers of requests and of errors.
+    /// The task that sends the load's requests. It returns the numbers of requests and of errors.
     work: Option<JoinHandle<(u64, u64)>>,
     idle: Option<(Watchers, Arc<Deliveries>)>,
 }
@@ -86,12 +86,13 @@ impl CaseRun<'_> {
         case: &ListCase,
         endpoint: &TargetEndpoint,
         verifier: &Verifier,
-    ) -> Result<Loads, Early> {
+    ) -> Result<Loads, EarlyEnd> {
         let mut loads = Loads::default();
         for background in self.backgrounds() {
             let started = Load::start(background, case, endpoint, verifier, self.data());
             let started = self.unless_stopped(started).await?;
-            let failed = |error| Early::Failed(format!("background {}: {error}", background.name));
+            let failed =
+                |error| EarlyEnd::Failed(format!("background {}: {error}", background.name));
             loads.0.push(started.map_err(failed)?);
         }
         Ok(loads)
@@ -143,12 +144,12 @@ impl Load {
                     .ok_or_else(|| format!("`{strategy}` makes no small requests"))?;
                 let calls = Arc::new(match (background.keys, data) {
                     (Keys::DataSet, Some(data)) => {
-                        Calls::new(request, About::new(data, &verifier.root))
+                        EtcdRequests::new(request, RequestConfig::new(data, &verifier.root))
                     }
-                    _ => Calls::new(request, About::new(&elsewhere(), ELSEWHERE)),
+                    _ => EtcdRequests::new(request, RequestConfig::new(&elsewhere(), ELSEWHERE)),
                 });
                 let connections = background.connections.get();
-                let callers = Callers::connect(
+                let callers = RequestClients::connect(
                     etcd()?,
                     connections,
                     GeneratorShard::WHOLE,

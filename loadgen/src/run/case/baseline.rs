@@ -13,7 +13,7 @@ use report::result::{Baseline, BaselineRound, Transfer};
 use workloads::Tier;
 
 use super::meter::Meter;
-use super::{CaseRun, Early, Measured};
+use super::{CaseRun, EarlyEnd, Measured};
 use crate::progress::Counted;
 use crate::servers::baseline::BaselineServer;
 use crate::servers::running::Running;
@@ -35,7 +35,7 @@ impl CaseRun<'_> {
         running: &Running,
         meter: &Meter,
         measured: &mut Measured,
-    ) -> Result<(), Early> {
+    ) -> Result<(), EarlyEnd> {
         let bytes = measured.case.bytes;
         // An empty list has no bytes to send.
         if self.spec.baseline.is_none() || bytes == 0 || !self.target.spec.is_started() {
@@ -50,7 +50,7 @@ impl CaseRun<'_> {
         let launcher = self.plan.launcher_of(self.scenario);
         let started = launcher.start_baseline(bytes);
         let started = self.unless_stopped(started).await?;
-        let server = started.map_err(|e| Early::Failed(e.to_string()))?;
+        let server = started.map_err(|e| EarlyEnd::Failed(e.to_string()))?;
         let rounds = self.interleaved(clients, case, running, meter, &server, bytes);
         let rounds = rounds.await;
         server.stop().await;
@@ -66,7 +66,7 @@ impl CaseRun<'_> {
         meter: &Meter,
         server: &BaselineServer,
         bytes: u64,
-    ) -> Result<Vec<BaselineRound>, Early> {
+    ) -> Result<Vec<BaselineRound>, EarlyEnd> {
         let like = match (self.tier, self.endpoint(running).etcd) {
             (Tier::Etcd, Some(config)) => HttpSettings::Etcd(Box::new(config)),
             _ => HttpSettings::Kube(case.parameters.options),
@@ -89,12 +89,12 @@ impl CaseRun<'_> {
             let done = self.unless_stopped(clients.ask(0, Job::List)).await?;
             let after = meter.cpu();
             done.result?;
-            Ok::<_, Early>(transfer(done.latency, done.cpu, before, after))
+            Ok::<_, EarlyEnd>(transfer(done.latency, done.cpu, before, after))
         };
         let take = async |over| {
             let before = process.cpu().ok();
             let taken = self.unless_stopped(baseline.take(over)).await??;
-            Ok::<_, Early>(transfer(
+            Ok::<_, EarlyEnd>(transfer(
                 taken.latency,
                 taken.cpu,
                 before,

@@ -11,7 +11,7 @@ use load::endpoint::TargetEndpoint;
 use load::operation::watch::{Deliveries, Watched, Watchers};
 use tokio::time::timeout;
 
-use super::{CaseRun, Early, Measured};
+use super::{CaseRun, EarlyEnd, Measured};
 use crate::progress::Counted;
 use crate::servers::running::Running;
 use crate::timeouts::in_time;
@@ -32,10 +32,10 @@ impl CaseRun<'_> {
         root: &str,
         running: &mut Running,
         measured: &mut Measured,
-    ) -> Result<(), Early> {
-        let failed = |error: EtcdError| Early::Failed(error.to_string());
+    ) -> Result<(), EarlyEnd> {
+        let failed = |error: EtcdError| EarlyEnd::Failed(error.to_string());
         let Some(config) = &endpoint.etcd else {
-            return Err(Early::NotApplicable(
+            return Err(EarlyEnd::NotApplicable(
                 "the target has no etcd API".to_owned(),
             ));
         };

@@ -16,7 +16,7 @@ use workloads::{EtcdResponse, Strategy, Tier};
 use super::meter::Meter;
 use super::programs::Programs;
 use super::requests::KEPT_ERRORS;
-use super::{CaseRun, Early, Measured};
+use super::{CaseRun, EarlyEnd, Measured};
 use crate::live::LiveLoad;
 use crate::progress::{Counted, Phase};
 use crate::run::foreign::Precautions;
@@ -52,7 +52,7 @@ impl CaseRun<'_> {
         verifier: Verifier,
         running: &mut Running,
         measured: &mut Measured,
-    ) -> Result<(), Early> {
+    ) -> Result<(), EarlyEnd> {
         let clients = Clients::connect(self.clients(), case, endpoint, verifier);
         let clients = self.unless_stopped(clients).await??;
         let mut meter = self.settled(running, measured).await?;
@@ -102,7 +102,7 @@ impl CaseRun<'_> {
         meter: &mut Meter,
         running: &mut Running,
         measured: &mut Measured,
-    ) -> Result<bool, Early> {
+    ) -> Result<bool, EarlyEnd> {
         let total = u64::from(self.repeats()) * u64::from(self.clients());
         let title = format!("{}/{}: listing", self.target.name, self.spec.name());
         let phase = self.progress.phase(&title, total, Counted::Lists);
@@ -136,10 +136,10 @@ impl CaseRun<'_> {
         {
             measured.case.errors = 0;
             measured.case.error_samples.clear();
-            return Err(Early::NotApplicable(reason));
+            return Err(EarlyEnd::NotApplicable(reason));
         }
         if let Some(reason) = measured.case.error_samples.first() {
-            return Err(Early::Failed(format!(
+            return Err(EarlyEnd::Failed(format!(
                 "{} of {} lists failed: {reason}",
                 measured.case.errors, measured.case.requests
             )));
@@ -149,11 +149,11 @@ impl CaseRun<'_> {
     }
 
     /// Runs one round before the measured phase. Returns the latency of its longest list.
-    async fn unmeasured_round(&self, clients: &Clients) -> Result<Duration, Early> {
+    async fn unmeasured_round(&self, clients: &Clients) -> Result<Duration, EarlyEnd> {
         let mut longest = Duration::ZERO;
         self.rest().await?;
         let round = self.unless_stopped(clients.round(Job::List)).await?;
-        self.bears(&round);
+        self.record_round(&round);
         for done in round {
             longest = longest.max(done.latency);
             done.result?;
@@ -176,7 +176,7 @@ impl CaseRun<'_> {
         running: &mut Running,
         phase: &Phase,
         lists: &mut Lists,
-    ) -> Result<(), Early> {
+    ) -> Result<(), EarlyEnd> {
         let strategy = self.spec.strategy_text();
         let live = self.live(&strategy, &strategy);
         let mut due = tokio::time::Instant::now();
@@ -190,10 +190,10 @@ impl CaseRun<'_> {
             let errors = lists.errors;
             let done = self.unless_stopped(clients.round(Job::List)).await?;
             if let Some(reason) = not_selectable(&done) {
-                return Err(Early::NotApplicable(reason));
+                return Err(EarlyEnd::NotApplicable(reason));
             }
             count(&live, &done);
-            let goes_on = self.bears(&done);
+            let goes_on = self.record_round(&done);
             lists.take(done);
             let is_whole = lists.errors == errors;
             meter.end_of_round(is_whole).await;
@@ -235,7 +235,7 @@ impl CaseRun<'_> {
         care: &Precautions,
         clients: &Clients,
         measured: &mut Measured,
-    ) -> Result<(), Early> {
+    ) -> Result<(), EarlyEnd> {
         let is_stream = self.strategy().etcd_response() == Some(EtcdResponse::Stream);
         if !is_stream && !matches!(self.strategy(), Strategy::Paged(_)) {
             return Ok(());
@@ -247,7 +247,7 @@ impl CaseRun<'_> {
                 .await?;
             for done in self.unless_stopped(clients.round(Job::FirstObject)).await? {
                 lists.latency.record(done.latency);
-                done.result.map_err(|error| self.not_borne(error))?;
+                done.result.map_err(|error| self.record_failure(error))?;
             }
         }
         if wanted > 0 {
@@ -260,7 +260,11 @@ impl CaseRun<'_> {
 
     /// Measures lists that are cancelled after their first object: as many as the scenario wants,
     /// or as the time allows.
-    async fn first_objects(&self, clients: &Clients, measured: &mut Measured) -> Result<(), Early> {
+    async fn first_objects(
+        &self,
+        clients: &Clients,
+        measured: &mut Measured,
+    ) -> Result<(), EarlyEnd> {
         let most = match self.is_one_of_many {
             true => FEW_FIRST_OBJECTS,
             false => u32::MAX,

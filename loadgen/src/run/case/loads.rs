@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use load::arrivals::Pace;
-use load::driver::calls::Callers;
+use load::driver::calls::RequestClients;
 use load::driver::closed::{Clients, Job, Verifier};
 use load::driver::deliveries::DeliveryWatchers;
 use load::driver::lists;
 use load::endpoint::TargetEndpoint;
-use load::operation::kube_requests::KubeCalls;
+use load::operation::kube_requests::KubeRequests;
 use load::operation::list::ListCase;
-use load::operation::requests::{Calls, Revisions};
+use load::operation::requests::{EtcdRequests, Revisions};
 use load::record::Live;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -26,10 +26,10 @@ use workloads::GeneratorShard;
 use workloads::scenario::{LoadSpec, LoadsSpec, Operation};
 
 use self::connect::Connector;
-use self::figures::{Came, figures};
+use self::figures::{LoadResult, figures};
 use self::outcome::Ran;
 use super::status::schedule;
-use super::{CaseRun, DEATH_WITHIN, Early, Measured};
+use super::{CaseRun, DEATH_WITHIN, EarlyEnd, Measured};
 use crate::live::LiveLoad;
 use crate::progress::Counted;
 use crate::run::availability::target;
@@ -45,9 +45,9 @@ const WARM_UP: Duration = Duration::from_secs(2);
 
 /// The clients that make the requests of a load.
 enum Worker {
-    Small(Callers, Arc<Calls>),
-    SmallThroughApi(Callers, Arc<KubeCalls>),
-    KeepAlives(Callers),
+    Small(RequestClients, Arc<EtcdRequests>),
+    SmallThroughApi(RequestClients, Arc<KubeRequests>),
+    KeepAlives(RequestClients),
     Lists(Clients, Job),
     /// `None` once their results were taken.
     Watch(Option<DeliveryWatchers>),
@@ -101,10 +101,10 @@ impl CaseRun<'_> {
         mut verifier: Verifier,
         running: &mut Running,
         measured: &mut Measured,
-    ) -> Result<(), Early> {
+    ) -> Result<(), EarlyEnd> {
         let Some(data) = self.data().cloned() else {
             let reason = "loads need a data set that the run writes".to_owned();
-            return Err(Early::NotApplicable(reason));
+            return Err(EarlyEnd::NotApplicable(reason));
         };
         if let Some(expected) = &mut verifier.expected
             && case.rewrites_data()
@@ -141,7 +141,9 @@ impl CaseRun<'_> {
         for (load, came) in loads.iter().zip(&warm) {
             if let Some(reason) = came.first_error() {
                 let name = &load.spec.name;
-                return Err(Early::Failed(format!("warm-up of load {name}: {reason}")));
+                return Err(EarlyEnd::Failed(format!(
+                    "warm-up of load {name}: {reason}"
+                )));
             }
         }
 
@@ -158,7 +160,7 @@ impl CaseRun<'_> {
         let whole = came.iter().all(|came| came.first_error().is_none());
         let span = self.since(begun);
         meter.end_of_round(whole && !self.stop.is_cancelled()).await;
-        let requests: u64 = came.iter().map(Came::requests).sum();
+        let requests: u64 = came.iter().map(LoadResult::requests).sum();
         meter
             .end(0, priced_requests(case, requests), measured)
             .await;
@@ -176,7 +178,7 @@ impl CaseRun<'_> {
         };
         self.note_loads(&mut loads, ran, measured).await?;
         if self.stop.is_cancelled() {
-            return Err(Early::Interrupted);
+            return Err(EarlyEnd::Interrupted);
         }
         self.judge_loads(case, measured)?;
         self.check_written(case, &loads, endpoint).await?;
@@ -186,7 +188,7 @@ impl CaseRun<'_> {
 
 impl Load<'_> {
     /// Returns the measurements of this load, in a case that lasted `duration`.
-    fn figures(&self, came: &Came, duration: Duration) -> report::result::Load {
+    fn figures(&self, came: &LoadResult, duration: Duration) -> report::result::Load {
         figures(self.spec, self.share, &self.pace, came, duration)
     }
 
@@ -213,7 +215,7 @@ impl Load<'_> {
         warm_up: Option<Duration>,
         duration: Duration,
         stop: &CancellationToken,
-    ) -> Came {
+    ) -> LoadResult {
         let (start, end) = match warm_up {
             Some(warm_up) => (Duration::ZERO, warm_up),
             None => self.spec.window(duration),
@@ -233,17 +235,17 @@ impl Load<'_> {
             | Worker::SmallThroughApi(callers, _)
             | Worker::KeepAlives(callers) => {
                 let tally = callers.run_counted(self.pace.clone(), lasts, stop, live);
-                Came::Small(Box::new(tally.await))
+                LoadResult::Small(Box::new(tally.await))
             }
             Worker::Lists(clients, job) => {
                 let starts = lists::starts(&self.pace, self.seed, self.share.shard);
                 let lists = lists::run(clients, *job, starts, lasts, stop, &live);
                 match lists.await {
-                    Ok(tally) => Came::Lists(Box::new(tally)),
-                    Err(error) => Came::Broken(format!("the schedule has no clock: {error}")),
+                    Ok(tally) => LoadResult::Lists(Box::new(tally)),
+                    Err(error) => LoadResult::Broken(format!("the schedule has no clock: {error}")),
                 }
             }
-            Worker::Watch(_) => Came::Watch(Box::default()),
+            Worker::Watch(_) => LoadResult::Watch(Box::default()),
         }
     }
 }

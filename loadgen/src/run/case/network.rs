@@ -8,7 +8,7 @@ use load::shaper::{Link, Shaper};
 use tokio::net::lookup_host;
 use workloads::scenario::Network;
 
-use super::{CaseRun, Early};
+use super::{CaseRun, EarlyEnd};
 
 impl CaseRun<'_> {
     /// Returns the endpoint of the same servers through the case's network, and the relays, which
@@ -16,7 +16,7 @@ impl CaseRun<'_> {
     pub(super) async fn through_network(
         &self,
         mut endpoint: TargetEndpoint,
-    ) -> Result<(TargetEndpoint, Vec<Shaper>), Early> {
+    ) -> Result<(TargetEndpoint, Vec<Shaper>), EarlyEnd> {
         let Some(network) = self.spec.network else {
             return Ok((endpoint, Vec::new()));
         };
@@ -39,13 +39,13 @@ impl CaseRun<'_> {
 }
 
 /// Starts a relay to an endpoint and returns the relay's URL.
-async fn relayed(endpoint: &Uri, network: Network) -> Result<(Uri, Shaper), Early> {
+async fn relayed(endpoint: &Uri, network: Network) -> Result<(Uri, Shaper), EarlyEnd> {
     if endpoint.scheme_str() != Some("http") || endpoint.path() != "/" {
-        return Err(Early::NotApplicable(format!(
+        return Err(EarlyEnd::NotApplicable(format!(
             "`{endpoint}`: a network is imitated for plain HTTP only, and certificates name the server"
         )));
     }
-    let failed = |why: String| Early::Failed(format!("{endpoint}: {why}"));
+    let failed = |why: String| EarlyEnd::Failed(format!("{endpoint}: {why}"));
     let authority = endpoint.authority().map(ToString::to_string);
     let authority = authority.unwrap_or_default();
     let addresses: Vec<SocketAddr> = match lookup_host(&authority).await {
@@ -60,7 +60,7 @@ async fn relayed(endpoint: &Uri, network: Network) -> Result<(Uri, Shaper), Earl
         client_read_rate: network.client_read_rate.map(|rate| rate.0.into()),
     };
     let shaper = Shaper::start(to, link).await;
-    let shaper = shaper.map_err(|error| Early::Failed(error.to_string()))?;
+    let shaper = shaper.map_err(|error| EarlyEnd::Failed(error.to_string()))?;
     let relayed = format!("http://{}", shaper.address()).parse();
     let relayed = relayed.map_err(|_| failed("the relay has no URL".to_owned()))?;
     Ok((relayed, shaper))

@@ -12,7 +12,7 @@ use load::verify::Expected;
 use workloads::DataSet;
 use workloads::scenario::{Http, LoadsSpec};
 
-use super::{CaseRun, Early, Measured};
+use super::{CaseRun, EarlyEnd, Measured};
 use crate::progress::Counted;
 use crate::run::foreign::Collection;
 use crate::seed::kube::{Loaded, resource_of};
@@ -45,7 +45,7 @@ pub(in crate::run) enum ObjectSource {
     /// A Kubernetes API into which the data set was loaded once for all its cases.
     Loaded(Arc<Loaded>),
     /// The existing contents of an endpoint.
-    There {
+    Existing {
         /// The key prefix, on an etcd.
         prefix: String,
         /// The collection, on a Kubernetes API.
@@ -66,7 +66,7 @@ impl CaseRun<'_> {
         match &self.source {
             ObjectSource::Fresh(data) | ObjectSource::Seeded { data, .. } => Some(data),
             ObjectSource::Loaded(loaded) => Some(loaded.data()),
-            ObjectSource::There { .. } => None,
+            ObjectSource::Existing { .. } => None,
         }
     }
 
@@ -78,7 +78,7 @@ impl CaseRun<'_> {
             ObjectSource::Fresh(data) => below(OWN_ROOT, data),
             ObjectSource::Seeded { data, root, .. } => below(root, data),
             ObjectSource::Loaded(loaded) => below(OWN_ROOT, loaded.data()),
-            ObjectSource::There { prefix, collection } => {
+            ObjectSource::Existing { prefix, collection } => {
                 (prefix.clone(), collection.resource.clone())
             }
         };
@@ -100,7 +100,7 @@ impl CaseRun<'_> {
                 parameters.namespace.clone_from(&loaded.only_namespace);
                 parameters.own_namespaces = Some(loaded.names_begin.clone());
             }
-            ObjectSource::There { collection, .. } => {
+            ObjectSource::Existing { collection, .. } => {
                 parameters.namespace.clone_from(&collection.namespace)
             }
             ObjectSource::Fresh(_) | ObjectSource::Seeded { .. } => {}
@@ -120,7 +120,7 @@ impl CaseRun<'_> {
         &self,
         running: &Running,
         measured: &mut Measured,
-    ) -> Result<Verifier, Early> {
+    ) -> Result<Verifier, EarlyEnd> {
         let (root, expected) = match &self.source {
             ObjectSource::Fresh(data) => {
                 let expected = self.seed(data, running, measured).await?;
@@ -128,7 +128,7 @@ impl CaseRun<'_> {
             }
             ObjectSource::Seeded { root, expected, .. } => (root.as_str(), Some(expected.clone())),
             ObjectSource::Loaded(loaded) => (OWN_ROOT, Some(loaded.expected.clone())),
-            ObjectSource::There { .. } => ("", None),
+            ObjectSource::Existing { .. } => ("", None),
         };
         let written = self.data().zip(expected.as_ref());
         measured.data_set =
@@ -146,21 +146,21 @@ impl CaseRun<'_> {
         data: &Arc<DataSet>,
         running: &Running,
         measured: &mut Measured,
-    ) -> Result<Expected, Early> {
+    ) -> Result<Expected, EarlyEnd> {
         let config = running.etcd.as_ref();
-        let config = config.ok_or_else(|| Early::Failed("nothing to seed".to_owned()))?;
+        let config = config.ok_or_else(|| EarlyEnd::Failed("nothing to seed".to_owned()))?;
         let title = format!("{}/{}: seeding", self.target.name, self.spec.name());
         let phase = self.progress.phase(&title, data.len(), Counted::Objects);
         let written = Arc::new(Written::default());
         let begun = Instant::now();
         let seeded = seed(config, data, OWN_ROOT, &written, &phase);
         let expected = self.unless_stopped(seeded).await?;
-        let expected = expected.map_err(|e| Early::Failed(format!("seeding: {e}")))?;
+        let expected = expected.map_err(|e| EarlyEnd::Failed(format!("seeding: {e}")))?;
         let seed_s = begun.elapsed().as_secs_f64();
         if running.folder().is_some() {
             let filled = self.unless_stopped(fill_log(config, data.len(), OWN_ROOT));
             let filled = filled.await?;
-            filled.map_err(|e| Early::Failed(format!("entries without effect: {e}")))?;
+            filled.map_err(|e| EarlyEnd::Failed(format!("entries without effect: {e}")))?;
         }
         measured.case.seed_s = Some(seed_s);
         phase.done(&format!("{seed_s:.1} s"));

@@ -6,12 +6,12 @@ use std::time::Duration;
 use load::driver::closed::Done;
 use load::operation::list::ListError;
 
-use super::{CaseRun, Early};
+use super::{CaseRun, EarlyEnd};
 
 impl CaseRun<'_> {
     /// Waits until the next round of lists may start. Returns at once if loadgen started the
     /// server.
-    pub(super) async fn rest(&self) -> Result<(), Early> {
+    pub(super) async fn rest(&self) -> Result<(), EarlyEnd> {
         match self.care {
             None => Ok(()),
             Some(care) => self.unless_stopped(care.rest()).await,
@@ -19,7 +19,7 @@ impl CaseRun<'_> {
     }
 
     /// Records a round of lists that has ended. Returns whether another round may follow.
-    pub(super) fn bears(&self, round: &[Done]) -> bool {
+    pub(super) fn record_round(&self, round: &[Done]) -> bool {
         let Some(care) = self.care else {
             return true;
         };
@@ -42,7 +42,7 @@ impl CaseRun<'_> {
     }
 
     /// Records a list that failed, and returns the error that ends the case.
-    pub(super) fn not_borne(&self, error: ListError) -> Early {
+    pub(super) fn record_failure(&self, error: ListError) -> EarlyEnd {
         if let Some(care) = self.care {
             care.failed(&error);
         }

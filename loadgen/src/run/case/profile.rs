@@ -49,11 +49,11 @@ enum ProfileSource {
 /// Profilers that are running.
 pub(super) struct Profiling {
     stop: CancellationToken,
-    servers: Vec<AbortOnDropHandle<Taken>>,
+    servers: Vec<AbortOnDropHandle<ProfileResult>>,
 }
 
 /// The result of a profiler: its summary, and the stacks as a file.
-pub(in crate::run) struct Taken {
+pub(in crate::run) struct ProfileResult {
     profile: CpuProfile,
     stacks: Vec<u8>,
 }
@@ -142,7 +142,7 @@ impl Profilers {
                     taken = taken => taken,
                     () = interrupted.cancelled() => {
                         let reason = "the run was interrupted".to_owned();
-                        Taken::missing(process, None, begun.elapsed(), reason)
+                        ProfileResult::missing(process, None, begun.elapsed(), reason)
                     }
                 }
             }))
@@ -161,7 +161,7 @@ impl Profiling {
     }
 
     /// Waits for the profiles.
-    pub(super) async fn taken(self) -> Vec<Taken> {
+    pub(super) async fn taken(self) -> Vec<ProfileResult> {
         let taken = join_all(self.servers).await;
         taken.into_iter().flatten().collect()
     }
@@ -169,9 +169,16 @@ impl Profiling {
 
 impl ProfileSource {
     /// Samples a server: `perf` until `stop`, the server itself for the `expected` duration.
-    async fn sampled(self, process: String, expected: Duration, stop: CancellationToken) -> Taken {
+    async fn sampled(
+        self,
+        process: String,
+        expected: Duration,
+        stop: CancellationToken,
+    ) -> ProfileResult {
         let (profiler, sampled) = match self {
-            Self::Nobody(reason) => return Taken::missing(process, None, Duration::ZERO, reason),
+            Self::Nobody(reason) => {
+                return ProfileResult::missing(process, None, Duration::ZERO, reason);
+            }
             Self::Pprof(url, access) => {
                 let mut begun = None;
                 let sampled = async {
@@ -204,13 +211,13 @@ impl ProfileSource {
             }
         };
         match sampled {
-            Ok((file, time)) => Taken::of(process, profiler, file, time),
-            Err((reason, time)) => Taken::missing(process, Some(profiler), time, reason),
+            Ok((file, time)) => ProfileResult::of(process, profiler, file, time),
+            Err((reason, time)) => ProfileResult::missing(process, Some(profiler), time, reason),
         }
     }
 }
 
-impl Taken {
+impl ProfileResult {
     fn of(process: String, profiler: Profiler, file: Vec<u8>, time: Duration) -> Self {
         let stacks = match profiler {
             Profiler::Pprof => Stacks::from_pprof(&file),
@@ -283,7 +290,7 @@ mod tests {
     #[test]
     fn what_is_no_profile_is_missing_and_the_case_was_disturbed_all_the_same() {
         let second = Duration::from_secs(1);
-        let taken = Taken::of(
+        let taken = ProfileResult::of(
             "etcd".to_owned(),
             Profiler::Pprof,
             b"no gzip".to_vec(),
@@ -293,7 +300,7 @@ mod tests {
         assert!(missing.contains("no gzip"), "{missing}");
         assert!(taken.profile.has_run(), "it sampled");
         let nothing = Stacks::default().to_folded().expect("memory");
-        let taken = Taken::of("etcd".to_owned(), Profiler::Perf, nothing, second);
+        let taken = ProfileResult::of("etcd".to_owned(), Profiler::Perf, nothing, second);
         let missing = taken.profile.missing.as_deref().unwrap_or_default();
         assert!(missing.contains("no CPU time"), "{missing}");
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use load::driver::closed::{Clients, Done, Job};
 use report::result::Case;
 
-use super::{CaseRun, Early};
+use super::{CaseRun, EarlyEnd};
 
 /// The separate client programs of a case.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ impl Programs {
 impl CaseRun<'_> {
     /// Verifies the lists of a round, if verification is not part of listing. Does nothing
     /// otherwise.
-    pub(super) async fn check_round(&self, clients: &Clients) -> Result<Vec<Done>, Early> {
+    pub(super) async fn check_round(&self, clients: &Clients) -> Result<Vec<Done>, EarlyEnd> {
         match self.strategy().go_client() {
             Some(_) => self.unless_stopped(clients.round(Job::Check)).await,
             None => Ok(Vec::new()),

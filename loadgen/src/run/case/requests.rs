@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use etcd_api::client::config::ClientConfig;
 use load::arrivals::Pace;
-use load::driver::calls::Callers;
+use load::driver::calls::RequestClients;
 use load::driver::closed::{Clients, Job, Verifier};
 use load::driver::run::Tally;
 use load::endpoint::TargetEndpoint;
 use load::operation::list::ListCase;
-use load::operation::requests::{About, Calls};
+use load::operation::requests::{EtcdRequests, RequestConfig};
 use load::record::LatencyHistogram;
 use report::result::{Case, Outcome, Quantiles};
 use tokio::time::timeout;
@@ -20,7 +20,7 @@ use workloads::Strategy;
 
 use super::status::schedule;
 use super::times::Span;
-use super::{CaseRun, Early, Measured};
+use super::{CaseRun, EarlyEnd, Measured};
 use crate::progress::Counted;
 use crate::run::plan::waiting;
 use crate::servers::running::Running;
@@ -49,26 +49,26 @@ impl CaseRun<'_> {
         verifier: &Verifier,
         running: &mut Running,
         measured: &mut Measured,
-    ) -> Result<(), Early> {
+    ) -> Result<(), EarlyEnd> {
         let (Some(config), Some(data)) = (&endpoint.etcd, self.data()) else {
             let reason = "small requests need a data set that the run writes".to_owned();
-            return Err(Early::NotApplicable(reason));
+            return Err(EarlyEnd::NotApplicable(reason));
         };
         let after = verifier.expected.as_ref().map_or(0, |e| e.revision);
         let strategy = self.strategy();
-        let no_requests = || Early::Failed(format!("`{strategy}` makes no small requests"));
+        let no_requests = || EarlyEnd::Failed(format!("`{strategy}` makes no small requests"));
         let request = strategy.small_request().ok_or_else(no_requests)?;
-        let about = About {
+        let about = RequestConfig {
             keys: self.spec.keys.unwrap_or_default(),
             after,
-            ..About::new(data, &verifier.root)
+            ..RequestConfig::new(data, &verifier.root)
         };
-        let calls = Arc::new(Calls::new(request, about));
+        let calls = Arc::new(EtcdRequests::new(request, about));
         measured.case.connections = Some(self.share_of(self.connections()));
         let duration = self.spec.duration.unwrap_or(self.scenario.duration);
         let tally = match self.spec.saturate {
             Some(saturate) => {
-                let peer = Peer {
+                let peer = RequestTarget {
                     config,
                     calls: &calls,
                 };
@@ -91,8 +91,8 @@ impl CaseRun<'_> {
             let read_back = timeout(READ_BACK_WITHIN, calls.read_back(config));
             let read_back = self.unless_stopped(read_back).await?;
             let late = || format!("puts were not read back within {READ_BACK_WITHIN:?}");
-            let read_back = read_back.map_err(|_| Early::Failed(late()))?;
-            read_back.map_err(|e| Early::Failed(e.to_string()))?;
+            let read_back = read_back.map_err(|_| EarlyEnd::Failed(late()))?;
+            read_back.map_err(|e| EarlyEnd::Failed(e.to_string()))?;
         }
         self.list_once(endpoint, &after, measured).await?;
         match spoiled(&tally) {
@@ -105,9 +105,9 @@ impl CaseRun<'_> {
 
 /// The connection settings and the requests of a case of small requests.
 #[derive(Clone, Copy)]
-pub(super) struct Peer<'a> {
+pub(super) struct RequestTarget<'a> {
     pub(super) config: &'a ClientConfig,
-    pub(super) calls: &'a Arc<Calls>,
+    pub(super) calls: &'a Arc<EtcdRequests>,
 }
 
 impl CaseRun<'_> {
@@ -115,24 +115,25 @@ impl CaseRun<'_> {
     pub(super) async fn callers(
         &self,
         config: &ClientConfig,
-        calls: &Arc<Calls>,
-    ) -> Result<Callers, Early> {
+        calls: &Arc<EtcdRequests>,
+    ) -> Result<RequestClients, EarlyEnd> {
         let calls = Arc::clone(calls);
         let waiting = waiting(self.scenario);
-        let callers = Callers::connect(config, self.connections(), self.shard(), calls, waiting);
+        let callers =
+            RequestClients::connect(config, self.connections(), self.shard(), calls, waiting);
         let callers = self.unless_stopped(callers).await?;
-        callers.map_err(|e| Early::Failed(e.to_string()))
+        callers.map_err(|e| EarlyEnd::Failed(e.to_string()))
     }
 
     /// Sends requests at the pace of the case, for its duration.
     async fn at_one_pace(
         &self,
-        callers: &Callers,
+        callers: &RequestClients,
         seed: u64,
         duration: Duration,
         running: &Running,
         measured: &mut Measured,
-    ) -> Result<Tally, Early> {
+    ) -> Result<Tally, EarlyEnd> {
         let profile = self.spec.profile(self.scenario.rate);
         let profile = profile.map(|profile| profile.ordered(seed));
         let part = self.part_of(self.connections());
@@ -163,7 +164,7 @@ impl CaseRun<'_> {
         let is_expected = is_open && warm_up.errors == warm_up.reasons.refused;
         let reason = warm_up.reasons.most_frequent(1).into_iter().next();
         if let Some(reason) = reason.filter(|_| !is_expected) {
-            return Err(Early::Failed(format!(
+            return Err(EarlyEnd::Failed(format!(
                 "warm-up: {} of {} requests failed: {reason}",
                 warm_up.errors, warm_up.requests
             )));
@@ -195,13 +196,13 @@ impl CaseRun<'_> {
         };
         measured.keep_requests(span, &tally);
         if self.stop.is_cancelled() {
-            return Err(Early::Interrupted);
+            return Err(EarlyEnd::Interrupted);
         }
         measured.case.saturated = is_open && is_saturated(&tally, duration);
         if let Some(reason) = measured.case.error_samples.first()
             && !(measured.case.saturated && is_refused(&tally))
         {
-            return Err(Early::Failed(format!(
+            return Err(EarlyEnd::Failed(format!(
                 "{} of {} requests failed: {reason}",
                 tally.errors, tally.requests
             )));
@@ -215,7 +216,7 @@ impl CaseRun<'_> {
         endpoint: &TargetEndpoint,
         verifier: &Verifier,
         measured: &mut Measured,
-    ) -> Result<(), Early> {
+    ) -> Result<(), EarlyEnd> {
         let case = ListCase {
             strategy: Strategy::Paged(PAGE),
             ..self.list_case()

@@ -15,7 +15,7 @@ use load::shards::distribution::skew;
 use report::result::{Resharding, ShardFigures};
 use workloads::scenario::Reshard;
 
-use super::Early;
+use super::EarlyEnd;
 use super::meter::Meter;
 use super::sharded_watch::Live;
 use super::shards::Workers;
@@ -37,11 +37,11 @@ impl Live<'_> {
         &mut self,
         reshard: Reshard,
         meter: &Meter,
-    ) -> Result<Reshared, Early> {
+    ) -> Result<Reshared, EarlyEnd> {
         let (plan, case) = (&self.workers.plan, &self.workers.cases[0]);
         let Some(distribution) = &self.workers.distribution else {
             let reason = "which hashes the objects have is not known".to_owned();
-            return Err(Early::NotApplicable(reason));
+            return Err(EarlyEnd::NotApplicable(reason));
         };
         let next = match reshard {
             Reshard::Replan => self.run.replan(self.workers, distribution),

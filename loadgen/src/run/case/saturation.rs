@@ -14,10 +14,10 @@ use workloads::Profile;
 use workloads::scenario::{Objective, Saturate};
 
 use super::meter::Meter;
-use super::requests::{Peer, describe, is_saturated, stall_of};
+use super::requests::{RequestTarget, describe, is_saturated, stall_of};
 use super::status::schedule;
 use super::times::Span;
-use super::{CaseRun, Early, Measured};
+use super::{CaseRun, EarlyEnd, Measured};
 use crate::progress::Counted;
 use crate::servers::running::Running;
 
@@ -42,16 +42,16 @@ enum End {
 }
 
 impl CaseRun<'_> {
-    /// Searches for the highest rate. The measurements of the case are those of full trials at the
-    /// rates that met the objective.
+    /// Searches for the highest rate. The latencies of the case are those of the full trials at the
+    /// highest rate that each search found to meet the objective.
     pub(super) async fn saturate(
         &self,
         saturate: Saturate,
-        peer: Peer<'_>,
+        peer: RequestTarget<'_>,
         duration: Duration,
         running: &Running,
         measured: &mut Measured,
-    ) -> Result<Tally, Early> {
+    ) -> Result<Tally, EarlyEnd> {
         // An open loop does not wait for responses: its schedule stands for any number of clients.
         measured.case.clients = 1;
         let mut meter = self.settled(running, measured).await?;
@@ -107,8 +107,8 @@ impl CaseRun<'_> {
         };
         measured.keep_requests(span, &kept);
         match failure {
-            Some(why) => Err(Early::Failed(why)),
-            None if self.stop.is_cancelled() => Err(Early::Interrupted),
+            Some(why) => Err(EarlyEnd::Failed(why)),
+            None if self.stop.is_cancelled() => Err(EarlyEnd::Interrupted),
             None => Ok(kept),
         }
     }
@@ -117,10 +117,10 @@ impl CaseRun<'_> {
     async fn search(
         &self,
         saturate: Saturate,
-        peer: Peer<'_>,
+        peer: RequestTarget<'_>,
         full: Duration,
         meter: &mut Meter,
-    ) -> Result<(End, Vec<Tried>), Early> {
+    ) -> Result<(End, Vec<Tried>), EarlyEnd> {
         let Saturate {
             objective,
             from,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use load::driver::closed::Verifier;
 use workloads::{PlainList, Selector, Strategy};
 
-use super::{CaseRun, Early, ObjectSource};
+use super::{CaseRun, EarlyEnd, ObjectSource};
 use crate::seed::kube::Loaded;
 
 impl CaseRun<'_> {
@@ -15,7 +15,7 @@ impl CaseRun<'_> {
         &self,
         strategy: Strategy,
         verifier: &mut Verifier,
-    ) -> Result<Option<Arc<[String]>>, Early> {
+    ) -> Result<Option<Arc<[String]>>, EarlyEnd> {
         if let Strategy::Selector(selector) = strategy {
             return self.select(selector, verifier).await.map(Some);
         }
@@ -26,7 +26,7 @@ impl CaseRun<'_> {
             let data = Arc::clone(data);
             let keys = tokio::task::spawn_blocking(move || data.fingerprint_of_keys());
             let keys = self.unless_stopped(keys).await?;
-            let failed = |error| Early::Failed(format!("the keys that are expected: {error}"));
+            let failed = |error| EarlyEnd::Failed(format!("the keys that are expected: {error}"));
             expected.fingerprint = keys.map_err(failed)?;
             // The sum of revisions is over hashes of keys with their values, which a list of keys
             // only does not have.
@@ -41,21 +41,21 @@ impl CaseRun<'_> {
         &self,
         selector: Selector,
         verifier: &mut Verifier,
-    ) -> Result<Arc<[String]>, Early> {
+    ) -> Result<Arc<[String]>, EarlyEnd> {
         if let ObjectSource::Loaded(loaded) = &self.source {
             return self.select_loaded(loaded, selector, verifier).await;
         }
         let (ObjectSource::Fresh(data) | ObjectSource::Seeded { data, .. }) = &self.source else {
             if selector.is_per_node() {
                 let reason = "whose nodes these are is known only of data that was seeded";
-                return Err(Early::NotApplicable(reason.to_owned()));
+                return Err(EarlyEnd::NotApplicable(reason.to_owned()));
             }
             return Ok(Arc::default());
         };
         let data = Arc::clone(data);
         let selected = tokio::task::spawn_blocking(move || selector.select(&data));
         let selected = self.unless_stopped(selected).await?;
-        let selected = selected.map_err(|e| Early::Failed(format!("selecting: {e}")))?;
+        let selected = selected.map_err(|e| EarlyEnd::Failed(format!("selecting: {e}")))?;
         if let Some(expected) = &mut verifier.expected {
             expected.fingerprint = selected.all;
             expected.revisions = None;
@@ -73,19 +73,19 @@ impl CaseRun<'_> {
         loaded: &Arc<Loaded>,
         selector: Selector,
         verifier: &mut Verifier,
-    ) -> Result<Arc<[String]>, Early> {
+    ) -> Result<Arc<[String]>, EarlyEnd> {
         if selector.is_field() {
             let reason = "a pod that is loaded is on no node, and its fields are the server's to fill: only labels can be selected by";
-            return Err(Early::NotApplicable(reason.to_owned()));
+            return Err(EarlyEnd::NotApplicable(reason.to_owned()));
         }
         let loaded = Arc::clone(loaded);
         let selected = tokio::task::spawn_blocking(move || loaded.select(selector));
         let selected = self.unless_stopped(selected).await?;
-        let selected = selected.map_err(|e| Early::Failed(format!("selecting: {e}")))?;
+        let selected = selected.map_err(|e| EarlyEnd::Failed(format!("selecting: {e}")))?;
         let unknown = || {
             let reason =
                 "which objects a selector selects is known to the generator alone that loaded them";
-            Early::NotApplicable(reason.to_owned())
+            EarlyEnd::NotApplicable(reason.to_owned())
         };
         let selected = selected.ok_or_else(unknown)?;
         if let Some(expected) = &mut verifier.expected {

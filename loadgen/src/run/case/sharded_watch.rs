@@ -9,13 +9,13 @@
 use std::time::{Duration, Instant};
 
 use load::driver::closed::Verifier;
-use load::driver::watch_workers::{Followed, Followers, Synced};
+use load::driver::watch_workers::{Followed, Synced, WatchWorkers};
 use load::driver::writers::{Ledger, Writing};
 use load::endpoint::TargetEndpoint;
 use load::operation::list::{ListCase, ListError};
 use load::record::LatencyHistogram;
 use load::shards::Inventory;
-use load::shards::event_ledger::{self, Unproven};
+use load::shards::event_ledger::{self, EventMismatch};
 use load::verify::{Expected, InvalidResponse};
 use report::result::Sharding;
 use workloads::Strategy;
@@ -24,7 +24,7 @@ use workloads::scenario::Writes;
 use super::meter::Meter;
 use super::resharding::Reshared;
 use super::shards::{Workers, summarise};
-use super::{CaseRun, Early, Measured};
+use super::{CaseRun, EarlyEnd, Measured};
 use crate::progress::Counted;
 use crate::servers::running::Running;
 use crate::to_result;
@@ -43,7 +43,7 @@ impl CaseRun<'_> {
         verifier: &Verifier,
         running: &mut Running,
         measured: &mut Measured,
-    ) -> Result<(), Early> {
+    ) -> Result<(), EarlyEnd> {
         let mut workers = self.workers(case).await?;
         if self.strategy().workers().is_none() {
             workers.cases.clear();
@@ -55,10 +55,10 @@ impl CaseRun<'_> {
             &workers.inventory,
         ) else {
             let reason = "it writes, and needs a data set that the run writes".to_owned();
-            return Err(Early::NotApplicable(reason));
+            return Err(EarlyEnd::NotApplicable(reason));
         };
         self.probe_shard_info(&workers, endpoint).await?;
-        let followers = Followers::connect(&workers.cases, endpoint);
+        let followers = WatchWorkers::connect(&workers.cases, endpoint);
         let mut followers = self.unless_stopped(followers).await??;
         let writing = Writing {
             etcd: etcd.clone(),
@@ -105,7 +105,7 @@ impl CaseRun<'_> {
         &self,
         workers: &Workers,
         endpoint: &TargetEndpoint,
-    ) -> Result<(), Early> {
+    ) -> Result<(), EarlyEnd> {
         let Strategy::WatchSharded(number) = self.strategy() else {
             return Ok(());
         };
@@ -116,7 +116,7 @@ impl CaseRun<'_> {
         let mut list_client = self.unless_stopped(case.connect(endpoint)).await??;
         match self.unless_stopped(list_client.revision()).await? {
             Err(not_sharded @ ListError::NotSharded) => {
-                Err(Early::NotApplicable(not_sharded.to_string()))
+                Err(EarlyEnd::NotApplicable(not_sharded.to_string()))
             }
             other => Ok(other.map(|_| ())?),
         }
@@ -125,12 +125,12 @@ impl CaseRun<'_> {
     /// Receives the initial state repeatedly. After the last time the workers keep watching.
     async fn states(
         &self,
-        followers: &Followers,
+        followers: &WatchWorkers,
         expected: &Expected,
         meter: &mut Meter,
         sharding: &mut Sharding,
         measured: &mut Measured,
-    ) -> Result<(), Early> {
+    ) -> Result<(), EarlyEnd> {
         let title = format!("{}/{}: state", self.target.name, self.spec.name());
         let rounds = self.scenario.warmup + self.repeats();
         let phase = self
@@ -172,8 +172,9 @@ impl CaseRun<'_> {
 }
 
 /// Checks that the workers together hold what was written before.
-fn check_union(synced: &[Synced], expected: &Expected) -> Result<(), Early> {
-    let failed = |why: &dyn std::fmt::Display| Early::Failed(format!("all shards together: {why}"));
+fn check_union(synced: &[Synced], expected: &Expected) -> Result<(), EarlyEnd> {
+    let failed =
+        |why: &dyn std::fmt::Display| EarlyEnd::Failed(format!("all shards together: {why}"));
     let held = synced.iter().map(|worker| &worker.held);
     let revisions = event_ledger::union(held, &expected.fingerprint).map_err(|e| failed(&e))?;
     let agree = expected.check_revisions(revisions);
@@ -190,7 +191,7 @@ fn check_union(synced: &[Synced], expected: &Expected) -> Result<(), Early> {
 /// The part in which objects are written.
 pub(super) struct Live<'l> {
     pub(super) run: &'l CaseRun<'l>,
-    pub(super) followers: &'l mut Followers,
+    pub(super) followers: &'l mut WatchWorkers,
     writing: &'l Writing,
     pub(super) workers: &'l Workers,
     inventory: &'l Inventory,
@@ -217,7 +218,7 @@ impl Live<'_> {
         meter: &mut Meter,
         sharding: &mut Sharding,
         measured: &mut Measured,
-    ) -> Result<(), Early> {
+    ) -> Result<(), EarlyEnd> {
         let run = self.run;
         let title = format!("{}/{}: writing", run.target.name, run.spec.name());
         let phase = run.progress.phase(&title, 1, Counted::Writes);
@@ -226,7 +227,7 @@ impl Live<'_> {
         phase.done(&format!("{} writes", outcomes.ledger.writes.len()));
         let (latency, proven) = self.describe(&outcomes, sharding);
         measured.keep_latency(span, latency);
-        proven.map_err(|e| Early::Failed(e.to_string()))?;
+        proven.map_err(|e| EarlyEnd::Failed(e.to_string()))?;
         self.check_states(&outcomes)?;
         run.note_pace(&outcomes.ledger, &mut measured.case);
         Ok(())
@@ -234,7 +235,7 @@ impl Live<'_> {
 
     /// Writes until the time is over, while a worker loses its connection and, if the case asks for
     /// it, a worker is added. Waits until every worker has received the last write.
-    async fn written(&mut self, meter: &Meter) -> Result<Outcomes, Early> {
+    async fn written(&mut self, meter: &Meter) -> Result<Outcomes, EarlyEnd> {
         let (run, writing) = (self.run, self.writing);
         let duration = run.writes_for();
         let meanwhile = async {
@@ -245,14 +246,14 @@ impl Live<'_> {
             };
             tokio::time::sleep(duration / 4).await;
             self.followers.reconnect(RECONNECTS);
-            Ok::<_, Early>(reshared)
+            Ok::<_, EarlyEnd>(reshared)
         };
         let (ledger, reshared) = tokio::join!(writing.run(duration, run.stop), meanwhile);
         let (mut ledger, reshared) = (ledger?, reshared?);
         let plan = &self.workers.plan;
         let plan = reshared.as_ref().map_or(plan, |reshared| &reshared.next);
         let last = writing
-            .last_words(&mut ledger, self.inventory, plan)
+            .write_markers(&mut ledger, self.inventory, plan)
             .await?;
         let followed = self.followers.finish(&last).await?;
         Ok(Outcomes {
@@ -268,7 +269,7 @@ impl Live<'_> {
         &self,
         outcomes: &Outcomes,
         sharding: &mut Sharding,
-    ) -> (LatencyHistogram, Result<(), Unproven>) {
+    ) -> (LatencyHistogram, Result<(), EventMismatch>) {
         let Outcomes {
             ledger,
             reshared,
@@ -301,7 +302,7 @@ impl Live<'_> {
     }
 
     /// Checks that all workers together hold what was written, at the resharding and at the end.
-    fn check_states(&self, outcomes: &Outcomes) -> Result<(), Early> {
+    fn check_states(&self, outcomes: &Outcomes) -> Result<(), EarlyEnd> {
         let Outcomes {
             ledger,
             reshared,
@@ -310,12 +311,12 @@ impl Live<'_> {
         if let Some(reshared) = reshared {
             let then = ledger.result_at(self.inventory, reshared.revision);
             let union = event_ledger::union(reshared.held(), &then);
-            union.map_err(|e| Early::Failed(format!("when they shared anew: {e}")))?;
+            union.map_err(|e| EarlyEnd::Failed(format!("when they shared anew: {e}")))?;
         }
         let held = followed.iter().map(|f| &f.held);
         let result = ledger.result(self.inventory);
         let union = event_ledger::union(held, &result);
-        union.map_err(|e| Early::Failed(format!("at the end: {e}")))?;
+        union.map_err(|e| EarlyEnd::Failed(format!("at the end: {e}")))?;
         Ok(())
     }
 }

@@ -28,7 +28,7 @@ use self::alone::Turns;
 use self::rounds::{Rounds, Union};
 use self::tally::Set;
 pub(super) use self::tally::summarise;
-use super::{CaseRun, Early, Measured, ObjectSource};
+use super::{CaseRun, EarlyEnd, Measured, ObjectSource};
 use crate::servers::running::Running;
 
 /// The workers of a case and what each must hold.
@@ -43,7 +43,7 @@ pub(super) struct Workers {
 
 impl CaseRun<'_> {
     /// Divides the objects into shards.
-    pub(super) async fn workers(&self, case: &ListCase) -> Result<Workers, Early> {
+    pub(super) async fn workers(&self, case: &ListCase) -> Result<Workers, EarlyEnd> {
         let number = self.strategy().workers().unwrap_or(NonZeroU32::MIN);
         let key = self.spec.shard_key.unwrap_or_default().into();
         let inventory = match (&self.source, self.data()) {
@@ -52,8 +52,8 @@ impl CaseRun<'_> {
                 let data = Arc::clone(data);
                 let made = tokio::task::spawn_blocking(move || Inventory::new(&data, key));
                 let made = self.unless_stopped(made).await?;
-                let made = made.map_err(|e| Early::Failed(format!("hashing: {e}")))?;
-                Some(made.map_err(|e| Early::Failed(format!("hashing: {e}")))?)
+                let made = made.map_err(|e| EarlyEnd::Failed(format!("hashing: {e}")))?;
+                Some(made.map_err(|e| EarlyEnd::Failed(format!("hashing: {e}")))?)
             }
             (_, None) => None,
         };
@@ -63,7 +63,7 @@ impl CaseRun<'_> {
             (ShardPlan::Weighted, Some(distribution)) => Plan::weighted(distribution, number),
             (ShardPlan::Weighted, None) => {
                 let reason = "which hashes the objects have is known only of data that was seeded";
-                return Err(Early::NotApplicable(reason.to_owned()));
+                return Err(EarlyEnd::NotApplicable(reason.to_owned()));
             }
         };
         let by_server = self.strategy().server_shards();
@@ -91,7 +91,7 @@ impl CaseRun<'_> {
         verifier: Verifier,
         running: &mut Running,
         measured: &mut Measured,
-    ) -> Result<(), Early> {
+    ) -> Result<(), EarlyEnd> {
         let workers = self.workers(case).await?;
         let clients = workers.cases.iter().zip(workers.plan.shards());
         let clients = clients.map(|(case, shard)| {
@@ -142,14 +142,14 @@ impl CaseRun<'_> {
     }
 
     /// Checks that the server sends a shard when it is asked for one.
-    async fn probe_shards(&self, clients: &Clients) -> Result<(), Early> {
+    async fn probe_shards(&self, clients: &Clients) -> Result<(), EarlyEnd> {
         match self
             .unless_stopped(clients.ask(0, Job::Revision))
             .await?
             .result
         {
             Err(not_sharded @ ListError::NotSharded) => {
-                Err(Early::NotApplicable(not_sharded.to_string()))
+                Err(EarlyEnd::NotApplicable(not_sharded.to_string()))
             }
             other => Ok(other.map(|_| ())?),
         }
@@ -162,7 +162,7 @@ impl CaseRun<'_> {
         case: &ListCase,
         endpoint: &TargetEndpoint,
         verifier: Verifier,
-    ) -> Result<Clients, Early> {
+    ) -> Result<Clients, EarlyEnd> {
         let clients = Clients::connect(1, case, endpoint, verifier);
         Ok(self.unless_stopped(clients).await??)
     }

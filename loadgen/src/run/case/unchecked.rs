@@ -8,10 +8,10 @@ use load::driver::closed::Job;
 use load::record::LatencyHistogram;
 use report::result::LEAST_ROUNDS;
 
-use super::{CaseRun, Early, Measured};
+use super::{CaseRun, EarlyEnd, Measured};
 use crate::to_result;
 
-/// The number of rounds in one of many starts.
+/// The most rounds if this is one of many starts of the case.
 const FEW_ROUNDS: u32 = 5;
 
 impl CaseRun<'_> {
@@ -23,8 +23,8 @@ impl CaseRun<'_> {
     pub(super) async fn unchecked(
         &self,
         measured: &mut Measured,
-        list: impl AsyncFn(Job) -> Result<Vec<Duration>, Early>,
-    ) -> Result<(), Early> {
+        list: impl AsyncFn(Job) -> Result<Vec<Duration>, EarlyEnd>,
+    ) -> Result<(), EarlyEnd> {
         // Nothing is read twice from a server that holds other people's data.
         if self.care.is_some() {
             return Ok(());
@@ -41,7 +41,8 @@ impl CaseRun<'_> {
             let unchecked_lists = if says_something {
                 let checks_first = number.is_multiple_of(2);
                 let (checks, unchecked_lists) =
-                    by_turns(checks_first, list(Job::List), list(Job::ListUnchecked)).await?;
+                    in_alternating_order(checks_first, list(Job::List), list(Job::ListUnchecked))
+                        .await?;
                 ratios.push(slowest(&checks) / slowest(&unchecked_lists));
                 unchecked_lists
             } else {
@@ -60,11 +61,11 @@ impl CaseRun<'_> {
 }
 
 /// Runs both futures, one after the other.
-pub(super) async fn by_turns<A, B>(
+pub(super) async fn in_alternating_order<A, B>(
     one_first: bool,
-    one: impl Future<Output = Result<A, Early>>,
-    other: impl Future<Output = Result<B, Early>>,
-) -> Result<(A, B), Early> {
+    one: impl Future<Output = Result<A, EarlyEnd>>,
+    other: impl Future<Output = Result<B, EarlyEnd>>,
+) -> Result<(A, B), EarlyEnd> {
     if one_first {
         let one = one.await?;
         Ok((one, other.await?))

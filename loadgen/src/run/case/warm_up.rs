@@ -11,7 +11,7 @@ use report::result::{Cold, WarmUp};
 use tokio::time::Instant;
 
 use super::meter::Meter;
-use super::{CaseRun, Early, Measured, ObjectSource};
+use super::{CaseRun, EarlyEnd, Measured, ObjectSource};
 
 /// The number of lists that must agree. Two may agree by chance, and each additional one costs
 /// every case a list.
@@ -85,8 +85,8 @@ impl CaseRun<'_> {
         &self,
         meter: &mut Meter,
         measured: &mut Measured,
-        mut list: impl AsyncFnMut() -> Result<Duration, Early>,
-    ) -> Result<(), Early> {
+        mut list: impl AsyncFnMut() -> Result<Duration, EarlyEnd>,
+    ) -> Result<(), EarlyEnd> {
         let wanted = self.scenario.warmup as usize;
         let is_ours = matches!(self.source, ObjectSource::Fresh(_));
         let is_paced = self.spec.every.is_some() || self.spec.read_per_s.is_some();

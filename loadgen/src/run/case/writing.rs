@@ -9,7 +9,7 @@ use report::result::{Case, Outcome};
 
 use super::meter::Meter;
 use super::times::Span;
-use super::{CaseRun, Early, Measured};
+use super::{CaseRun, EarlyEnd, Measured};
 use crate::to_result;
 
 /// How much longer than intended the writing may take, as a factor. Writes that are due are made,
@@ -24,7 +24,7 @@ impl CaseRun<'_> {
         writing: &Writing,
         meter: &mut Meter,
         measured: &mut Measured,
-    ) -> Result<(), Early> {
+    ) -> Result<(), EarlyEnd> {
         let duration = self.writes_for();
         let work = async |_: &Meter| Ok(writing.run(duration, self.stop).await?);
         let (span, ledger) = self.while_written(meter, measured, work).await?;
@@ -42,8 +42,8 @@ impl CaseRun<'_> {
         &self,
         meter: &mut Meter,
         measured: &mut Measured,
-        work: impl AsyncFnOnce(&Meter) -> Result<T, Early>,
-    ) -> Result<(Span, T), Early> {
+        work: impl AsyncFnOnce(&Meter) -> Result<T, EarlyEnd>,
+    ) -> Result<(Span, T), EarlyEnd> {
         meter.begin().await?;
         meter.begin_round()?;
         let begun = Instant::now();

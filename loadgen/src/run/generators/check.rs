@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use workloads::scenario::{LoadSpec, Operation, Start};
 use workloads::{CaseSpec, Driver, Scenario, Strategy, Tier};
 
-use super::Together;
+use super::GeneratorGroup;
 use crate::cli::RunArgs;
 use crate::exit::Failure;
 use crate::run::target::Target;
@@ -18,13 +18,13 @@ use crate::servers::target_spec::TargetSpec;
 /// # Errors
 /// [`Failure`] with exit code 2 and one line that says what to change.
 pub(in crate::run) fn check(
-    together: Together,
+    together: GeneratorGroup,
     scenarios: &[Scenario],
     targets: &[Target],
     args: &RunArgs,
 ) -> Result<(), Failure> {
     let refused = |why: String| Err(Failure::usage(anyhow!(why)));
-    let Together {
+    let GeneratorGroup {
         shard,
         start_at,
         is_shard,
@@ -89,14 +89,14 @@ fn one_case<'a>(
 
 /// Checks that several generators can run the case together.
 fn shared(
-    together: Together,
+    together: GeneratorGroup,
     scenario: &Scenario,
     case: &CaseSpec,
     targets: &[Target],
     args: &RunArgs,
 ) -> Result<(), Failure> {
     let refused = |why: String| Err(Failure::usage(anyhow!(why)));
-    let Together {
+    let GeneratorGroup {
         shard, start_at, ..
     } = together;
     if start_at.is_none() {

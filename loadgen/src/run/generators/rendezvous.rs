@@ -26,7 +26,7 @@ const READY_BEFORE: Duration = Duration::from_millis(500);
 /// How long the first generator, when it is done, waits for the others before it removes the
 /// objects that they may still read.
 pub(super) const DONE_WITHIN: Duration = Duration::from_secs(180);
-/// The same after an interruption, which the others notice and end at once.
+/// The same after an interruption: the other generators notice it and end at once.
 pub(super) const STOPPED_WITHIN: Duration = Duration::from_secs(10);
 /// How often the other generators check, while they measure, whether the first one was interrupted.
 const STOPPED_EVERY: Duration = Duration::from_millis(500);

@@ -12,7 +12,7 @@ use load::operation::leases::GrantedLeases;
 use load::verify::Expected;
 use workloads::{DataSet, Fingerprint};
 
-use super::Beginning;
+use super::StartTime;
 use super::note_store::NoteStoreAddress;
 use super::rendezvous::{
     Agreed, Appointment, DONE_WITHIN, Rendezvous, RendezvousError, STOPPED_WITHIN,
@@ -255,8 +255,8 @@ impl Run<'_> {
         both(measured, left)
     }
 
-    fn begin_with(&mut self, at: SystemTime, rendezvous: Rendezvous) -> Arc<Beginning> {
-        let beginning = Beginning::with(at, rendezvous);
+    fn begin_with(&mut self, at: SystemTime, rendezvous: Rendezvous) -> Arc<StartTime> {
+        let beginning = StartTime::with(at, rendezvous);
         Arc::clone(self.beginning.insert(beginning))
     }
 

@@ -1,4 +1,5 @@
-//! Judges a server under load by its own metrics: memory, leader, slow writes, alarms.
+//! Judges a server under load by what it reports: memory, leader and slow writes in its metrics,
+//! alarms in its status.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

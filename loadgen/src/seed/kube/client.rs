@@ -38,8 +38,7 @@ pub(crate) struct Client {
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     pub(super) body: Bytes,
-    /// Whether the request was sent more than once, so that an earlier attempt may have been
-    /// executed.
+    /// Whether an earlier attempt may have been executed. False if all of them were refused (429).
     pub(crate) repeated: bool,
 }
 

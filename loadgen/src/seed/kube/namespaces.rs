@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::client::{Client, JSON};
 use super::{Api, LoadError, object};
 use crate::progress::Phase;
-use finalize::Hindrance;
+use finalize::FinalizeError;
 
 /// The label of the run's namespaces; its value identifies the run.
 const LABEL: &str = "loadgen.test/run";
@@ -101,7 +101,7 @@ fn listed(names: &[String]) -> String {
 }
 
 impl Namespaces {
-    /// Returns names for `number` namespaces of a run's data set of index `nth`; `run` is unique to
+    /// Returns names for `number` namespaces of a run's data set number `nth`; `run` is unique to
     /// the run. Sends nothing.
     #[must_use]
     pub fn new(run: &str, nth: usize, number: u64) -> Self {
@@ -231,7 +231,7 @@ impl Namespaces {
                 Err(_) => {
                     let seconds = self.waits.removed.as_secs();
                     let why = hindrance.lock().take();
-                    let why = why.map(|why: Hindrance| format!(": {why}"));
+                    let why = why.map(|why: FinalizeError| format!(": {why}"));
                     format!("not gone after {seconds} s{}", why.unwrap_or_default())
                 }
             };
@@ -263,7 +263,7 @@ impl Namespaces {
         api: &Api,
         resource: &str,
         name: &str,
-        hindrance: &Mutex<Option<Hindrance>>,
+        hindrance: &Mutex<Option<FinalizeError>>,
     ) -> Result<(), KubeError> {
         let mut client = api.client()?;
         let Some(found) = look(&mut client, name).await? else {
@@ -285,14 +285,14 @@ impl Namespaces {
         &self,
         client: &mut Client,
         name: &str,
-        hindrance: &Mutex<Option<Hindrance>>,
+        hindrance: &Mutex<Option<FinalizeError>>,
     ) -> Result<(), KubeError> {
         let mut patient_until = Instant::now() + self.waits.controller;
         loop {
             let Some(found) = look(client, name).await? else {
                 return Ok(());
             };
-            if !finalize::nobody_looked(&found) {
+            if !finalize::has_no_controller_progress(&found) {
                 *hindrance.lock() = None;
             } else if Instant::now() >= patient_until {
                 // A controller may still start, so waiting continues.

@@ -34,10 +34,13 @@ fn renewed(credentials: &Credentials) -> Arc<RefreshedCredentials> {
         plugin,
         trust: None,
     };
-    Arc::new(RefreshedCredentials::new(source, Prepared::default()).expect("nothing is run yet"))
+    Arc::new(
+        RefreshedCredentials::new(source, ResolvedCredentials::default())
+            .expect("nothing is run yet"),
+    )
 }
 
-fn token(prepared: &Prepared) -> &str {
+fn token(prepared: &ResolvedCredentials) -> &str {
     let value = prepared.authorization.as_ref().expect("a token");
     value.to_str().expect("text")
 }
@@ -97,10 +100,16 @@ async fn credentials_that_soon_run_out_are_used_while_others_are_fetched() {
 async fn a_token_s_file_is_read_again_and_one_that_is_gone_leaves_the_last() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("token");
-    let missing = RefreshedCredentials::new(Source::TokenFile(path.clone()), Prepared::default());
+    let missing = RefreshedCredentials::new(
+        Source::TokenFile(path.clone()),
+        ResolvedCredentials::default(),
+    );
     assert!(missing.is_err());
     fs::write(&path, "one\n").expect("a file");
-    let renewed = RefreshedCredentials::new(Source::TokenFile(path.clone()), Prepared::default());
+    let renewed = RefreshedCredentials::new(
+        Source::TokenFile(path.clone()),
+        ResolvedCredentials::default(),
+    );
     let renewed = Arc::new(renewed.expect("a token"));
     let due = || {
         let mut held = renewed.held.lock();
@@ -176,9 +185,9 @@ async fn a_request_that_is_refused_is_sent_once_more_with_new_credentials() {
         .get("/", "text/plain")
         .await
         .expect("the second token is right");
-    renewed.held.lock().prepared = Some(Prepared {
+    renewed.held.lock().prepared = Some(ResolvedCredentials {
         authorization: Some(bearer("token-0").expect("a token")),
-        ..Prepared::default()
+        ..ResolvedCredentials::default()
     });
     // These credentials are new, so the request is not retried.
     let refused = connection.get("/", "text/plain").await;

@@ -24,7 +24,7 @@ struct Summary {
     restarts: Restarts,
 }
 
-/// The number of container restarts, and the time of the last termination before one.
+/// The number of container restarts, and the time of the latest termination before a restart.
 #[derive(Default, Clone, Copy)]
 struct Restarts {
     count: i64,

@@ -42,7 +42,7 @@ impl Operations {
     }
 
     /// Applies the patch to `object`, whose value is unspecified after an error. An operation reads
-    /// the whole value that it adds, moves or copies.
+    /// the whole value that it adds, replaces (the new one), moves or copies.
     ///
     /// # Errors
     /// 422 if an operation's path is not in the object, a test fails, or the result is not an

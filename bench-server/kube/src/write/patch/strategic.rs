@@ -1,4 +1,5 @@
-//! Strategic merge patches: merge patches in which some lists are merged by a field of their items.
+//! Strategic merge patches: merge patches that also merge some lists, of objects by a key field and
+//! of plain values as a set.
 //!
 //! Kubernetes' API documentation ("Strategic Merge Patch") defines the format. Where the
 //! documentation leaves something open, this module does the same as kube-apiserver.

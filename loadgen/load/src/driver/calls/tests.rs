@@ -7,7 +7,7 @@ use workloads::{DataSet, DataSetSpec, Kind, Profile, SmallRequest};
 
 use super::*;
 use crate::driver::paused::{Connection, JumpingTimer, StallingServer, longer_than};
-use crate::operation::requests::About;
+use crate::operation::requests::RequestConfig;
 use crate::record::LatencyHistogram;
 
 /// Returns a connection to such a peer, which lives as long as the test's runtime.
@@ -26,7 +26,7 @@ async fn to_a_hanging_peer() -> PipelinedConnection {
     connection.expect("it accepts")
 }
 
-fn gets() -> Arc<Calls> {
+fn gets() -> Arc<EtcdRequests> {
     let data = DataSet::new(&DataSetSpec {
         name: "few".to_owned(),
         kind: Kind::Raw,
@@ -36,7 +36,7 @@ fn gets() -> Arc<Calls> {
         nodes: None,
         seed: 1,
     });
-    Calls::new(SmallRequest::Get, About::new(&data, "/")).into()
+    EtcdRequests::new(SmallRequest::Get, RequestConfig::new(&data, "/")).into()
 }
 
 /// Performs a run of ten years that is stopped after an hour, on tokio's paused clock. Returns its

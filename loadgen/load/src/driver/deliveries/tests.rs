@@ -14,13 +14,13 @@ fn writes(revisions: &[i64], at: Instant) -> Vec<Written> {
 
 /// Returns the result of `finish` for one watcher with these events, without other writers.
 async fn finished(seen: &[i64], written: &[i64]) -> Result<Delivered, DeliveryError> {
-    finished_beside(seen, written, Beside::Nothing).await
+    finished_beside(seen, written, ExtraEvents::Nothing).await
 }
 
 async fn finished_beside(
     seen: &[i64],
     written: &[i64],
-    beside: Beside,
+    beside: ExtraEvents,
 ) -> Result<Delivered, DeliveryError> {
     finished_with(seen, &[], written, beside).await
 }
@@ -31,7 +31,7 @@ async fn finished_with(
     seen: &[i64],
     lists: &[(i64, i64)],
     written: &[i64],
-    beside: Beside,
+    beside: ExtraEvents,
 ) -> Result<Delivered, DeliveryError> {
     let begun = Instant::now();
     let (last, _) = watch::channel(None);
@@ -59,11 +59,11 @@ async fn finished_with(
 
 #[tokio::test]
 async fn beside_the_writes_of_others_only_ones_own_are_looked_at() {
-    let delivered = finished_beside(&[4, 5, 6, 9, 10], &[5, 9], Beside::Anything).await;
+    let delivered = finished_beside(&[4, 5, 6, 9, 10], &[5, 9], ExtraEvents::Anything).await;
     let delivered = delivered.expect("both came");
     assert_eq!((delivered.events, delivered.writes), (2, 2));
     for seen in [&[4, 5, 6, 10][..], &[4, 6, 9]] {
-        let wrong = finished_beside(seen, &[5, 9], Beside::Anything).await;
+        let wrong = finished_beside(seen, &[5, 9], ExtraEvents::Anything).await;
         let wrong = wrong.expect_err("one of them is lost");
         let found = matches!(wrong, DeliveryError::Wrong { writes: 2, .. });
         assert!(found, "{wrong}");
@@ -72,12 +72,12 @@ async fn beside_the_writes_of_others_only_ones_own_are_looked_at() {
 
 #[tokio::test]
 async fn a_write_that_failed_may_have_an_event_and_no_other_may() {
-    let delivered = finished_beside(&[5, 6, 9], &[5, 9], Beside::UpTo(1)).await;
+    let delivered = finished_beside(&[5, 6, 9], &[5, 9], ExtraEvents::UpTo(1)).await;
     assert_eq!(delivered.expect("6 failed, and was done").events, 2);
-    let delivered = finished_beside(&[5, 9], &[5, 9], Beside::UpTo(1)).await;
+    let delivered = finished_beside(&[5, 9], &[5, 9], ExtraEvents::UpTo(1)).await;
     assert_eq!(delivered.expect("it was not done").events, 2);
     for (seen, failed) in [(&[5, 6, 7, 9][..], 1), (&[5, 6, 9], 0), (&[5, 6], 1)] {
-        let wrong = finished_beside(seen, &[5, 9], Beside::UpTo(failed)).await;
+        let wrong = finished_beside(seen, &[5, 9], ExtraEvents::UpTo(failed)).await;
         assert!(wrong.is_err(), "{seen:?}");
     }
 }
@@ -86,7 +86,7 @@ async fn a_write_that_failed_may_have_an_event_and_no_other_may() {
 async fn what_a_watcher_missed_since_it_listed_again_is_counted_and_nothing_else_is_missing() {
     let written = [3, 5, 6, 9, 12];
     // The watcher had reached 3, and listed at 6.
-    let delivered = finished_with(&[3, 9, 12], &[(3, 6)], &written, Beside::Nothing).await;
+    let delivered = finished_with(&[3, 9, 12], &[(3, 6)], &written, ExtraEvents::Nothing).await;
     let delivered = delivered.expect("5 and 6 are in the list");
     let Delivered {
         events,
@@ -96,10 +96,10 @@ async fn what_a_watcher_missed_since_it_listed_again_is_counted_and_nothing_else
     } = delivered;
     assert_eq!((events, relists, missed), (3, 1, 2));
     // If nothing was written meanwhile, nothing is missed.
-    let whole = finished_with(&written, &[(3, 4)], &written, Beside::Nothing).await;
+    let whole = finished_with(&written, &[(3, 4)], &written, ExtraEvents::Nothing).await;
     assert_eq!(whole.map(|d| (d.relists, d.missed)).ok(), Some((1, 0)));
     for seen in [&[3, 12][..], &[3, 9]] {
-        let wrong = finished_with(seen, &[(3, 6)], &written, Beside::Nothing).await;
+        let wrong = finished_with(seen, &[(3, 6)], &written, ExtraEvents::Nothing).await;
         assert!(wrong.is_err(), "the list does not make up for it: {seen:?}");
     }
 }

@@ -19,7 +19,7 @@ use workloads::GeneratorShard;
 
 use super::*;
 use crate::arrivals::Pace;
-use crate::driver::calls::Callers;
+use crate::driver::calls::RequestClients;
 use crate::driver::open_clock::Waiting;
 use crate::driver::run::Tally;
 
@@ -112,7 +112,8 @@ async fn kept_alive(found: i64) -> (Tally, Arc<Seen>, Vec<i64>) {
         leases: Some(Arc::clone(&leases)),
     };
     let shard = GeneratorShard::WHOLE;
-    let callers = Callers::connect_keep_alives(&config, 2, shard, keep_alives, Waiting::Sleep);
+    let callers =
+        RequestClients::connect_keep_alives(&config, 2, shard, keep_alives, Waiting::Sleep);
     let callers = callers.await.expect("it grants and keeps alive");
     let pace = Pace::Closed { clients: 3 };
     let stop = CancellationToken::new();

@@ -14,7 +14,7 @@ use kube_api::client::{
 use tokio::time::sleep;
 use workloads::SmallRequest;
 
-use super::super::request_api::Answer;
+use super::super::request_api::CompletedRequest;
 use super::super::requests::CallError;
 use super::Held;
 use super::text::{self, Refusal};
@@ -26,7 +26,7 @@ const LARGEST_BODY: usize = 16 << 20;
 /// How often a request is sent again that the server defers (429 with Retry-After), as in
 /// client-go.
 const MOST_RETRIES: u32 = 10;
-/// The limit of the pauses that a server may ask for.
+/// The longest pause before a request is sent again, whatever the server asks for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How many characters of a refusal's message are kept.
 const SHOWN_CHARS: usize = 200;
@@ -138,7 +138,7 @@ impl Reply {
 
 /// A request that has ended, with its response or error.
 #[derive(Debug)]
-pub(crate) struct KubeAnswer {
+pub(crate) struct KubeCompletion {
     token: u64,
     received: Instant,
     throttled: u32,
@@ -147,7 +147,7 @@ pub(crate) struct KubeAnswer {
     reply: Result<Reply, KubeError>,
 }
 
-impl KubeAnswer {
+impl KubeCompletion {
     #[cfg(test)]
     pub(super) fn of(before: i64) -> Self {
         Self {
@@ -169,7 +169,7 @@ impl KubeAnswer {
     }
 }
 
-impl Answer for KubeAnswer {
+impl CompletedRequest for KubeCompletion {
     fn token(&self) -> u64 {
         self.token
     }
@@ -187,7 +187,7 @@ impl Answer for KubeAnswer {
 pub(crate) struct KubeChannel {
     connection: Connection,
     sender: StreamSender,
-    outstanding: FuturesUnordered<LocalBoxFuture<'static, KubeAnswer>>,
+    outstanding: FuturesUnordered<LocalBoxFuture<'static, KubeCompletion>>,
 }
 
 impl KubeChannel {
@@ -243,7 +243,7 @@ impl KubeChannel {
     pub(super) fn poll_answers(
         &mut self,
         cx: &mut Context<'_>,
-        on: &mut impl FnMut(KubeAnswer),
+        on: &mut impl FnMut(KubeCompletion),
     ) -> Poll<Result<(), KubeError>> {
         let mut took = false;
         while let Poll::Ready(Some(answer)) = self.outstanding.poll_next_unpin(cx) {
@@ -266,8 +266,8 @@ fn ended() -> KubeError {
 
 /// Sends a request, waits for its response, and repeats it after the pause if the server asks for
 /// one.
-async fn respond(sender: StreamSender, call: Call, token: u64) -> KubeAnswer {
-    let mut answer = KubeAnswer {
+async fn respond(sender: StreamSender, call: Call, token: u64) -> KubeCompletion {
+    let mut answer = KubeCompletion {
         token,
         received: Instant::now(),
         throttled: 0,
@@ -282,7 +282,7 @@ async fn respond(sender: StreamSender, call: Call, token: u64) -> KubeAnswer {
 async fn exchange(
     sender: &StreamSender,
     call: &Call,
-    answer: &mut KubeAnswer,
+    answer: &mut KubeCompletion,
 ) -> Result<Reply, KubeError> {
     let (held, n) = match &call.body {
         Body::Bytes(body) => {

@@ -11,14 +11,14 @@ use workloads::SmallRequest;
 
 use super::channel::{Call, KubeChannel};
 use super::text::LABEL;
-use super::{KubeCalls, Object};
+use super::{KubeRequests, Object};
 use crate::endpoint::TargetEndpoint;
 use crate::operation::requests::CallError;
 
 /// The number of concurrent requests. An apiserver allows 400 by default, for all clients together.
 const AT_ONCE: usize = 32;
 
-impl KubeCalls {
+impl KubeRequests {
     /// Creates the objects that the requests use. An object that exists already was created by this
     /// run. Costs one request for each object. The caller must bound the time.
     ///

@@ -6,12 +6,12 @@ use workloads::SmallRequest;
 use super::text::{change, changed, check_deletion};
 use super::*;
 
-fn calls(kind: &'static str, value: Option<&Values>) -> KubeCalls {
+fn calls(kind: &'static str, value: Option<&Values>) -> KubeRequests {
     let like = json!({
         "metadata": {"name": "like", "namespace": "team", "generateName": "like-", "labels": {"app": "a"}},
         "data": {"payload": "xyz"},
     });
-    let about = KubeAbout {
+    let about = KubeRequestConfig {
         resource: "things",
         kind,
         like: vec![like.as_object().expect("an object").clone()],
@@ -22,7 +22,7 @@ fn calls(kind: &'static str, value: Option<&Values>) -> KubeCalls {
         seed: 1,
         values: value,
     };
-    KubeCalls::new(SmallRequest::Update, about)
+    KubeRequests::new(SmallRequest::Update, about)
 }
 
 fn reply(status: u16, body: &Value) -> Reply {
@@ -30,12 +30,12 @@ fn reply(status: u16, body: &Value) -> Reply {
     Reply::new(status, body.to_string().into())
 }
 
-fn answer(before: i64) -> KubeAnswer {
-    KubeAnswer::of(before)
+fn answer(before: i64) -> KubeCompletion {
+    KubeCompletion::of(before)
 }
 
 /// Returns object 3 of the load as a server sends it.
-fn sent(calls: &KubeCalls, revision: &str, change: &str) -> Value {
+fn sent(calls: &KubeRequests, revision: &str, change: &str) -> Value {
     json!({
         "kind": calls.kind,
         "metadata": {
@@ -163,7 +163,7 @@ fn a_deletion_is_answered_with_the_object_or_a_status_about_it() {
 #[test]
 fn what_an_operation_does_follows_from_the_seed_and_its_number() {
     let (one, again) = (calls("Thing", None), calls("Thing", None));
-    let objects = |calls: &KubeCalls| -> Vec<usize> {
+    let objects = |calls: &KubeRequests| -> Vec<usize> {
         let planned = (0..50).map(|n| calls.operation(n, &mut OwnKeys::default()));
         let object = planned.map(|planned| match planned {
             PlannedRequest::Object { object, .. } => object,

@@ -7,12 +7,12 @@ use etcd_api::client::pipelined::{Completion, PipelinedConnection, Rpc, parse_ra
 use etcd_api::proto::etcdserverpb::RangeRequest;
 use workloads::SmallRequest;
 
-use super::{CallError, Calls};
+use super::{CallError, EtcdRequests};
 
 /// The number of outstanding requests while objects are read.
 const READ_AT_ONCE: usize = 100;
 
-impl Calls {
+impl EtcdRequests {
     /// Returns whether updates compare with a revision that must be read first.
     #[must_use]
     pub fn compares(&self) -> bool {

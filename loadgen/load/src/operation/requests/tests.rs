@@ -21,12 +21,12 @@ fn one_object() -> DataSet {
 }
 
 /// Returns the requests of a load on one object.
-fn calls() -> Calls {
-    Calls::new(SmallRequest::Get, About::new(&one_object(), "/"))
+fn calls() -> EtcdRequests {
+    EtcdRequests::new(SmallRequest::Get, RequestConfig::new(&one_object(), "/"))
 }
 
 /// Returns a request for the object, planned after the writes that are acknowledged so far.
-fn planned(calls: &Calls, request: SmallRequest) -> PlannedRequest {
+fn planned(calls: &EtcdRequests, request: SmallRequest) -> PlannedRequest {
     match calls.operation(0, &mut OwnKeys::default()) {
         PlannedRequest::Object {
             object,
@@ -43,7 +43,11 @@ fn planned(calls: &Calls, request: SmallRequest) -> PlannedRequest {
     }
 }
 
-fn answered(calls: &Calls, planned: PlannedRequest, message: &[u8]) -> Result<Checked, CallError> {
+fn answered(
+    calls: &EtcdRequests,
+    planned: PlannedRequest,
+    message: &[u8],
+) -> Result<Checked, CallError> {
     let done = Completion {
         token: 0,
         received: Instant::now(),
@@ -53,7 +57,7 @@ fn answered(calls: &Calls, planned: PlannedRequest, message: &[u8]) -> Result<Ch
 }
 
 /// Returns the response with the object as written at this revision.
-fn object_at(calls: &Calls, mod_revision: i64) -> Vec<u8> {
+fn object_at(calls: &EtcdRequests, mod_revision: i64) -> Vec<u8> {
     let PutRequest { key, value, .. } = calls.objects[0].put.clone();
     let found = KeyValue {
         key,
@@ -116,11 +120,11 @@ fn what_one_load_writes_another_must_read() {
     let data = one_object();
     let shared = Arc::new(Revisions::new(&data));
     let load = |request: SmallRequest| {
-        let about = About {
+        let about = RequestConfig {
             revisions: Some(&shared),
-            ..About::new(&data, "/")
+            ..RequestConfig::new(&data, "/")
         };
-        Calls::new(request, about)
+        EtcdRequests::new(request, about)
     };
     let (writer, reader) = (load(SmallRequest::Put), load(SmallRequest::Get));
     let put = planned(&writer, SmallRequest::Put);

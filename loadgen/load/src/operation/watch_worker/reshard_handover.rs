@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use measure::heap;
 
-use super::{End, Follower, Held};
+use super::{End, Held, WatchWorker};
 use crate::operation::list::kube::stored_bytes::{DecodedObject, Sink};
 use crate::operation::list::{ListError, ShardRequest};
 use crate::verify::{InvalidResponse, not_a_list};
@@ -44,7 +44,7 @@ pub struct Taken {
     pub held: HashMap<u64, Held>,
 }
 
-impl Follower {
+impl WatchWorker {
     /// Takes over another shard. The next [`Self::read`] watches it.
     ///
     /// # Errors

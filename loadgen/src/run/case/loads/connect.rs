@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use etcd_api::client::config::ClientConfig;
 use load::arrivals::Pace;
-use load::driver::calls::Callers;
+use load::driver::calls::RequestClients;
 use load::driver::closed::{Clients, Job, Verifier};
 use load::driver::deliveries::{ApiWatching, DeliveryWatchers, Watching};
 use load::endpoint::TargetEndpoint;
@@ -15,7 +15,7 @@ use load::operation::keep_alives::KeepAlives;
 use load::operation::kube_requests::made_by;
 use load::operation::leases::GrantedLeases;
 use load::operation::list::ListCase;
-use load::operation::requests::{About, Calls, Revisions};
+use load::operation::requests::{EtcdRequests, RequestConfig, Revisions};
 use tokio::time::timeout;
 use workloads::scenario::{LoadSpec, LoadsSpec, Operation, Start, Streams};
 use workloads::{DataSet, Mix, Strategy, Tier};
@@ -23,7 +23,7 @@ use workloads::{DataSet, Mix, Strategy, Tier};
 use super::{Load, Share, Worker};
 use crate::live::LiveLoad;
 use crate::run::case::requests::READ_BACK_WITHIN;
-use crate::run::case::{CaseRun, Early, ObjectSource, created_root};
+use crate::run::case::{CaseRun, EarlyEnd, ObjectSource, created_root};
 use crate::run::plan::waiting;
 
 /// Connects the loads of one case.
@@ -54,14 +54,14 @@ impl Planned<'_> {
     }
 
     /// Returns the error of a load that cannot start.
-    fn failed(&self, why: impl Display) -> Early {
-        Early::Failed(format!("load {}: {why}", self.spec.name))
+    fn failed(&self, why: impl Display) -> EarlyEnd {
+        EarlyEnd::Failed(format!("load {}: {why}", self.spec.name))
     }
 }
 
 impl<'c> Connector<'c> {
     /// Connects all loads and returns them in the order of the case.
-    pub(super) async fn loads(&self) -> Result<Vec<Load<'c>>, Early> {
+    pub(super) async fn loads(&self) -> Result<Vec<Load<'c>>, EarlyEnd> {
         // Watchers connect last, so that they receive no events of what other loads create before
         // they run.
         let mut order: Vec<_> = (0..).zip(&self.case.load).collect();
@@ -76,7 +76,7 @@ impl<'c> Connector<'c> {
         Ok(loads.into_iter().map(|(_, load)| load).collect())
     }
 
-    async fn load(&self, number: u64, spec: &'c LoadSpec) -> Result<Load<'c>, Early> {
+    async fn load(&self, number: u64, spec: &'c LoadSpec) -> Result<Load<'c>, EarlyEnd> {
         let planned = Planned {
             spec,
             // Each load has its own sequence of operations. The first load has that of a case of
@@ -121,7 +121,7 @@ impl<'c> Connector<'c> {
     }
 
     /// Connects clients that keep leases alive, over one stream for each connection.
-    async fn keep_alives(&self, load: &Planned<'_>) -> Result<Worker, Early> {
+    async fn keep_alives(&self, load: &Planned<'_>) -> Result<Worker, EarlyEnd> {
         let (own_root, leases) = self.own(load.spec);
         let keep_alives = KeepAlives {
             seed: load.seed,
@@ -132,15 +132,16 @@ impl<'c> Connector<'c> {
         let waiting = waiting(self.run.scenario);
         let connections = load.connections();
         let callers =
-            Callers::connect_keep_alives(etcd, connections, shard, keep_alives, waiting).await;
+            RequestClients::connect_keep_alives(etcd, connections, shard, keep_alives, waiting)
+                .await;
         Ok(Worker::KeepAlives(callers.map_err(|why| load.failed(why))?))
     }
 
     /// Connects clients of etcd's small requests.
-    async fn small(&self, mix: &Mix, load: &Planned<'_>) -> Result<Worker, Early> {
+    async fn small(&self, mix: &Mix, load: &Planned<'_>) -> Result<Worker, EarlyEnd> {
         let (own_root, leases) = self.own(load.spec);
         let expected = self.verifier.expected.as_ref();
-        let about = About {
+        let about = RequestConfig {
             own_root: &own_root,
             keys: load.spec.keys.unwrap_or_default(),
             after: expected.map_or(0, |expected| expected.revision),
@@ -148,9 +149,9 @@ impl<'c> Connector<'c> {
             values: load.spec.value.as_ref(),
             revisions: Some(&self.revisions),
             leases,
-            ..About::new(self.data, &self.verifier.root)
+            ..RequestConfig::new(self.data, &self.verifier.root)
         };
-        let mut calls = Calls::new(mix.clone(), about);
+        let mut calls = EtcdRequests::new(mix.clone(), about);
         if self.is_watched() {
             calls = calls.keeping_writes();
         }
@@ -164,13 +165,14 @@ impl<'c> Connector<'c> {
         let (calls, shard) = (Arc::new(calls), load.share.shard);
         let waiting = waiting(self.run.scenario);
         let shared = Arc::clone(&calls);
-        let callers = Callers::connect(etcd, load.connections(), shard, shared, waiting).await;
+        let callers =
+            RequestClients::connect(etcd, load.connections(), shard, shared, waiting).await;
         let callers = callers.map_err(|why| load.failed(why))?;
         Ok(Worker::Small(callers, calls))
     }
 
     /// Connects clients that list.
-    async fn lists(&self, strategy: Strategy, load: &Planned<'_>) -> Result<Worker, Early> {
+    async fn lists(&self, strategy: Strategy, load: &Planned<'_>) -> Result<Worker, EarlyEnd> {
         let mut case = ListCase {
             tier: self.case.tier,
             strategy,
@@ -190,7 +192,7 @@ impl<'c> Connector<'c> {
     }
 
     /// Connects watchers of the Kubernetes tier.
-    async fn watchers_through_api(&self, load: &Planned<'_>) -> Result<Worker, Early> {
+    async fn watchers_through_api(&self, load: &Planned<'_>) -> Result<Worker, EarlyEnd> {
         let watchers = DeliveryWatchers::create_through_api(ApiWatching {
             case: ListCase {
                 tier: Tier::Kube,
@@ -207,7 +209,7 @@ impl<'c> Connector<'c> {
     }
 
     /// Connects watchers of etcd.
-    async fn watchers(&self, load: &Planned<'_>) -> Result<Worker, Early> {
+    async fn watchers(&self, load: &Planned<'_>) -> Result<Worker, EarlyEnd> {
         let mut config = self.etcd(load)?.clone();
         if let Some(window) = load.spec.window {
             config.http2.stream_window_bytes = window.0;
@@ -226,7 +228,7 @@ impl<'c> Connector<'c> {
         Ok(Worker::Watch(Some(watchers)))
     }
 
-    fn etcd(&self, load: &Planned<'_>) -> Result<&'c ClientConfig, Early> {
+    fn etcd(&self, load: &Planned<'_>) -> Result<&'c ClientConfig, EarlyEnd> {
         let etcd = self.endpoint.etcd.as_ref();
         etcd.ok_or_else(|| load.failed("the target has no etcd API"))
     }

@@ -29,7 +29,7 @@ const SLOWEST: usize = 10;
 
 /// The results of the requests of a load.
 #[derive(Debug)]
-pub(super) enum Came {
+pub(super) enum LoadResult {
     Small(Box<Tally>),
     Lists(Box<ListTally>),
     Watch(Box<Delivered>),
@@ -37,7 +37,7 @@ pub(super) enum Came {
     Broken(String),
 }
 
-impl Came {
+impl LoadResult {
     /// Returns the number of requests or lists that ended.
     pub(super) fn requests(&self) -> u64 {
         match self {
@@ -118,7 +118,7 @@ pub(super) fn figures(
     spec: &LoadSpec,
     share: Share,
     pace: &Pace,
-    came: &Came,
+    came: &LoadResult,
     duration: Duration,
 ) -> Load {
     let (start, stop) = spec.window(duration);
@@ -145,9 +145,9 @@ pub(super) fn figures(
         ..Load::default()
     };
     match came {
-        Came::Small(tally) => of_requests(common, tally, window),
-        Came::Lists(tally) => of_lists(common, tally, window),
-        Came::Watch(delivered) => Load {
+        LoadResult::Small(tally) => of_requests(common, tally, window),
+        LoadResult::Lists(tally) => of_lists(common, tally, window),
+        LoadResult::Watch(delivered) => Load {
             arrivals: "at each write".to_owned(),
             requests: delivered.writes,
             events: Some(delivered.events),
@@ -162,7 +162,7 @@ pub(super) fn figures(
                 .then(|| to_result::quantiles_of_ms(&delivered.latency, delivered.writes)),
             ..common
         },
-        Came::Broken(_) => Load {
+        LoadResult::Broken(_) => Load {
             errors: 1,
             ..common
         },

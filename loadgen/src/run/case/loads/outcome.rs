@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use load::driver::deliveries::{Beside, DeliveryWatchers};
+use load::driver::deliveries::{DeliveryWatchers, ExtraEvents};
 use load::driver::run::Written;
 use load::endpoint::TargetEndpoint;
 use report::result::{self, Case, Outcome};
@@ -11,11 +11,11 @@ use tokio::time::timeout;
 use workloads::Tier;
 use workloads::scenario::LoadsSpec;
 
-use super::figures::Came;
+use super::figures::LoadResult;
 use super::{Load, Worker};
 use crate::run::case::requests::{READ_BACK_WITHIN, is_of_the_load};
 use crate::run::case::times::Span;
-use crate::run::case::{CaseRun, Early, Measured};
+use crate::run::case::{CaseRun, EarlyEnd, Measured};
 
 /// How long a stopped case waits for the last events.
 const STOPPED_WITHIN: Duration = Duration::from_secs(2);
@@ -27,9 +27,9 @@ const REMOVED_WITHIN: Duration = Duration::from_secs(600);
 pub(super) struct Ran<'c> {
     pub(super) case: &'c LoadsSpec,
     /// The results of the warm-up.
-    pub(super) warm: Vec<Came>,
+    pub(super) warm: Vec<LoadResult>,
     /// The results of the measured phase.
-    pub(super) came: Vec<Came>,
+    pub(super) came: Vec<LoadResult>,
     /// When the measured phase began.
     pub(super) begun: Instant,
     pub(super) span: Span,
@@ -68,7 +68,7 @@ impl CaseRun<'_> {
         loads: &mut [Load<'_>],
         ran: Ran<'_>,
         measured: &mut Measured,
-    ) -> Result<(), Early> {
+    ) -> Result<(), EarlyEnd> {
         let to_etcd = Writes::of(Tier::Etcd, loads, &ran);
         let through_api = Writes::of(Tier::Kube, loads, &ran);
         let mut agree = Ok(());
@@ -81,9 +81,9 @@ impl CaseRun<'_> {
                     Tier::Etcd => to_etcd.clone(),
                 };
                 came = self.delivered(watchers, writes, ran.begun).await?;
-                if let Came::Broken(why) = &came {
+                if let LoadResult::Broken(why) = &came {
                     let reason = format!("load {}: {why}", load.spec.name);
-                    agree = agree.and(Err(Early::Failed(reason)));
+                    agree = agree.and(Err(EarlyEnd::Failed(reason)));
                 }
             }
             let figures = load.figures(&came, ran.case.lasts(self.scenario.duration));
@@ -102,30 +102,29 @@ impl CaseRun<'_> {
         agree
     }
 
-    /// Returns what watchers received since `begun`, or [`Came::Broken`] if that is not what was
-    /// written. A stopped case does not wait for missing events.
+    /// Returns what watchers received since `begun`, or [`LoadResult::Broken`] if that is not what
+    /// was written. A stopped case waits at most [`STOPPED_WITHIN`], and ignores mismatches.
     async fn delivered(
         &self,
         watchers: DeliveryWatchers,
         writes: Writes,
         begun: Instant,
-    ) -> Result<Came, Early> {
+    ) -> Result<LoadResult, EarlyEnd> {
         let beside = match (self.shard().is_whole(), writes.failed) {
-            (false, _) => Beside::Anything,
-            (true, 0) => Beside::Nothing,
-            (true, failed) => Beside::UpTo(failed),
+            (false, _) => ExtraEvents::Anything,
+            (true, 0) => ExtraEvents::Nothing,
+            (true, failed) => ExtraEvents::UpTo(failed),
         };
         let delivered = watchers.finish(writes.told, begun, beside);
         if self.stop.is_cancelled() {
-            // All writes were acknowledged: their events have arrived by now, or are not waited
-            // for.
+            // These writes were acknowledged, so their events are waited for only briefly.
             let delivered = timeout(STOPPED_WITHIN, delivered).await;
             let delivered = delivered.ok().and_then(Result::ok);
-            return Ok(Came::Watch(Box::new(delivered.unwrap_or_default())));
+            return Ok(LoadResult::Watch(Box::new(delivered.unwrap_or_default())));
         }
         Ok(match self.unless_stopped(delivered).await? {
-            Ok(delivered) => Came::Watch(Box::new(delivered)),
-            Err(error) => Came::Broken(error.to_string()),
+            Ok(delivered) => LoadResult::Watch(Box::new(delivered)),
+            Err(error) => LoadResult::Broken(error.to_string()),
         })
     }
 
@@ -138,7 +137,7 @@ impl CaseRun<'_> {
         &self,
         case: &LoadsSpec,
         measured: &mut Measured,
-    ) -> Result<(), Early> {
+    ) -> Result<(), EarlyEnd> {
         let loads = &measured.case.loads;
         let is_refused = |load: &result::Load| {
             let (refused, unanswered) = (load.refused, load.unanswered);
@@ -149,7 +148,7 @@ impl CaseRun<'_> {
             .find(|load| load.errors > 0 && !is_refused(load));
         if let Some(load) = wrong {
             let reason = load.error_samples.first().cloned().unwrap_or_default();
-            return Err(Early::Failed(format!(
+            return Err(EarlyEnd::Failed(format!(
                 "load {}: {} of {} failed: {reason}",
                 load.name, load.errors, load.requests
             )));
@@ -179,7 +178,7 @@ impl CaseRun<'_> {
         case: &LoadsSpec,
         loads: &[Load<'_>],
         endpoint: &TargetEndpoint,
-    ) -> Result<(), Early> {
+    ) -> Result<(), EarlyEnd> {
         // A server that was started for the case ends with its objects, unless the case has rounds.
         // Objects of several generators are shared, and are deleted with their namespaces.
         let goes_on = !self.target.spec.is_started() || case.rounds.is_some();
@@ -201,8 +200,8 @@ impl CaseRun<'_> {
             let read_back = timeout(READ_BACK_WITHIN, read_back);
             let read_back = self.unless_stopped(read_back).await?;
             let late = || format!("writes were not read back within {READ_BACK_WITHIN:?}");
-            let read_back = read_back.map_err(|_| Early::Failed(late()))?;
-            read_back.map_err(|e| Early::Failed(e.to_string()))?;
+            let read_back = read_back.map_err(|_| EarlyEnd::Failed(late()))?;
+            read_back.map_err(|e| EarlyEnd::Failed(e.to_string()))?;
             let Worker::SmallThroughApi(_, calls) = &load.worker else {
                 continue;
             };
@@ -213,7 +212,7 @@ impl CaseRun<'_> {
                     Ok(Err(error)) => error.to_string(),
                     Err(_) => format!("not deleted within {REMOVED_WITHIN:?}"),
                 };
-                return Err(Early::Failed(format!(
+                return Err(EarlyEnd::Failed(format!(
                     "objects that load {} made are left: {left}",
                     load.spec.name
                 )));

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use load::driver::calls::Callers;
-use load::operation::kube_requests::{KubeAbout, KubeCalls, made_by};
+use load::driver::calls::RequestClients;
+use load::operation::kube_requests::{KubeRequestConfig, KubeRequests, made_by};
 use tokio::time::timeout;
 use workloads::scenario::{LoadSpec, LoadsSpec};
 use workloads::{DataSet, Mix};
@@ -27,12 +27,12 @@ impl Connector<'_> {
         &self,
         mix: &Mix,
         load: &Planned<'_>,
-    ) -> Result<(Callers, Arc<KubeCalls>), String> {
+    ) -> Result<(RequestClients, Arc<KubeRequests>), String> {
         let (run, data, spec) = (self.run, self.data, load.spec);
         let fitting = OBJECT_BYTES / (data.value_len(0) as u64).max(1);
         let objects = data.len().min(OBJECTS).min(fitting.max(1));
         let like = objects_like(data, objects.min(LIKE), |i| run.namespace_of(data, i))?;
-        let about = KubeAbout {
+        let about = KubeRequestConfig {
             resource: data.prefix().trim_end_matches('/'),
             kind: kind_of(data),
             like,
@@ -43,7 +43,7 @@ impl Connector<'_> {
             seed: load.seed,
             values: spec.value.as_ref(),
         };
-        let mut calls = KubeCalls::new(mix.clone(), about);
+        let mut calls = KubeRequests::new(mix.clone(), about);
         if self.is_watched() {
             calls = calls.keeping_writes();
         }
@@ -54,7 +54,7 @@ impl Connector<'_> {
         let (connections, shard) = (load.connections(), load.share.shard);
         let (waiting, shared) = (waiting(run.scenario), Arc::clone(&calls));
         let callers =
-            Callers::connect_kube(self.endpoint, connections, shard, shared, waiting).await;
+            RequestClients::connect_kube(self.endpoint, connections, shard, shared, waiting).await;
         Ok((callers.map_err(|error| error.to_string())?, calls))
     }
 }

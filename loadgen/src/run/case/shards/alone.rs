@@ -13,14 +13,14 @@ use report::result::{Sharding, median};
 
 use crate::progress::Counted;
 use crate::run::case::meter::Meter;
-use crate::run::case::{CaseRun, Early};
+use crate::run::case::{CaseRun, EarlyEnd};
 
 /// The CPU time of the servers that the lists of the cheapest shard must reach in total.
 const ENOUGH: Duration = Duration::from_secs(1);
 /// The most rounds, however small the shards are.
 const MOST_ROUNDS: u32 = 48;
 
-/// The clients that list interleaved.
+/// The clients that list in turn.
 pub(super) struct Turns<'r> {
     pub(super) run: &'r CaseRun<'r>,
     /// One client for each shard.
@@ -37,12 +37,13 @@ pub(super) struct Alone {
 }
 
 impl Turns<'_> {
-    /// Lists interleaved; `None` if loadgen started none of the servers, or one has ended.
+    /// Lists everything and each shard in turn; `None` if loadgen started none of the servers, or
+    /// one has ended.
     pub(super) async fn measured(
         &self,
         shards: usize,
         meter: &Meter,
-    ) -> Result<Option<Alone>, Early> {
+    ) -> Result<Option<Alone>, EarlyEnd> {
         let mut alone = Alone {
             whole: Vec::new(),
             shards: vec![Vec::new(); shards],
@@ -75,7 +76,7 @@ impl Turns<'_> {
     }
 
     /// Makes all clients list at the current revision.
-    async fn pin(&self) -> Result<(), Early> {
+    async fn pin(&self) -> Result<(), EarlyEnd> {
         let run = self.run;
         let asked = run
             .unless_stopped(self.workers.ask(0, Job::Revision))
@@ -95,7 +96,7 @@ impl Turns<'_> {
         clients: &Clients,
         client: usize,
         meter: &Meter,
-    ) -> Result<Option<f64>, Early> {
+    ) -> Result<Option<f64>, EarlyEnd> {
         let Some(before) = meter.cpu() else {
             return Ok(None);
         };

@@ -11,7 +11,7 @@ use super::tally::{Set, Took};
 use crate::progress::Counted;
 use crate::run::case::lists::served_from;
 use crate::run::case::meter::Meter;
-use crate::run::case::{CaseRun, Early, Measured};
+use crate::run::case::{CaseRun, EarlyEnd, Measured};
 use crate::to_result;
 
 /// What all shards together must contain.
@@ -32,7 +32,7 @@ pub(super) struct Rounds<'r> {
 impl Rounds<'_> {
     /// Runs one round. Returns the time until the last worker has its shard, and the result of each
     /// worker.
-    async fn round(&self, job: Job) -> Result<(Duration, Vec<Done>), Early> {
+    async fn round(&self, job: Job) -> Result<(Duration, Vec<Done>), EarlyEnd> {
         self.run.rest().await?;
         let asked = self
             .run
@@ -42,7 +42,7 @@ impl Rounds<'_> {
         let pin = Job::Pin(revision.unwrap_or_default());
         self.run.unless_stopped(self.clients.round(pin)).await?;
         let done = self.run.unless_stopped(self.clients.round(job)).await?;
-        self.run.bears(&done);
+        self.run.record_round(&done);
         let last = done.iter().map(|done| done.latency).max();
         Ok((asked.latency + last.unwrap_or_default(), done))
     }
@@ -53,7 +53,7 @@ impl Rounds<'_> {
         set: &mut Set,
         meter: &mut Meter,
         measured: &mut Measured,
-    ) -> Result<(), Early> {
+    ) -> Result<(), EarlyEnd> {
         let run = self.run;
         let title = format!("{}/{}: listing", run.target.name, run.spec.name());
         let phase = run
@@ -111,7 +111,7 @@ impl Rounds<'_> {
             Some((bytes * rounds) as f64 / span.duration.as_secs_f64().max(f64::MIN_POSITIVE));
         case.verified = set.found.as_ref().map(to_result::verified);
         case.objects = case.verified.as_ref().map_or(0, |v| v.objects);
-        if let Err(Early::Failed(reason)) = &outcome {
+        if let Err(EarlyEnd::Failed(reason)) = &outcome {
             case.errors = 1;
             case.error_samples = vec![reason.clone()];
         }
@@ -122,21 +122,21 @@ impl Rounds<'_> {
     }
 
     /// Compares all shards of a round together with everything.
-    async fn compare(&self, listed: &Listed, union: &Found) -> Result<(), Early> {
+    async fn compare(&self, listed: &Listed, union: &Found) -> Result<(), EarlyEnd> {
         match &self.union {
             Union::Known(expected) => {
                 let wrong = union.compare(listed, expected);
-                wrong.map_err(|e| Early::Failed(format!("all shards together: {e}")))
+                wrong.map_err(|e| EarlyEnd::Failed(format!("all shards together: {e}")))
             }
             Union::Listed(unsharded) => {
                 unsharded.ask(0, Job::Pin(listed.revision)).await.result?;
                 self.run.rest().await?;
                 let whole = self.run.unless_stopped(unsharded.ask(0, Job::List)).await?;
-                self.run.bears(std::slice::from_ref(&whole));
+                self.run.record_round(std::slice::from_ref(&whole));
                 let whole = whole.result?.and_then(|(_, found)| found);
                 if whole.as_ref() != Some(union) {
                     let whole = whole.unwrap_or_default().fingerprint;
-                    return Err(Early::Failed(format!(
+                    return Err(EarlyEnd::Failed(format!(
                         "all shards together are {}, and a list of the same revision is {whole}",
                         union.fingerprint
                     )));
@@ -147,7 +147,7 @@ impl Rounds<'_> {
     }
 
     /// Runs one round, verified or unchecked, and returns its time.
-    pub(super) async fn timed(&self, job: Job) -> Result<Duration, Early> {
+    pub(super) async fn timed(&self, job: Job) -> Result<Duration, EarlyEnd> {
         let (time, done) = self.round(job).await?;
         for done in done {
             done.result?;
@@ -157,7 +157,7 @@ impl Rounds<'_> {
 }
 
 /// Adds the results of the workers in one round. Returns all shards of the round together.
-fn take(set: &mut Set, done: Vec<Done>) -> Result<(Listed, Found), Early> {
+fn take(set: &mut Set, done: Vec<Done>) -> Result<(Listed, Found), EarlyEnd> {
     let mut union = Found::default();
     let mut revision = None;
     for (shard, done) in set.shards.iter_mut().zip(done) {
@@ -171,7 +171,7 @@ fn take(set: &mut Set, done: Vec<Done>) -> Result<(Listed, Found), Early> {
         };
         if *revision.get_or_insert(listed.revision) != listed.revision {
             let reason = "workers that asked for one revision were answered with several";
-            return Err(Early::Failed(reason.to_owned()));
+            return Err(EarlyEnd::Failed(reason.to_owned()));
         }
         shard.take(&listed, &found, took);
         union.merge(&found);

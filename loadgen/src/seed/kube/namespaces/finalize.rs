@@ -20,7 +20,7 @@ const CONTROLLERS: &str = "kubernetes";
 
 /// The reason why a namespace is not finalized.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Hindrance {
+pub(super) enum FinalizeError {
     /// The namespace still holds objects.
     #[error("it still holds {0}")]
     Holds(String),
@@ -35,28 +35,28 @@ pub(super) enum Hindrance {
     Refused(String),
 }
 
-impl From<KubeError> for Hindrance {
+impl From<KubeError> for FinalizeError {
     fn from(error: KubeError) -> Self {
         Self::Unknown(error.to_string())
     }
 }
 
 /// Returns whether no controller has recorded any progress of the deletion.
-pub(super) fn nobody_looked(namespace: &Value) -> bool {
+pub(super) fn has_no_controller_progress(namespace: &Value) -> bool {
     let conditions = namespace["status"]["conditions"].as_array();
     namespace["status"]["phase"] == "Terminating" && conditions.is_none_or(Vec::is_empty)
 }
 
-/// Finalizes a namespace that is being deleted and holds nothing. Deletes the service account that
-/// the run created first.
+/// Finalizes a namespace that is being deleted and holds nothing. First deletes the service account
+/// that the run created.
 ///
 /// # Errors
-/// [`Hindrance`]; the namespace is unchanged then, except for the service account.
+/// [`FinalizeError`]; the namespace is unchanged then, except for the service account.
 pub(super) async fn end(
     client: &mut Client,
     namespace: Value,
     name: &str,
-) -> Result<(), Hindrance> {
+) -> Result<(), FinalizeError> {
     let ended = without_controllers(namespace)?;
     let path = format!("/api/v1/namespaces/{name}");
     let account = format!("{path}/serviceaccounts/{}", object::ACCOUNT);
@@ -73,12 +73,12 @@ pub(super) async fn end(
     ended.map(drop).map_err(refused)
 }
 
-fn refused(error: KubeError) -> Hindrance {
-    Hindrance::Refused(error.to_string())
+fn refused(error: KubeError) -> FinalizeError {
+    FinalizeError::Refused(error.to_string())
 }
 
 /// Returns a namespace without the controller's finalizer and with all others.
-fn without_controllers(mut namespace: Value) -> Result<Value, Hindrance> {
+fn without_controllers(mut namespace: Value) -> Result<Value, FinalizeError> {
     let all = namespace["spec"]["finalizers"].as_array();
     let others: Vec<_> = all
         .into_iter()
@@ -87,13 +87,13 @@ fn without_controllers(mut namespace: Value) -> Result<Value, Hindrance> {
         .cloned()
         .collect();
     if all.is_some_and(|all| all.len() == others.len()) && !others.is_empty() {
-        return Err(Hindrance::Finalizers(Value::from(others).to_string()));
+        return Err(FinalizeError::Finalizers(Value::from(others).to_string()));
     }
     namespace["spec"]["finalizers"] = json!(others);
     Ok(namespace)
 }
 
-async fn holds_nothing(client: &mut Client, name: &str) -> Result<(), Hindrance> {
+async fn holds_nothing(client: &mut Client, name: &str) -> Result<(), FinalizeError> {
     for (version, resource) in listable(client).await? {
         let path = format!("{version}/namespaces/{name}/{resource}?limit=1");
         let list = get(client, &path).await?;
@@ -101,11 +101,11 @@ async fn holds_nothing(client: &mut Client, name: &str) -> Result<(), Hindrance>
             Some(Value::Array(items)) => items.len(),
             // An empty list as Go encodes it.
             Some(Value::Null) => 0,
-            _ => return Err(Hindrance::Unknown(format!("{path} is no list"))),
+            _ => return Err(FinalizeError::Unknown(format!("{path} is no list"))),
         };
         let goes_on = list["metadata"]["continue"].as_str();
         if items > 0 || goes_on.is_some_and(|token| !token.is_empty()) {
-            return Err(Hindrance::Holds(resource));
+            return Err(FinalizeError::Holds(resource));
         }
     }
     Ok(())
@@ -113,13 +113,14 @@ async fn holds_nothing(client: &mut Client, name: &str) -> Result<(), Hindrance>
 
 /// Returns every listable resource that a namespace may hold: the path of its version, and its
 /// name. All versions of a group are included, since a resource may be in one of them only.
-async fn listable(client: &mut Client) -> Result<BTreeSet<(String, String)>, Hindrance> {
+async fn listable(client: &mut Client) -> Result<BTreeSet<(String, String)>, FinalizeError> {
     let mut versions = vec!["/api/v1".to_owned()];
     for group in array(&get(client, "/apis").await?, "/apis", "groups")? {
         for version in array(group, "/apis", "versions")? {
             let version = version["groupVersion"].as_str();
-            let version = version
-                .ok_or_else(|| Hindrance::Unknown("/apis has a version without name".to_owned()))?;
+            let version = version.ok_or_else(|| {
+                FinalizeError::Unknown("/apis has a version without name".to_owned())
+            })?;
             versions.push(format!("/apis/{version}"));
         }
     }
@@ -139,21 +140,25 @@ async fn listable(client: &mut Client) -> Result<BTreeSet<(String, String)>, Hin
     }
     if found.is_empty() {
         let nothing = "the API names nothing that a namespace could hold";
-        return Err(Hindrance::Unknown(nothing.to_owned()));
+        return Err(FinalizeError::Unknown(nothing.to_owned()));
     }
     Ok(found)
 }
 
-async fn get(client: &mut Client, path: &str) -> Result<Value, Hindrance> {
+async fn get(client: &mut Client, path: &str) -> Result<Value, FinalizeError> {
     let good = [StatusCode::OK];
     let nothing = Bytes::new();
     let reply = client.must(&Method::GET, path, JSON, &nothing, &good);
     Ok(reply.await?.json())
 }
 
-fn array<'a>(document: &'a Value, path: &str, field: &str) -> Result<&'a Vec<Value>, Hindrance> {
+fn array<'a>(
+    document: &'a Value,
+    path: &str,
+    field: &str,
+) -> Result<&'a Vec<Value>, FinalizeError> {
     let found = document[field].as_array();
-    found.ok_or_else(|| Hindrance::Unknown(format!("{path} has no {field}")))
+    found.ok_or_else(|| FinalizeError::Unknown(format!("{path} has no {field}")))
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ async fn putting_off(first: u32, pause: &'static str) -> (String, Arc<AtomicU32>
 }
 
 /// Sends one request and returns its outcome.
-async fn asked(url: &str) -> KubeAnswer {
+async fn asked(url: &str) -> KubeCompletion {
     let access = KubeAccess::default();
     let mut channel = KubeChannel::connect(url, &access)
         .await

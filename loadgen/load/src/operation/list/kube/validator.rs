@@ -52,15 +52,13 @@ impl Kube {
         let item_cache = self.parameters.item_cache.clone();
         match self.parameters.media {
             Media::Protobuf => ListValidator::Protobuf(ProtobufValidator::new(self.decoder())),
-            Media::Json => {
-                ListValidator::Json(JsonValidator::new(self.restore_of_lists(item_cache)))
-            }
+            Media::Json => ListValidator::Json(JsonValidator::new(self.list_decoder(item_cache))),
         }
     }
 
     /// Returns the decoder of objects in protobuf, which keeps those of the case's shard.
     pub(in crate::operation) fn decoder(&self) -> ItemDecoder {
-        let decoder = self.restore_of_lists(ItemCache::default());
+        let decoder = self.list_decoder(ItemCache::default());
         match &self.parameters.part {
             Some(part) => decoder.keeping(part.kept()).hashing(part.shard.key()),
             None => decoder,
@@ -71,11 +69,11 @@ impl Kube {
         let ListParameters {
             media, item_cache, ..
         } = &self.parameters;
-        EventValidator::new(*media, self.restore_of_lists(item_cache.clone()))
+        EventValidator::new(*media, self.list_decoder(item_cache.clone()))
     }
 
     /// Returns a decoder of whole lists and initial states, without a shard.
-    fn restore_of_lists(&self, item_cache: ItemCache) -> ItemDecoder {
+    fn list_decoder(&self, item_cache: ItemCache) -> ItemDecoder {
         let decoder = ItemDecoder::new(ROOT, &self.resource, item_cache);
         let decoder = decoder.ignoring_made(self.parameters.ignores_made);
         decoder.only_namespaces(self.parameters.own_namespaces.as_deref())

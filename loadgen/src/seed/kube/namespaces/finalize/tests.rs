@@ -140,8 +140,8 @@ fn finalizers_of_others_stay() {
 fn a_namespace_that_its_controller_looks_at_is_not_ours_to_end() {
     let of =
         |phase, conditions: Value| json!({"status": {"phase": phase, "conditions": conditions}});
-    assert!(nobody_looked(&of("Terminating", Value::Null)));
-    assert!(!nobody_looked(&of("Active", Value::Null)));
+    assert!(has_no_controller_progress(&of("Terminating", Value::Null)));
+    assert!(!has_no_controller_progress(&of("Active", Value::Null)));
     let looked = json!([{"type": "NamespaceDeletionContentFailure", "status": "False"}]);
-    assert!(!nobody_looked(&of("Terminating", looked)));
+    assert!(!has_no_controller_progress(&of("Terminating", looked)));
 }
