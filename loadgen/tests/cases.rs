@@ -89,6 +89,11 @@ fn a_closed_loop_of_puts_counts_each_and_finds_it_again() {
     run.assert_verified();
     let case = run.case();
     assert_eq!(
+        case["starts"],
+        serde_json::json!([]),
+        "the case is its start"
+    );
+    assert_eq!(
         (&case["clients"], &case["connections"]),
         (&6.into(), &2.into())
     );

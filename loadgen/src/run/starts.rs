@@ -92,36 +92,55 @@ impl Run<'_> {
             let is_last = round + 1 == rounds;
             for at in order(targets.len(), rounds - 1 - round) {
                 let side = &mut sides[at];
-                if side.uncounted.is_none() && !self.stop.is_cancelled() {
-                    if rounds > 1 {
+                if side.uncounted.is_none() {
+                    if rounds > 1 && !self.stop.is_cancelled() {
                         let case = format!("{}/{}", targets[at], spec.name());
                         let number = round + 1;
                         self.progress
                             .say(&format!("{case}: start {number} of {rounds}"));
                     }
-                    let source = ObjectSource::Fresh(Arc::clone(data));
-                    let measured = self
-                        .measure(targets[at], tier, spec, source, None, None)
-                        .await;
-                    side.add(measured);
+                    self.start(targets[at], data, tier, spec, side).await;
                 }
-                if is_last {
-                    let measured = side.uncounted.take().or_else(|| side.starts.middle());
-                    measured
-                        .into_iter()
-                        .for_each(|measured| self.take(measured));
+                if is_last && let Some(measured) = side.shown() {
+                    self.take(measured);
                 }
             }
         }
-        self.result.report.interrupted |= self.stop.is_cancelled();
+    }
+
+    /// Adds a start to a side, unless the run is interrupted.
+    async fn start(
+        &mut self,
+        target: &Target,
+        data: &Arc<DataSet>,
+        tier: Tier,
+        spec: &CaseSpec,
+        side: &mut Side,
+    ) {
+        if self.stop.is_cancelled() {
+            self.result.report.interrupted = true;
+            return;
+        }
+        let source = ObjectSource::Fresh(Arc::clone(data));
+        if let Some(measured) = self.measure(target, tier, spec, source, None, None).await {
+            self.result.report.interrupted |= measured.case.outcome == Outcome::Interrupted;
+            side.add(measured);
+        }
     }
 }
 
 impl Side {
-    fn add(&mut self, measured: Option<Measured>) {
-        let Some(measured) = measured else {
-            return;
-        };
+    /// Returns what the result shows: the start without figures, else the middle one.
+    fn shown(&mut self) -> Option<Measured> {
+        let mut measured = self.uncounted.take().or_else(|| self.starts.middle())?;
+        // The figures of an only start are those of the case.
+        if measured.case.starts.len() == 1 {
+            measured.case.starts.clear();
+        }
+        Some(measured)
+    }
+
+    fn add(&mut self, measured: Measured) {
         let is_cut_off = measured.case.outcome == Outcome::Interrupted && !self.starts.is_empty();
         match measured.case.counts() {
             true => self.starts.push(measured),
