@@ -8,6 +8,7 @@
 mod pulse;
 mod server_status;
 
+use std::fmt::Display;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -51,7 +52,7 @@ pub enum Read {
 }
 
 impl Read {
-    /// Reads once.
+    /// Reads once; returns a line with the reason why the server is unwell.
     async fn once(&mut self) -> Result<(), String> {
         match self {
             Self::Etcd { client, key } => {
@@ -65,21 +66,24 @@ impl Read {
                 match client.renewing(range).await {
                     // This is a response, too: the user may not read that key.
                     Ok(_) | Err(EtcdError::Refused(Refusal::PermissionDenied)) => Ok(()),
-                    Err(error) => Err(error.to_string()),
+                    // A read in flight can show it earlier than the metrics.
+                    Err(EtcdError::Refused(Refusal::LeaderChanged)) => {
+                        Err(server_status::LEADER_CHANGED.to_owned())
+                    }
+                    Err(error) => Err(failed(error)),
                 }
             }
             Self::Kube(connection) => {
                 let sent = connection.send(Method::GET, KUBE_PATH, HeaderMap::new(), Bytes::new());
-                let answer = sent.await.map_err(|error| error.to_string())?;
+                let answer = sent.await.map_err(failed)?;
                 let status = answer.status();
                 let body = read_whole(answer.into_body(), KUBE_ANSWER_BYTES).await;
-                body.map_err(|error| error.to_string())?;
-                match status {
-                    StatusCode::TOO_MANY_REQUESTS => Err(format!("GET {KUBE_PATH}: {status}")),
-                    status if status.is_server_error() => Err(format!("GET {KUBE_PATH}: {status}")),
-                    // It does not matter whether the object exists and may be read.
-                    _ => Ok(()),
+                body.map_err(failed)?;
+                // It does not matter whether the object exists and may be read.
+                if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() {
+                    return Err(failed(format!("GET {KUBE_PATH}: {status}")));
                 }
+                Ok(())
             }
         }
     }
@@ -88,11 +92,14 @@ impl Read {
     async fn timed(&mut self) -> Result<Duration, String> {
         let begun = Instant::now();
         match timeout(LONGEST, self.once()).await {
-            Ok(Ok(())) => Ok(begun.elapsed()),
-            Ok(Err(error)) => Err(format!("a small read failed: {error}")),
+            Ok(read) => read.map(|()| begun.elapsed()),
             Err(_) => Err(format!("a small read took {} s", LONGEST.as_secs())),
         }
     }
+}
+
+fn failed(error: impl Display) -> String {
+    format!("a small read failed: {error}")
 }
 
 /// A running check of a server. Dropping it ends the check.

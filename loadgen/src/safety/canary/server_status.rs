@@ -12,6 +12,8 @@ use kube_api::client::{KubeAccess, KubeError};
 use measure::{MetricsPage, RemotePage};
 use report::quantity::Quantity;
 
+/// The reason of a load that is stopped because the cluster has another leader.
+pub(super) const LEADER_CHANGED: &str = "the leader has changed";
 const LEADER_CHANGES: &str = "etcd_server_leader_changes_seen_total";
 const SLOW_APPLIES: &str = "etcd_server_slow_apply_total";
 
@@ -155,7 +157,7 @@ impl Endpoint {
         };
         let changes = page.counters.get(LEADER_CHANGES).copied();
         if self.leader_changes.is_some() && changes > self.leader_changes {
-            return Err("the leader has changed".to_owned());
+            return Err(LEADER_CHANGED.to_owned());
         }
         self.slow_applies.count(&page);
         self.slow_applies.judge()?;
