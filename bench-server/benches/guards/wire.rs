@@ -74,7 +74,7 @@ fn with_list(method: Method, keys: u64, value_bytes: usize) -> Call {
 
 /// Returns the body of a call's response, which is ready immediately.
 fn answer(node: &Node, method: Method, body: Full<Bytes>) -> ResponseBody {
-    let answered = kv::serve(node, method, Encoding::Identity, body).now_or_never();
+    let answered = kv::serve(node, method, Encoding::Identity, None, body).now_or_never();
     answered.expect("nothing to wait for").into_body()
 }
 

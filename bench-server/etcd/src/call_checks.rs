@@ -68,7 +68,7 @@ fn rejection(code: StatusCode, status: &Status) -> Box<Response<ResponseBody>> {
     Box::new(response)
 }
 
-fn deadline_exceeded() -> Status {
+pub(super) fn deadline_exceeded() -> Status {
     Status::deadline_exceeded("context deadline exceeded")
 }
 

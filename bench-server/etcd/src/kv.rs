@@ -8,6 +8,7 @@ use etcd_api::proto::etcdserverpb::{
 };
 use http::Response;
 use store::check;
+use tokio::time::Instant;
 use tonic::Status;
 use wire::grpc::{self, Encoding};
 
@@ -48,18 +49,20 @@ impl Method {
     }
 }
 
-/// Serves one KV call, whose message may be compressed.
+/// Serves one KV call, whose message may be compressed. A stream of chunks ends at the deadline;
+/// the caller ends what happens before the response.
 pub async fn serve<B>(
     node: &Node,
     method: Method,
     encoding: Encoding,
+    deadline: Option<Instant>,
     body: B,
 ) -> Response<ResponseBody>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    match handle(node, method, encoding, body).await {
+    match handle(node, method, encoding, deadline, body).await {
         Ok(body) => grpc::response(body),
         Err(status) => grpc::error_response(&status),
     }
@@ -69,6 +72,7 @@ async fn handle<B>(
     node: &Node,
     method: Method,
     encoding: Encoding,
+    deadline: Option<Instant>,
     body: B,
 ) -> Result<ResponseBody, Status>
 where
@@ -81,7 +85,7 @@ where
     let store = &node.store;
     match method {
         Method::Range => range::range(node, grpc::decode::<RangeRequest>(bytes)?).await,
-        Method::RangeStream => range_stream::range_stream(node, &grpc::decode(bytes)?),
+        Method::RangeStream => range_stream::range_stream(node, &grpc::decode(bytes)?, deadline),
         Method::Put => {
             let request: PutRequest = grpc::decode(bytes)?;
             check_write_size(node, request_bytes, || check::put(&request))?;

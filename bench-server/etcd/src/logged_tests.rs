@@ -67,7 +67,7 @@ async fn call(node: &Node, method: Method, request: &impl Message) {
     let length = u32::try_from(message.len()).expect("a short message");
     let framed = [&[0][..], &length.to_be_bytes(), &message].concat();
     let body = Full::new(bytes::Bytes::from(framed));
-    kv::serve(node, method, Encoding::Identity, body).await;
+    kv::serve(node, method, Encoding::Identity, None, body).await;
 }
 
 fn put(key: &str) -> PutRequest {

@@ -15,7 +15,7 @@
 //!
 //! A frame is filled when HTTP/2 can take it, so a slow reader or a cancelled call causes no
 //! further work. Frames are filled across chunks, but the first chunk never waits for the second.
-//! Compaction is checked before each chunk.
+//! Compaction and the call's deadline are checked before each chunk.
 
 use bytes::Bytes;
 use etcd_api::error::Refusal;
@@ -24,11 +24,13 @@ use etcd_api::proto::etcdserverpb::{RangeRequest, RangeResponse, RangeStreamResp
 use memory::open_lists::OpenList;
 use store::range::RangePlan;
 use store::{Cursor, Projection, Snapshot};
+use tokio::time::Instant;
 use tonic::Status;
 use wire::body::FrameSource;
 use wire::{grpc, proto};
 
 use super::Node;
+use super::call_checks::deadline_exceeded;
 use super::frames::{Frame, FrameBuilder, PutRecord, RecordPiece, ResponseBody};
 
 /// Number of keys in the first chunk.
@@ -39,7 +41,11 @@ const FIRST_CHUNK_KEYS: u64 = 10;
 /// # Errors
 /// Before any message: errors of the request checks of etcd's RangeStream in its order, then
 /// Compacted or FutureRevision.
-pub fn range_stream(node: &Node, request: &RangeRequest) -> Result<ResponseBody, Status> {
+pub fn range_stream(
+    node: &Node,
+    request: &RangeRequest,
+    deadline: Option<Instant>,
+) -> Result<ResponseBody, Status> {
     let plan = RangePlan::of(request)?;
     if !plan.fetches_in_key_order() {
         return Err(Refusal::StreamSortUnsupported.into());
@@ -60,7 +66,7 @@ pub fn range_stream(node: &Node, request: &RangeRequest) -> Result<ResponseBody,
         return Ok(ResponseBody::unary(grpc::message_frame(&message)?));
     }
     Ok(ResponseBody::pulled(ChunkSource::new(
-        node, snapshot, request,
+        node, snapshot, request, deadline,
     )))
 }
 
@@ -75,6 +81,7 @@ struct ChunkSource {
     /// The next key to send.
     cursor: Cursor,
     range_end: Bytes,
+    deadline: Option<Instant>,
     /// Encoded header field of the last chunk.
     header: Vec<u8>,
     projection: Projection,
@@ -96,12 +103,18 @@ struct ChunkSource {
 }
 
 impl ChunkSource {
-    fn new(node: &Node, snapshot: Snapshot, request: &RangeRequest) -> Self {
+    fn new(
+        node: &Node,
+        snapshot: Snapshot,
+        request: &RangeRequest,
+        deadline: Option<Instant>,
+    ) -> Self {
         let cursor = snapshot.cursor(KeyRange::new(&request.key, &request.range_end));
         Self {
             ahead: cursor.clone(),
             cursor,
             range_end: request.range_end.clone(),
+            deadline,
             header: proto::header_field(&node.header(snapshot.head_revision())),
             projection: Projection::of(request),
             sizing: ChunkSizing::new(node.max_request_bytes),
@@ -123,6 +136,9 @@ impl ChunkSource {
     /// Sizes the next chunk and writes the bytes before its keys.
     fn begin_chunk(&mut self) -> Result<(), Status> {
         self.snapshot.check()?;
+        if self.deadline.is_some_and(|at| at <= Instant::now()) {
+            return Err(deadline_exceeded());
+        }
         let most_keys = self.sizing.keys.min(self.wanted);
         let mut keys = 0;
         let mut bytes = 0;

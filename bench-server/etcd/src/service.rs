@@ -184,7 +184,7 @@ impl Handler for EtcdService {
                 match call {
                     Ok((Call::Kv(method), encoding)) => {
                         let body = request.into_body();
-                        let mut response = kv::serve(node, method, encoding, body).await;
+                        let mut response = kv::serve(node, method, encoding, deadline, body).await;
                         let timed = || first_writes.start_timer(began);
                         response.body_mut().time_first_write(timed);
                         response

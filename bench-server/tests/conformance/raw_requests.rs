@@ -20,7 +20,8 @@ use crate::request::{delete, put, range};
 
 cases![on ONE_ENCODING;
     only_post_with_a_grpc_content_type_is_a_call, a_query_is_part_of_the_method,
-    malformed_timeouts, the_deadline_ends_a_call, payload_formats, compressed_messages,
+    malformed_timeouts, the_deadline_ends_a_call,
+    the_deadline_ends_a_stream_between_messages, payload_formats, compressed_messages,
     http_headers,
 ];
 
@@ -206,6 +207,47 @@ async fn the_deadline_ends_a_call(t: Target) {
             (status.code(), status.message()),
             (Code::DeadlineExceeded, "context deadline exceeded")
         );
+    }
+}
+
+/// A client that reads nothing until its deadline has passed. etcd either resets the stream or
+/// returns the status.
+async fn the_deadline_ends_a_stream_between_messages(t: Target) {
+    const OBJECTS: usize = 20;
+    const OBJECT_BYTES: usize = 1 << 20;
+    for i in 0..OBJECTS {
+        t.set(format!("k{i:02}"), "v".repeat(OBJECT_BYTES)).await;
+    }
+    let deadline = Duration::from_millis(300);
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), socket(&t).await)
+            .await
+            .expect("HTTP/2");
+    tokio::spawn(connection);
+    let headers = [("grpc-timeout", "300m")];
+    let path = "/etcdserverpb.KV/RangeStream";
+    let request = call("POST", path, GRPC, &headers, framed(0, &range("k", "l")));
+    let response = sender.send_request(request).await.expect("a response");
+    assert_eq!(response.status(), StatusCode::OK);
+    tokio::time::sleep(deadline * 2).await;
+    let read = tokio::time::timeout(PATIENCE, response.into_body().collect()).await;
+    let read = read.expect("a call ends at its deadline");
+    if !t.peer.is_bench() && read.is_err() {
+        return;
+    }
+    let body = read.expect("a body");
+    let trailers = body.trailers().expect("trailers").clone();
+    let status = Status::from_header_map(&trailers).expect("a gRPC status");
+    assert_eq!(
+        (status.code(), status.message()),
+        (Code::DeadlineExceeded, "context deadline exceeded")
+    );
+    let mut rest = body.to_bytes();
+    assert!(rest.len() < OBJECTS * OBJECT_BYTES, "{}", rest.len());
+    while !rest.is_empty() {
+        let length = u32::from_be_bytes(rest[1..5].try_into().expect("a prefix"));
+        assert!(rest.len() >= 5 + length as usize, "a message is cut");
+        rest = rest.slice(5 + length as usize..);
     }
 }
 
