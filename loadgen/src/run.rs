@@ -89,7 +89,8 @@ pub async fn survey(plan: &Plan) -> Result<Vec<String>, Failure> {
                 if known.contains(&listed) {
                     continue;
                 }
-                let found = survey_lines(plan, target, listed.clone(), scenario).await?;
+                let found =
+                    survey_lines(plan, target, listed.clone(), scenario, &spec.name).await?;
                 lines.extend(found.iter().map(|line| format!("{target}: {line}")));
                 known.push(listed);
             }
@@ -172,6 +173,9 @@ impl<'a> Run<'a> {
             if self.is_over {
                 break;
             }
+            if self.scenario.cases_on(&spec.name).next().is_none() {
+                continue;
+            }
             let data = Arc::new(DataSet::new(spec));
             let measured = self.data_set(&data).await;
             both(measured, self.begun_in_time())?;
@@ -186,7 +190,7 @@ impl<'a> Run<'a> {
         let plan = self.plan;
         let (started, there): (Vec<_>, Vec<_>) =
             plan.targets.iter().partition(|t| t.spec.is_started());
-        for (tier, spec) in self.scenario.cases.all() {
+        for (tier, spec) in self.scenario.cases_on(&data.spec().name) {
             self.on_fresh_starts(&started, data, tier, spec).await;
         }
         for target in there {

@@ -30,6 +30,7 @@ use toml::Spanned;
 
 use crate::cpu_list::CpuList;
 use crate::did_you_mean::did_you_mean;
+use crate::strategy::Tier;
 
 pub use background::{Background, Keys};
 pub use case::{BaselineMode, CaseSpec, Cases, Http, Media, Reshard, ShardKey, ShardPlan, Writes};
@@ -314,11 +315,6 @@ impl Scenario {
         let cases_start = file.cases.as_ref().map_or(0, |cases| cases.span().start);
         let mut cases = file.cases.map(Spanned::into_inner).unwrap_or_default();
         let at = |(start, message)| invalid(start, message);
-        let loads = checked(file.case, |case, _| case.check(file.duration)).map_err(at)?;
-        cases.set_loads(&loads);
-        cases
-            .check()
-            .map_err(|message| invalid(cases_start, message))?;
         let data_sets = checked(file.data_set, |spec, others| {
             spec.check()?;
             match others.iter().any(|other| other.name == spec.name) {
@@ -330,6 +326,15 @@ impl Scenario {
         if data_sets.is_empty() {
             return Err(invalid(0, "at least one [[data_set]] is needed".to_owned()));
         }
+        let loads = checked(file.case, |case: &LoadsSpec, _| {
+            case.check(file.duration)?;
+            check_data_set_names(case, &data_sets)
+        });
+        let loads = loads.map_err(at)?;
+        cases.set_loads(&loads);
+        cases
+            .check()
+            .map_err(|message| invalid(cases_start, message))?;
         case::check_rate(file.rate).map_err(|message| invalid(0, message))?;
         let background = checked(file.background, |load: &Background, others| {
             load.check()?;
@@ -372,6 +377,13 @@ impl Scenario {
         Ok(scenario)
     }
 
+    /// Returns the cases that run on the data set of this name, in the order in which they run.
+    pub fn cases_on(&self, data_set: &str) -> impl Iterator<Item = (Tier, &CaseSpec)> {
+        self.cases
+            .all()
+            .filter(move |(_, case)| case.is_for(data_set))
+    }
+
     /// Returns the scenario as the text of a scenario file, which is saved with its result.
     pub fn to_toml(&self) -> String {
         toml::to_string_pretty(self).expect("a scenario holds nothing that TOML cannot say")
@@ -399,6 +411,18 @@ fn check_background_names(cases: &Cases, background: &[Background]) -> Result<()
     let mut named = cases.all().flat_map(|(_, case)| &case.background);
     match named.find(|name| !background.iter().any(|load| load.name == **name)) {
         Some(name) => Err(format!("there is no [[background]] named `{name}`")),
+        None => Ok(()),
+    }
+}
+
+/// Checks that each data set that a case names exists.
+fn check_data_set_names(case: &LoadsSpec, data_sets: &[DataSetSpec]) -> Result<(), String> {
+    let known = |name: &str| data_sets.iter().any(|spec| spec.name == name);
+    match case.data_sets.iter().find(|name| !known(name)) {
+        Some(name) => Err(format!(
+            "case `{}`: there is no data set `{name}`",
+            case.name
+        )),
         None => Ok(()),
     }
 }

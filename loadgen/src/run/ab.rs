@@ -76,13 +76,11 @@ pub async fn run(
         base: base.name.clone(),
         new: new.name.clone(),
     });
-    let data_sets = scenario
-        .data_sets
-        .iter()
-        .map(|spec| Arc::new(DataSet::new(spec)));
+    let data_sets = scenario.data_sets.iter();
     let mut cases: Vec<_> = data_sets
-        .flat_map(|data| {
-            let cases = scenario.cases.all();
+        .flat_map(|spec| {
+            let data = Arc::new(DataSet::new(spec));
+            let cases = scenario.cases_on(&spec.name);
             cases.map(move |(tier, case)| CasePairs::new(Arc::clone(&data), tier, case))
         })
         .filter_map(|mut case| {

@@ -37,13 +37,15 @@ impl Run<'_> {
             return Ok(());
         };
         let source = seeded.source();
+        let data_set = &data.spec().name;
         // An endpoint without keys was set up to be measured, so its cases run without precautions,
         // as on started servers.
         let measured = if seeded.others > 0 {
             let listed = Listed::ours(data, &seeded.root);
-            self.with_care(target, listed, &source, None).await
+            self.with_care(target, listed, &source, data_set, None)
+                .await
         } else {
-            for (tier, spec) in self.scenario.cases.all() {
+            for (tier, spec) in self.scenario.cases_on(data_set) {
                 self.case(target, tier, spec, source.clone(), None).await;
             }
             Ok(())
@@ -74,7 +76,10 @@ impl Run<'_> {
         let collection = plan.collection(self.scenario, &data.spec().name);
         let source = ObjectSource::Loaded(Arc::clone(&loaded));
         let listed = Listed::Collection(collection);
-        let measured = self.with_care(target, listed, &source, None).await;
+        let data_set = &data.spec().name;
+        let measured = self
+            .with_care(target, listed, &source, data_set, None)
+            .await;
         let removed = namespaces.clean_up(plan.keep_data, progress).await;
         let removed = removed.map_err(|left| unusable(target, left));
         both(measured, removed)
@@ -120,25 +125,30 @@ impl Run<'_> {
         let plan = self.plan;
         let listed = Listed::there(plan, target, self.scenario, name);
         let collection = plan.collection(self.scenario, name);
-        let name = plan.name_of(&collection, name);
+        let shown = plan.name_of(&collection, name);
         let source = ObjectSource::Existing {
             prefix: plan.prefix.clone().unwrap_or_default(),
             collection,
         };
-        self.with_care(target, listed, &source, Some(&name)).await
+        self.with_care(target, listed, &source, name, Some(&shown))
+            .await
     }
 
-    /// Runs the cases on an endpoint that holds other people's data, from the cheapest to the most
-    /// expensive and with all precautions.
+    /// Runs the cases of a data set on an endpoint that holds other people's data, from the
+    /// cheapest to the most expensive and with all precautions. `name` names the data in results,
+    /// if it is not the data set itself.
     pub(super) async fn with_care(
         &mut self,
         target: &Target,
         listed: Listed,
         source: &ObjectSource,
+        data_set: &str,
         name: Option<&str>,
     ) -> Result<(), Failure> {
-        let (plan, scenario) = (self.plan, self.scenario);
-        let begun = Precautions::begin(plan, target, listed, scenario, self.progress, self.stop);
+        let (plan, scenario, progress) = (self.plan, self.scenario, self.progress);
+        let begun = Precautions::begin(
+            plan, target, listed, scenario, data_set, progress, self.stop,
+        );
         let Some(care) = begun.await? else {
             self.result.report.interrupted = true;
             return Ok(());
@@ -147,7 +157,7 @@ impl Run<'_> {
         if plan.together.shard.index() == 0 {
             self.conformance(target, care.stop()).await?;
         }
-        for (tier, spec) in care.in_order(scenario) {
+        for (tier, spec) in care.in_order(scenario, data_set) {
             self.case_with_precautions(target, tier, spec, source.clone(), name, Some(&care))
                 .await;
         }

@@ -263,7 +263,7 @@ impl Plan {
             for spec in &scenario.data_sets {
                 let data = DataSet::new(spec);
                 for target in &self.targets {
-                    for (tier, case) in scenario.cases.all() {
+                    for (tier, case) in scenario.cases_on(&spec.name) {
                         // These endpoints are surveyed, which gives a line for each case: see
                         // [`super::survey`].
                         if self.only_reads(target) {

@@ -95,7 +95,7 @@ fn version_of(path: &Path, given: &Given) -> Result<String, Failure> {
 
 fn no_such(path: &Path, what: &str) -> Failure {
     Failure::usage(anyhow!(
-        "{} is not {what}: it does not tell its version",
+        "{} is not {what}: it does not report its version",
         path.display()
     ))
 }

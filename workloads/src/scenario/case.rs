@@ -277,6 +277,14 @@ impl CaseSpec {
         }
     }
 
+    /// Returns whether the case runs on the data set of this name.
+    #[must_use]
+    pub fn is_for(&self, data_set: &str) -> bool {
+        self.loads.as_ref().is_none_or(|loads| {
+            loads.data_sets.is_empty() || loads.data_sets.iter().any(|name| name == data_set)
+        })
+    }
+
     /// Returns the profile of small requests in an open loop; `rate` is the scenario's.
     #[must_use]
     pub fn profile(&self, rate: Option<f64>) -> Option<Profile> {

@@ -48,6 +48,9 @@ pub struct LoadsSpec {
     /// etcd unless their load names a tier.
     #[serde(default = "etcd")]
     pub tier: Tier,
+    /// Names of the data sets on which the case runs; all of the scenario's if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub data_sets: Vec<String>,
     /// Measured time; the scenario's `duration` by default.
     #[serde(
         default,

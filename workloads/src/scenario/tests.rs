@@ -206,6 +206,49 @@ fn cases_have_options_backgrounds_and_thresholds() {
 }
 
 #[test]
+fn a_case_of_loads_may_be_of_some_data_sets_only() {
+    let text = r#"
+name = "two"
+summary = "one case of both data sets, and one of one"
+repeats = 1
+[cases]
+etcd = ["stream"]
+[[case]]
+name = "gets"
+data_sets = ["small"]
+load = [{ name = "gets", operation = "get" }]
+[[data_set]]
+name = "large"
+kind = "raw"
+objects = 10
+object_size = 100
+seed = 1
+[[data_set]]
+name = "small"
+kind = "raw"
+objects = 1
+object_size = 100
+seed = 1
+"#;
+    let scenario = Scenario::parse(text, "two").expect("all of it fits");
+    let names = |data_set: &str| -> Vec<_> {
+        let cases = scenario.cases_on(data_set);
+        cases.map(|(_, case)| case.name()).collect()
+    };
+    assert_eq!(names("large"), ["stream"]);
+    assert_eq!(names("small"), ["stream", "gets"]);
+    let again = Scenario::parse(&scenario.to_toml(), "again").expect("its own output");
+    assert_eq!(again, scenario);
+
+    let unknown = text.replace("[\"small\"]", "[\"tiny\"]");
+    let error = Scenario::parse(&unknown, "two").expect_err("there is none of that name");
+    assert_eq!(
+        error.to_string(),
+        "scenario two, line 7: case `gets`: there is no data set `tiny`"
+    );
+}
+
+#[test]
 fn cases_that_may_ask_for_json_do_and_are_there_once() {
     let text = r#"
 name = "json"

@@ -108,6 +108,12 @@ impl ThresholdSpec {
                 let hint = did_you_mean(name, &cases).unwrap_or_default();
                 return refuse(format!("there is no case `{name}`, did you mean `{hint}`?"));
             };
+            let data_set = self.data_set(scenario);
+            if !case.is_for(data_set) {
+                return refuse(format!(
+                    "case `{name}` does not run on data set `{data_set}`"
+                ));
+            }
             if let Some(lacks) = self.lacks(case) {
                 return refuse(format!("case `{name}` {lacks}"));
             }

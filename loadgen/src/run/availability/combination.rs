@@ -49,9 +49,7 @@ pub(in crate::run) fn never(
         );
     }
     if writes_what_stays(scenario, case) {
-        return Some(
-            "it leaves keys that nobody would delete, or compacts: only on servers that loadgen starts",
-        );
+        return Some("it leaves keys behind, or compacts: only on servers that loadgen starts");
     }
     (!case.server.is_empty())
         .then_some("it needs other flags of the server, which loadgen does not start")
@@ -82,7 +80,7 @@ pub(in crate::run) fn measures_something(
     for target in targets {
         for spec in &scenario.data_sets {
             let loaded = loaded(&target.spec, seed_data, spec.kind);
-            for (tier, case) in scenario.cases.all() {
+            for (tier, case) in scenario.cases_on(&spec.name) {
                 let Some(reason) = never(&target.spec, scenario, tier, case, loaded) else {
                     return Ok(());
                 };

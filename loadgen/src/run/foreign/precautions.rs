@@ -151,16 +151,16 @@ impl Surveyed {
         surveyed.map_err(|error| unusable(target, error))
     }
 
-    /// Returns the cases from the cheapest to the most expensive, each with its cost and, if it is
-    /// rejected, the reason.
+    /// Returns the cases on a data set from the cheapest to the most expensive, each with its cost
+    /// and, if it is rejected, the reason.
     pub(in crate::run) fn in_order<'s>(
         &self,
         scenario: &'s Scenario,
+        data_set: &str,
     ) -> Vec<(Tier, &'s CaseSpec, Cost, Option<String>)> {
         let mut spent = 0;
         let mut cases: Vec<_> = scenario
-            .cases
-            .all()
+            .cases_on(data_set)
             .map(|(tier, case)| {
                 let cost = Cost::of(tier, case, clients_of(scenario, case), &self.census);
                 (tier, case, cost)
@@ -180,8 +180,13 @@ impl Surveyed {
     }
 
     /// Returns one line for each case: its cost, or why it does not run.
-    pub(in crate::run) fn shown(&self, target: &Target, scenario: &Scenario) -> Vec<String> {
-        let cases = self.in_order(scenario).into_iter();
+    pub(in crate::run) fn shown(
+        &self,
+        target: &Target,
+        scenario: &Scenario,
+        data_set: &str,
+    ) -> Vec<String> {
+        let cases = self.in_order(scenario, data_set).into_iter();
         let cases = cases.filter(|(tier, ..)| target.spec.lacks(*tier).is_none());
         cases
             .map(|(tier, case, cost, refused)| {
@@ -258,6 +263,7 @@ impl Precautions {
         target: &Target,
         listed: Listed,
         scenario: &Scenario,
+        data_set: &str,
         progress: &Progress,
         stop: &CancellationToken,
     ) -> Result<Option<Self>, Failure> {
@@ -266,20 +272,20 @@ impl Precautions {
             surveyed = survey => surveyed?,
             () = stop.cancelled() => return Ok(None),
         };
-        for line in surveyed
-            .lines
-            .iter()
-            .chain(&surveyed.shown(target, scenario))
-        {
+        let cases = surveyed.shown(target, scenario, data_set);
+        for line in surveyed.lines.iter().chain(&cases) {
             progress.say(&format!("{target}: {line}"));
         }
         surveyed.watch(target, progress, stop).await
     }
 
-    /// Returns the cases from the cheapest to the most expensive.
-    pub(in crate::run) fn in_order<'s>(&self, scenario: &'s Scenario) -> Vec<(Tier, &'s CaseSpec)> {
-        let cases = scenario.cases.all();
-        let mut cases: Vec<_> = cases.collect();
+    /// Returns the cases on a data set from the cheapest to the most expensive.
+    pub(in crate::run) fn in_order<'s>(
+        &self,
+        scenario: &'s Scenario,
+        data_set: &str,
+    ) -> Vec<(Tier, &'s CaseSpec)> {
+        let mut cases: Vec<_> = scenario.cases_on(data_set).collect();
         cases.sort_by_key(|(tier, case)| self.cost(scenario, *tier, case).order());
         cases
     }
@@ -428,8 +434,11 @@ pub(in crate::run) async fn survey_lines(
     target: &Target,
     listed: Listed,
     scenario: &Scenario,
+    data_set: &str,
 ) -> Result<Vec<String>, Failure> {
     let surveyed = Surveyed::take(plan, target, listed).await?;
     let lines = surveyed.lines.iter().cloned();
-    Ok(lines.chain(surveyed.shown(target, scenario)).collect())
+    Ok(lines
+        .chain(surveyed.shown(target, scenario, data_set))
+        .collect())
 }

@@ -73,17 +73,17 @@ fn one_case<'a>(
     scenarios: &'a [Scenario],
     targets: &[Target],
 ) -> Result<(&'a Scenario, Tier, &'a CaseSpec), usize> {
-    let of = |scenario: &Scenario| scenario.data_sets.len() * scenario.cases.all().count();
-    let cases = scenarios.iter().map(of).sum::<usize>() * targets.len();
-    let mut all = scenarios.iter().flat_map(|scenario| {
-        scenario
-            .cases
-            .all()
-            .map(move |(tier, case)| (scenario, tier, case))
-    });
-    match (cases, all.next()) {
+    let all: Vec<_> = scenarios
+        .iter()
+        .flat_map(|scenario| scenario.data_sets.iter().map(move |spec| (scenario, spec)))
+        .flat_map(|(scenario, spec)| {
+            let cases = scenario.cases_on(&spec.name);
+            cases.map(move |(tier, case)| (scenario, tier, case))
+        })
+        .collect();
+    match (all.len() * targets.len(), all.first().copied()) {
         (1, Some(one)) => Ok(one),
-        _ => Err(cases),
+        (cases, _) => Err(cases),
     }
 }
 

@@ -29,10 +29,10 @@ pub(in crate::run) enum ClockError {
     #[error(transparent)]
     Notes(#[from] NoteStoreError),
     /// The first generator does not respond.
-    #[error("generator 0 did not tell its time within {} s", TOLD_WITHIN.as_secs())]
+    #[error("generator 0 did not send its time within {} s", TOLD_WITHIN.as_secs())]
     Silent,
     /// The rendezvous is over.
-    #[error("generator 0 ended before it told its time")]
+    #[error("generator 0 ended before it sent its time")]
     Gone,
 }
 

@@ -270,9 +270,12 @@ impl Run<'_> {
         if let ObjectSource::Loaded(_) = &source {
             let collection = self.plan.collection(self.scenario, &data.spec().name);
             let listed = Listed::Collection(collection);
-            return self.with_care(target, listed, &source, None).await;
+            let data_set = &data.spec().name;
+            return self
+                .with_care(target, listed, &source, data_set, None)
+                .await;
         }
-        let case = self.scenario.cases.all().next();
+        let case = self.scenario.cases_on(&data.spec().name).next();
         if let Some((tier, spec)) = case {
             self.case(target, tier, spec, source, None).await;
         }
