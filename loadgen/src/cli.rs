@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use load::child::parent_death;
@@ -227,6 +228,14 @@ pub struct CaptureArgs {
     /// The prefix of the objects' keys
     #[arg(long, value_name = "PREFIX", default_value = "/registry/")]
     pub prefix: String,
+
+    /// Count the requests to the etcd for this long, by its metrics; 0s not to
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    pub observe: Duration,
+
+    /// Count the requests in this audit log of an apiserver of the etcd, too
+    #[arg(long, value_name = "FILE")]
+    pub audit_log: Option<PathBuf>,
 
     /// The scenario file to write; an existing file is not overwritten
     #[arg(long, value_name = "FILE.toml", default_value = "captured.toml")]

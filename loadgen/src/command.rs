@@ -22,7 +22,8 @@ use tokio_util::sync::CancellationToken;
 use workloads::Scenario;
 use workloads::scenario::Saturate;
 
-use crate::capture;
+use crate::capture::audit_log::AuditLog;
+use crate::capture::{self, CaptureOptions};
 use crate::cli::{
     AbArgs, CaptureArgs, Cli, CompareArgs, CompletionsArgs, ExecChildArgs, Format, MergeArgs,
     ProbeArgs, ReportArgs, RunArgs, SATURATE_SCENARIO, SaturateArgs, ScenariosArgs, SuiteArgs,
@@ -313,6 +314,15 @@ pub fn capture(args: &CaptureArgs) -> Result<Exit, Failure> {
             .endpoints,
         ..run::connect_config(&args.connect)?
     };
+    // A token is sent to Kubernetes APIs only.
+    let access = run::kube_access(&args.connect)?.without_token();
+    let audit_log = args.audit_log.as_deref().map(AuditLog::read);
+    let options = CaptureOptions {
+        prefix: args.prefix.clone(),
+        observe: args.observe,
+        audit_log: audit_log.transpose().map_err(Failure::usage)?,
+    };
+    let progress = Progress::new();
     let bad = |error: &dyn std::fmt::Display| Failure::usage(anyhow!("{target}: {error}"));
     let written = |error: std::io::Error| {
         let context = format!("cannot write {}", args.out.display());
@@ -321,9 +331,13 @@ pub fn capture(args: &CaptureArgs) -> Result<Exit, Failure> {
     // Created first, so that no request is sent in vain.
     let mut file = std::fs::File::create_new(&args.out).map_err(written)?;
     let captured = runtime()?.block_on(async {
-        let stop = stop_on_signals(&Progress::new())?;
+        let stop = stop_on_signals(&progress)?;
+        if !args.observe.is_zero() {
+            let over = humantime::format_duration(args.observe);
+            progress.say(&format!("{target}: requests are counted for {over}"));
+        }
         tokio::select! {
-            captured = capture::capture(&config, &args.prefix) => captured.map(Some).map_err(|e| bad(&e)),
+            captured = capture::capture(&config, &access, options) => captured.map(Some).map_err(|e| bad(&e)),
             () = stop.cancelled() => Ok(None),
         }
     });

@@ -7,7 +7,8 @@ use std::num::NonZeroU32;
 use report::quantity::Quantity;
 use workloads::{PlainList, Strategy, Tier};
 
-use super::{Captured, Resource};
+use super::audit_log::{ApiRequests, AuditLog};
+use super::{Captured, RequestRates, Resource};
 use crate::safety::cost::Cost;
 
 /// Page sizes: kube-apiserver's when it lists from etcd, and client-go's when it lists from an
@@ -27,6 +28,11 @@ impl fmt::Display for Captured {
             Quantity::seconds(self.round_trip.as_secs_f64()),
             Quantity::Count(self.nodes)
         )?;
+        match &self.requests {
+            Some(Ok(rates)) => writeln!(f, "{rates}")?,
+            Some(Err(reason)) => writeln!(f, "requests: unknown: {reason}")?,
+            None => {}
+        }
         for resource in &self.resources {
             self.resource(resource, f)?;
         }
@@ -42,6 +48,7 @@ impl Captured {
     fn resource(&self, resource: &Resource, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Resource {
             name,
+            key,
             census,
             namespaces,
         } = resource;
@@ -56,6 +63,20 @@ impl Captured {
             size(0.9),
             Quantity::bytes(bytes)
         )?;
+        let metadata = &census.metadata;
+        if let (Some(labels), Some(share)) =
+            (metadata.labels_of_each(), metadata.managed_fields_share())
+        {
+            writeln!(
+                f,
+                "  metadata: {} labels each; {:.0} % of the bytes are managedFields",
+                Quantity::Number((labels * 10.0).round() / 10.0),
+                share * 100.0
+            )?;
+        }
+        if let Some(log) = &self.audit_log {
+            log.resource(key, f)?;
+        }
         let peak = |strategy: Strategy| {
             let cost = Cost::of(Tier::Etcd, &strategy.into(), 1, census);
             cost.peak.unwrap_or(0)
@@ -95,6 +116,52 @@ impl Captured {
             "  shards: each of {WORKERS} workers receives {} instead of {}",
             Quantity::bytes(bytes / WORKERS),
             Quantity::bytes(bytes)
+        )
+    }
+}
+
+impl fmt::Display for RequestRates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "requests over {}: {} Range, {} RangeStream; keys: {} created, {} updated, {} deleted; leases: {} kept alive; {} sent; {} watchers",
+            Quantity::seconds(self.over.as_secs_f64()),
+            Quantity::PerSecond(self.ranges),
+            Quantity::PerSecond(self.range_streams),
+            Quantity::PerSecond(self.creates),
+            Quantity::PerSecond(self.updates),
+            Quantity::PerSecond(self.deletes),
+            Quantity::PerSecond(self.keep_alives),
+            Quantity::BytesPerSecond(self.sent_bytes),
+            Quantity::Count(self.watchers)
+        )
+    }
+}
+
+impl AuditLog {
+    /// Writes the requests of one resource.
+    fn resource(&self, key: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.over.as_secs_f64();
+        let rate = |count: u64| Quantity::PerSecond(count as f64 / seconds);
+        let none = ApiRequests::default();
+        let of = self.resources.get(key).unwrap_or(&none);
+        let lists = of.lists.iter();
+        let lists: String = lists
+            .map(|(strategy, count)| format!(", {} {strategy}", rate(*count)))
+            .collect();
+        writeln!(
+            f,
+            "  requests over {}: {} get, {} create, {} update, {} patch, {} delete; lists of all objects: {}{lists}; of a part: {}; watches of all objects: {} open, of a part: {} ended",
+            Quantity::seconds(seconds),
+            rate(of.gets),
+            rate(of.creates),
+            rate(of.updates),
+            rate(of.patches),
+            rate(of.deletes),
+            rate(of.lists.values().sum()),
+            rate(of.partial_lists),
+            Quantity::Number((of.watched.as_secs_f64() / seconds).round()),
+            rate(of.partial_watches)
         )
     }
 }

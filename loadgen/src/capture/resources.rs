@@ -53,6 +53,8 @@ const KNOWN: [&str; 22] = [
 pub struct Resource {
     /// Kubernetes' name of the resource, or `custom-1`, `custom-2` and so on.
     pub name: String,
+    /// The name below the prefix, which may reveal whose cluster it is; never shown.
+    pub key: String,
     /// The number and sizes of its objects.
     pub census: Census,
     /// The number of namespaces that the objects are in; 1 if they are not namespaced.
@@ -65,6 +67,8 @@ pub(super) struct Found {
     pub(super) largest: Vec<Resource>,
     pub(super) other_keys: u64,
     pub(super) nodes: u64,
+    /// The number of resources.
+    pub(super) count: u64,
 }
 
 /// Finds the resources below `prefix`, counts the objects of all and samples those with the most
@@ -89,7 +93,10 @@ pub(super) async fn find(
         let keys = in_time(count(client, &resource)).await?;
         counted.push((keys, resource));
     }
-    let mut found = Found::default();
+    let mut found = Found {
+        count: counted.len() as u64,
+        ..Found::default()
+    };
     let nodes = [prefix, NODES, "/"].concat().into_bytes();
     found.nodes = counted
         .iter()
@@ -100,8 +107,10 @@ pub(super) async fn find(
     let mut customs = 0;
     for (_, resource) in counted.into_iter().take(SAMPLED) {
         let census = Census::of_etcd(client, &resource, in_use_bytes).await?;
+        let key = String::from_utf8_lossy(&resource[prefix.len()..]);
         found.largest.push(Resource {
             name: shown(&resource[prefix.len()..], &mut customs),
+            key: key.trim_end_matches('/').to_owned(),
             namespaces: namespaces(client, &resource).await?,
             census,
         });

@@ -2,6 +2,10 @@
 
 use std::fmt::Write as _;
 
+use report::quantity::Quantity;
+use workloads::Tier;
+
+use super::cases::RequestMix;
 use super::{Captured, Resource};
 
 /// The size of a pod of the built-in kind, in bytes. Captured pods within [`LIKE_PODS`] of it, as a
@@ -15,7 +19,7 @@ const MOST_BYTES: u64 = 1_500_000;
 
 impl Captured {
     /// Returns a scenario file for `loadgen run`, with the same number of objects of about the same
-    /// size in the same number of namespaces.
+    /// size in the same number of namespaces, and the same requests per second.
     #[must_use]
     pub fn scenario(&self) -> String {
         let mut file = String::from(
@@ -29,10 +33,55 @@ impl Captured {
              etcd = [\"unary\", \"unary-incremental\", \"stream\", \"paged:10000\", \"paged:500\"]\n\
              kube = [\"cached\", \"consistent\", \"paged:500\", \"sharded:4\"]\n",
         );
+        file.push_str(&self.etcd_cases());
+        file.push_str(&self.kube_cases());
         for resource in &self.resources {
             file.push_str(&self.data_set(resource));
         }
         file
+    }
+
+    /// Returns the cases of the requests to the etcd, on the data set with the most bytes.
+    fn etcd_cases(&self) -> String {
+        let (Some(Ok(rates)), Some(largest)) = (&self.requests, self.resources.first()) else {
+            return String::new();
+        };
+        let mix = RequestMix::of_etcd(rates, self.resource_count);
+        let cases = mix.cases(Tier::Etcd, &largest.name);
+        if cases.is_empty() {
+            return cases;
+        }
+        format!(
+            "\n# The requests that the etcd received in {}, as if all were for {}: alone, and beside a client that lists all of them.\n\
+             # The metrics do not distinguish a read of one key from a list: all are single reads here.\n{}",
+            Quantity::seconds(rates.over.as_secs_f64()),
+            largest.name,
+            cases.trim_start()
+        )
+    }
+
+    /// Returns the cases of the requests to an apiserver, for each data set that the log has.
+    fn kube_cases(&self) -> String {
+        let Some(log) = &self.audit_log else {
+            return String::new();
+        };
+        let seconds = log.over.as_secs_f64();
+        let mut text = String::new();
+        for resource in &self.resources {
+            if let Some(requests) = log.resources.get(&resource.key) {
+                text.push_str(
+                    &RequestMix::of_api(requests, seconds).cases(Tier::Kube, &resource.name),
+                );
+            }
+        }
+        if text.is_empty() {
+            return text;
+        }
+        format!(
+            "\n# The requests to an apiserver in its audit log of {}, without the lists and watches of a part of the objects.\n{}",
+            Quantity::seconds(seconds),
+            text.trim_start()
+        )
     }
 
     fn data_set(&self, resource: &Resource) -> String {
@@ -40,6 +89,7 @@ impl Captured {
             name,
             census,
             namespaces,
+            ..
         } = resource;
         let sizes = |q| census.sample.quantile(q).unwrap_or(0);
         let value = census.sample.mean_value().unwrap_or(0.0);
@@ -74,11 +124,15 @@ impl Captured {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::time::Duration;
 
+    use workloads::scenario::LoadsSpec;
     use workloads::{Kind, Scenario};
 
     use super::*;
+    use crate::capture::RequestRates;
+    use crate::capture::audit_log::{ApiRequests, AuditLog};
     use crate::safety::census::{Census, Sample, SampledPage};
 
     fn resource(name: &str, keys: u64, bytes: u64) -> Resource {
@@ -93,18 +147,19 @@ mod tests {
         };
         Resource {
             name: name.to_owned(),
+            key: name.to_owned(),
             census: Census {
                 keys,
                 bytes: sample.bytes_of_all(keys),
                 sample,
+                ..Census::default()
             },
             namespaces: 7,
         }
     }
 
-    #[test]
-    fn the_file_is_a_scenario_with_as_many_objects_of_that_size() {
-        let captured = Captured {
+    fn captured() -> Captured {
+        Captured {
             version: "3.7.3".to_owned(),
             round_trip: Duration::from_millis(1),
             resources: vec![
@@ -114,7 +169,100 @@ mod tests {
             ],
             other_keys: 3,
             nodes: 5_000,
+            resource_count: 10,
+            requests: None,
+            audit_log: None,
+        }
+    }
+
+    /// Returns a case's loads, as `NAME: OPERATION`.
+    fn loads(case: &LoadsSpec) -> Vec<String> {
+        let loads = case.load.iter();
+        loads
+            .map(|load| format!("{}: {}", load.name, load.operation))
+            .collect()
+    }
+
+    #[test]
+    fn requests_to_the_etcd_become_cases_on_the_largest_data_set() {
+        let rates = RequestRates {
+            over: Duration::from_secs(10),
+            ranges: 120.0,
+            creates: 1.0,
+            updates: 30.0,
+            deletes: 2.0,
+            watchers: 45,
+            ..RequestRates::default()
         };
+        let captured = Captured {
+            requests: Some(Ok(rates)),
+            ..captured()
+        };
+        let scenario = Scenario::parse(&captured.scenario(), "captured").expect("a scenario");
+        let names: Vec<_> = scenario.loads.iter().map(|case| &case.name[..]).collect();
+        assert_eq!(
+            names,
+            [
+                "etcd-requests",
+                "etcd-requests-beside-unary",
+                "etcd-requests-beside-stream",
+                "etcd-requests-beside-paged-500"
+            ]
+        );
+        assert_eq!(
+            loads(&scenario.loads[2]),
+            [
+                "writes: update 30, create 1, delete 1",
+                "gets: get",
+                "watches: watch",
+                "beside: list by stream"
+            ]
+        );
+        assert_eq!(scenario.loads[0].load[2].clients.get(), 5);
+        assert!(scenario.cases_on("pods").count() > scenario.cases_on("events").count());
+    }
+
+    #[test]
+    fn requests_to_an_apiserver_become_a_case_of_each_data_set() {
+        let pods = ApiRequests {
+            gets: 60,
+            patches: 600,
+            deletes: 6,
+            lists: BTreeMap::from([("cached".to_owned(), 30), ("paged:500".to_owned(), 1)]),
+            partial_lists: 1_000,
+            watched: Duration::from_secs(180),
+            ..ApiRequests::default()
+        };
+        let log = AuditLog {
+            over: Duration::from_mins(1),
+            resources: BTreeMap::from([("pods".to_owned(), pods)]),
+            failed: 0,
+        };
+        let captured = Captured {
+            audit_log: Some(log),
+            ..captured()
+        };
+        let scenario = Scenario::parse(&captured.scenario(), "captured").expect("a scenario");
+        let [case] = &scenario.loads[..] else {
+            panic!("one case: {:?}", scenario.loads);
+        };
+        assert_eq!((&case.name[..], case.tier), ("pods-requests", Tier::Kube));
+        assert_eq!(
+            loads(case),
+            [
+                "writes: patch",
+                "gets: get",
+                "lists-1: list by cached",
+                "watches: watch"
+            ],
+            "a page a minute and deletes of what nobody creates are left out"
+        );
+        assert_eq!(case.load[3].clients.get(), 3);
+    }
+
+    #[test]
+    fn the_file_is_a_scenario_with_as_many_objects_of_that_size() {
+        let captured = captured();
         let scenario = Scenario::parse(&captured.scenario(), "captured").expect("a scenario");
         let [pods, custom, events] = &scenario.data_sets[..] else {
             panic!("three data sets: {:?}", scenario.data_sets);

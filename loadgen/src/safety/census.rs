@@ -4,6 +4,7 @@
 //! most [`MOST_PAGES`] ascending pages of [`PAGE`] keys, see [`spread`]. A descending sort or a
 //! filter by revision is never used: etcd ignores the limit of such a page and reads everything.
 
+mod metadata;
 mod spread;
 
 use std::fmt;
@@ -17,6 +18,7 @@ use report::quantity::Quantity;
 
 use super::seeding::count;
 use crate::timeouts::in_time;
+pub use metadata::MetadataSums;
 use spread::{Keys, Page, sample};
 
 /// The number of keys of a page.
@@ -35,6 +37,8 @@ pub struct Census {
     pub bytes: Option<u64>,
     /// The pages that the estimate is made from.
     pub sample: Sample,
+    /// What the metadata of their objects is made of.
+    pub metadata: MetadataSums,
 }
 
 /// The sampled pages.
@@ -75,6 +79,7 @@ impl Census {
         let mut there = EtcdKeys {
             client,
             revision: 0,
+            metadata: MetadataSums::default(),
         };
         let sample = sample(&mut there, start, &prefix_end(prefix)).await?;
         let bytes = sample.bytes_of_all(keys);
@@ -83,6 +88,7 @@ impl Census {
             keys,
             bytes,
             sample,
+            metadata: there.metadata,
         })
     }
 }
@@ -165,6 +171,7 @@ impl SampledPage {
 struct EtcdKeys<'a> {
     client: &'a Client,
     revision: i64,
+    metadata: MetadataSums,
 }
 
 impl EtcdKeys<'_> {
@@ -189,6 +196,10 @@ impl Keys for EtcdKeys<'_> {
             ..RangeRequest::default()
         };
         let answer = self.range(request).await?;
+        answer
+            .kvs
+            .iter()
+            .for_each(|kv| self.metadata.add(&kv.value));
         Ok(Page {
             rest: u64::try_from(answer.count).unwrap_or(0),
             objects: answer

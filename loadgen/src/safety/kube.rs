@@ -121,6 +121,7 @@ pub async fn census(connection: &mut Connection, collection: &str) -> Result<Cen
         keys,
         bytes: sample.bytes_of_all(keys),
         sample,
+        ..Census::default()
     })
 }
 
