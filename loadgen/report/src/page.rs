@@ -14,7 +14,7 @@ mod environment;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod graphics;
-mod markup;
+pub(crate) mod markup;
 mod matrix;
 mod overview;
 mod pairs;

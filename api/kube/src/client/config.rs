@@ -165,7 +165,7 @@ impl Context {
     pub fn warning(&self) -> Option<String> {
         (self.credentials.insecure && self.server.starts_with("https:")).then(|| {
             format!(
-                "insecure-skip-tls-verify: whoever answers at {} is believed, and is sent the credentials",
+                "insecure-skip-tls-verify: any server at {} is trusted, and is sent the credentials",
                 self.server
             )
         })

@@ -238,7 +238,7 @@ impl WatchCache {
         let current = match asked {
             Ok(answer) => answer.map_err(WatchError::from)?,
             Err(_) => {
-                let reason = format!("storage did not tell its revision within {WAIT_TIMEOUT:?}");
+                let reason = format!("storage did not report its revision within {WAIT_TIMEOUT:?}");
                 return Err(Interruption::Break(WatchError::Canceled(reason)));
             }
         };

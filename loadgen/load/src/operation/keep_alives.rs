@@ -166,7 +166,7 @@ impl RequestApi for KeepAlives {
         let status = match next {
             Some(Ok(response)) => {
                 let Some(token) = connection.outstanding.pop_front() else {
-                    let text = "a keep-alive was answered that nobody sent".to_owned();
+                    let text = "a response to a keep-alive that was not sent".to_owned();
                     return Poll::Ready(Err(EtcdError::Protocol(text)));
                 };
                 on(KeptAlive {

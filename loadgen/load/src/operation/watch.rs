@@ -237,7 +237,7 @@ async fn read(
             let sent = value.and_then(|value| deliveries.time_of(value, now));
             if let Some((number, time)) = sent {
                 let due = stream.watchers.get_mut(&id).ok_or_else(|| {
-                    EtcdError::Protocol(format!("an event for watcher {id}, which is nobody's"))
+                    EtcdError::Protocol(format!("an event for watcher {id}, which does not exist"))
                 })?;
                 if number != *due {
                     return Err(EtcdError::Protocol(format!(

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use super::{Comparison, Line, Verdict, wording};
+use crate::page::markup::escaped;
 
 const WIDTH: f64 = 900.0;
 /// The x coordinates at which the axis begins and ends.
@@ -280,13 +281,6 @@ fn text(
         r#"<text class="{class}" x="{x:.1}" y="{y:.1}" text-anchor="{anchor}">{}</text>"#,
         escaped(words)
     )
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
 }
 
 #[cfg(test)]

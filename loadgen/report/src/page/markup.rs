@@ -1,7 +1,7 @@
 //! Converts text to HTML.
 
 /// Escapes the characters that are special in HTML.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

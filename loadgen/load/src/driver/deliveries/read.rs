@@ -109,7 +109,7 @@ impl Reader<'_> {
             let at = std::time::Instant::now();
             let id = response.watch_id;
             let Some(watcher) = self.stream.watchers.get_mut(&id) else {
-                let text = format!("an event for watcher {id}, which is nobody's");
+                let text = format!("an event for watcher {id}, which does not exist");
                 return Err(EtcdError::Protocol(text).into());
             };
             for event in &response.events {
