@@ -6,6 +6,7 @@
 //! - [`etcd`]: an etcd binary and its data folder
 //! - [`attached`]: connections to existing endpoints
 //! - [`launcher`]: starts or connects to a target
+//! - [`ports`]: free ports for servers that must know theirs before they start
 //! - [`running`]: running servers, or a connected endpoint
 //! - [`target_spec`]: parses `--target`
 
@@ -15,6 +16,7 @@ mod bench;
 mod etcd;
 mod launcher;
 mod own_program;
+mod ports;
 pub mod running;
 pub mod target_spec;
 

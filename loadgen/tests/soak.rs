@@ -8,7 +8,6 @@ mod kube_leak;
 #[path = "support/small_run.rs"]
 mod small_run;
 
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +20,7 @@ use etcd_api::proto::etcdserverpb::watch_request::RequestUnion;
 use etcd_api::proto::etcdserverpb::{PutRequest, WatchCreateRequest, WatchRequest};
 use serde_json::Value;
 use small_run::count;
+use test_support::ports::free_port;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
@@ -142,7 +142,7 @@ fn what_clients_of_the_kubernetes_tier_made_is_gone_after_each_round() {
 #[test]
 fn watchers_that_stay_and_memory_that_grows_are_found() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let url = free_url();
+    let url = format!("http://127.0.0.1:{}", free_port());
     let server = folder.path().join("server");
     at_this_url(&server, "--listen-client-urls", &url);
     let leak = |ended: &AtomicBool| leaking(&url, ended);
@@ -164,7 +164,7 @@ fn watchers_that_stay_and_memory_that_grows_are_found() {
 #[test]
 fn watches_of_the_kubernetes_tier_that_stay_and_memory_that_grows_are_found() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let url = free_url();
+    let url = format!("http://127.0.0.1:{}", free_port());
     let server = folder.path().join("server");
     at_this_url(&server, "--listen-kube-urls", &url);
     let leak = |ended: &AtomicBool| kube_leak::leaking(&url, ended);
@@ -218,13 +218,6 @@ fn run_beside(
         is_there.join().expect("it is there until the end");
         came
     })
-}
-
-/// Returns a loopback URL whose port is currently free.
-fn free_url() -> String {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    let port = listener.local_addr().expect("it is bound").port();
-    format!("http://127.0.0.1:{port}")
 }
 
 /// Writes a program that executes bench-server with this URL as the value of `flag`.

@@ -2,6 +2,8 @@
 //! files that are committed. On a machine that lacks a program, its tests are skipped and reported
 //! by name; in CI they fail.
 
+pub mod ports;
+
 use std::path::{Path, PathBuf};
 
 use libtest_mimic::{Failed, Trial};

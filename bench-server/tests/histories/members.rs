@@ -1,7 +1,8 @@
 //! The servers of a run: one, or the members of an etcd cluster.
 
-use std::net::TcpListener;
 use std::thread;
+
+use test_support::ports::free_port;
 
 use crate::peer::{Peer, Server};
 use crate::proxy::Proxy;
@@ -40,7 +41,8 @@ pub(crate) fn start(peer: Peer, flags: &[&str], count: usize) -> Result<Vec<Memb
 /// Returns the flags of each member, which override those of a single server. Elections are short,
 /// so that several fit into a run.
 fn cluster_flags(count: usize) -> Vec<Vec<String>> {
-    let ports = free_ports(count);
+    // Members must know each other's ports before they start.
+    let ports: Vec<_> = (0..count).map(|_| free_port()).collect();
     let url = |nth: usize| format!("http://127.0.0.1:{}", ports[nth]);
     let named = |nth: usize| format!("m{nth}={}", url(nth));
     let cluster: Vec<String> = (0..count).map(named).collect();
@@ -55,14 +57,4 @@ fn cluster_flags(count: usize) -> Vec<Vec<String>> {
         ]
     };
     (0..count).map(flags).collect()
-}
-
-/// Returns ports that are currently free: members must know each other's ports before they start.
-fn free_ports(count: usize) -> Vec<u16> {
-    let bind = |_| TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let listeners: Vec<TcpListener> = (0..count).map(bind).collect();
-    let addresses = listeners.iter().map(TcpListener::local_addr);
-    addresses
-        .map(|address| address.expect("it is bound").port())
-        .collect()
 }

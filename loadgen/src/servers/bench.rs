@@ -12,11 +12,12 @@ use measure::MetricsClient;
 use report::result::ServerSetup;
 use workloads::strategy::{EtcdResponse, Strategy};
 
-use super::etcd::{data_folder, free_url};
+use super::etcd::data_folder;
 use super::launcher::{
     CACHE_WITHIN, Launcher, QUOTA_BYTES, READY_WITHIN, StartError, shown, spawn_child, status,
     words,
 };
+use super::ports::free_url;
 use super::running::{OnDisk, Running};
 use crate::environment::allocator;
 use crate::timeouts::in_time;

@@ -1,7 +1,6 @@
 //! Starts an etcd binary with a temporary data folder.
 
 use std::ffi::OsString;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -15,6 +14,7 @@ use tokio::process::Command;
 use super::launcher::{
     Launcher, QUOTA_BYTES, READY_WITHIN, StartError, shown, spawn_child, status, words,
 };
+use super::ports::free_url;
 use super::running::{OnDisk, Running};
 
 /// The longest time that a server may take to write its data and exit.
@@ -183,16 +183,6 @@ async fn until_answering(
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-}
-
-/// Returns a loopback URL whose port was free a moment ago: etcd does not report the port that it
-/// got for port 0.
-pub(super) fn free_url() -> std::io::Result<String> {
-    let listener = TcpListener::bind(("127.0.0.1", 0))?;
-    Ok(format!(
-        "http://127.0.0.1:{}",
-        listener.local_addr()?.port()
-    ))
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! A cluster of etcd members, as an existing endpoint.
 
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,6 +8,7 @@ use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
 use etcd_api::proto::etcdserverpb::{MoveLeaderRequest, StatusRequest, StatusResponse};
 use tempfile::TempDir;
+use test_support::ports::free_port;
 
 /// Time limit for members to elect a leader.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -26,7 +26,8 @@ impl EtcdCluster {
     pub(crate) fn start(members: usize) -> Option<Self> {
         let program = test_support::program_or_skip("ETCD_BIN", "etcd")?;
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let ports = free_ports(2 * members);
+        // Members must know each other's ports before they start.
+        let ports: Vec<_> = (0..2 * members).map(|_| free_port()).collect();
         let (clients, peers) = ports.split_at(members);
         let url = |port: &u16| format!("http://127.0.0.1:{port}");
         let all: Vec<_> = peers
@@ -133,17 +134,6 @@ async fn status(url: &str) -> Option<StatusResponse> {
     let client = Client::connect(config).await.ok()?;
     let status = client.maintenance().status(StatusRequest {}).await;
     status.ok().map(tonic::Response::into_inner)
-}
-
-/// Returns ports that are currently free: members must know each other's ports before they start.
-fn free_ports(count: usize) -> Vec<u16> {
-    let listeners: Vec<_> = (0..count)
-        .map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port"))
-        .collect();
-    let ports = listeners.iter().map(|one| one.local_addr());
-    ports
-        .map(|address| address.expect("it is bound").port())
-        .collect()
 }
 
 impl Drop for EtcdCluster {
