@@ -139,7 +139,7 @@ impl CaseRun<'_> {
         );
         let warm = self.unless_stopped(warm).await?;
         for (load, came) in loads.iter().zip(&warm) {
-            if let Some(reason) = came.first_error() {
+            if let Some(reason) = came.warm_up_error(&load.pace) {
                 let name = &load.spec.name;
                 return Err(EarlyEnd::Failed(format!(
                     "warm-up of load {name}: {reason}"

@@ -52,6 +52,15 @@ impl LoadResult {
         self.errors().into_iter().next()
     }
 
+    /// Returns the most frequent error of a warm-up. An overloaded target may reject requests of a
+    /// schedule: the measured time decides whether it keeps the rate.
+    pub(super) fn warm_up_error(&self, pace: &Pace) -> Option<String> {
+        match (self, pace) {
+            (Self::Small(tally), Pace::Open(_)) if tally.errors == tally.reasons.refused => None,
+            _ => self.first_error(),
+        }
+    }
+
     /// Returns the most frequent error texts, in descending order.
     fn errors(&self) -> Vec<String> {
         match self {
@@ -299,7 +308,29 @@ fn late(load: &Load) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use load::record::Class;
+    use workloads::Profile;
+
     use super::*;
+
+    #[test]
+    fn a_warm_up_of_a_schedule_may_be_refused_but_not_wrong() {
+        let open = Pace::Open(Profile::Constant(15_000.0));
+        let closed = Pace::Closed { clients: 1 };
+        let failed = |class, text: &str| {
+            let mut tally = Tally::default();
+            tally.failed(3, class, text.to_owned());
+            LoadResult::Small(Box::new(tally))
+        };
+        let refused = failed(Class::Refused, "etcdserver: too many requests");
+        assert_eq!(refused.warm_up_error(&open), None);
+        assert!(refused.warm_up_error(&closed).is_some());
+        let wrong = failed(Class::Wrong, "another object");
+        assert_eq!(
+            wrong.warm_up_error(&open).as_deref(),
+            Some("another object")
+        );
+    }
 
     #[test]
     fn a_late_generator_spoils_the_quantile_that_is_read() {
