@@ -103,7 +103,7 @@ impl RequestMix {
             Tier::Kube => ", tier = \"kube\"",
         };
         let load = |name: &str, operation: &str, rate: f64, keys: &str| {
-            let rate = (rate * 1e3).round() / 1e3;
+            let rate = rounded(rate);
             format!(
                 "{{ name = \"{name}\", operation = {operation}, arrivals = {{ poisson = {rate} }}{keys}{on} }}"
             )
@@ -114,7 +114,7 @@ impl RequestMix {
         if writes >= LEAST_RATE {
             let weights = weights
                 .iter()
-                .map(|(name, rate)| format!("{name} = {rate:.3}"));
+                .map(|(name, rate)| format!("{name} = {}", rounded(*rate)));
             let operation = format!("{{ {} }}", weights.collect::<Vec<_>>().join(", "));
             loads.push(load(
                 "writes",
@@ -141,9 +141,10 @@ impl RequestMix {
         }
         for (nth, (strategy, rate)) in (1..).zip(&self.lists) {
             let is_known = strategy.parse::<Strategy>().is_ok();
-            if is_known && *rate >= LEAST_LISTS {
+            let rate = rounded(*rate);
+            if is_known && rate >= LEAST_LISTS {
                 loads.push(format!(
-                    "{{ name = \"lists-{nth}\", operation = {{ list = \"{strategy}\" }}, arrivals = {{ constant = {rate:.3} }}, clients = {LISTS_AT_ONCE} }}"
+                    "{{ name = \"lists-{nth}\", operation = {{ list = \"{strategy}\" }}, arrivals = {{ constant = {rate} }}, clients = {LISTS_AT_ONCE} }}"
                 ));
             }
         }
@@ -176,6 +177,11 @@ impl RequestMix {
         weights.retain(|(_, rate)| *rate >= LEAST_RATE);
         weights
     }
+}
+
+/// Returns a rate with three significant digits.
+fn rounded(rate: f64) -> f64 {
+    format!("{rate:.2e}").parse().unwrap_or(rate)
 }
 
 fn case(name: &str, tier: Tier, data_set: &str, loads: &[String]) -> String {

@@ -58,6 +58,10 @@ pub struct SuiteArgs {
     pub repeats: Option<u32>,
 
     /// As for `loadgen run`
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub starts: Option<u32>,
+
+    /// As for `loadgen run`
     #[arg(long, value_name = "DIR")]
     pub go_clients: Option<PathBuf>,
 
@@ -130,6 +134,7 @@ impl SuiteArgs {
             objects: self.objects.or(objects.map(Into::into)),
             repeats: self.repeats.or(repeats.map(Into::into)),
             duration,
+            starts: self.starts,
             go_clients: self.go_clients.clone(),
             out: self.out.clone(),
             keep_data: self.keep_data,
@@ -204,5 +209,12 @@ mod tests {
         assert_eq!(repeats(&["speed"]), Some(7));
         assert_eq!(repeats(&["speed", "--small"]), Some(2));
         assert_eq!(repeats(&["speed", "--small", "--repeats", "5"]), Some(5));
+    }
+
+    #[test]
+    fn every_run_has_the_starts_of_the_command_line() {
+        let starts = |line: &[&str]| suite(line).run_args(&one("")).starts;
+        assert_eq!(starts(&["speed"]), None);
+        assert_eq!(starts(&["speed", "--starts", "3"]), Some(3));
     }
 }
