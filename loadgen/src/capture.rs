@@ -25,6 +25,7 @@ use etcd_api::error::Error;
 use etcd_api::proto::etcdserverpb::RangeRequest;
 use kube_api::client::KubeAccess;
 
+use crate::progress::Progress;
 use crate::safety::identity::Identity;
 use crate::timeouts::in_time;
 use audit_log::AuditLog;
@@ -60,10 +61,25 @@ pub struct Captured {
     nodes: u64,
     /// The number of resources.
     resource_count: u64,
+    /// The number of members of the cluster, and of those whose metrics were read. A store that
+    /// lists no members has one.
+    members: (usize, usize),
     /// The requests to the etcd, or why they are not known; `None` if they were not observed.
     requests: Option<Result<RequestRates, String>>,
     /// The requests to an apiserver.
     audit_log: Option<AuditLog>,
+}
+
+impl Captured {
+    /// Returns what the requests lack; `None` if the metrics of every member were read.
+    fn members_left_out(&self) -> Option<String> {
+        let (members, read) = self.members;
+        (read < members).then(|| {
+            format!(
+                "{read} of {members} members: reads, keep-alives and watchers of the others are not counted; name all endpoints"
+            )
+        })
+    }
 }
 
 /// What is captured.
@@ -86,6 +102,7 @@ pub async fn capture(
     config: &ClientConfig,
     access: &KubeAccess,
     options: CaptureOptions,
+    progress: &Progress,
 ) -> Result<Captured, CaptureError> {
     let prefix = &options.prefix[..];
     let client = in_time(Client::connect(config.clone())).await?;
@@ -99,6 +116,8 @@ pub async fn capture(
     let requests = match options.observe.is_zero() {
         true => None,
         false => {
+            let over = humantime::format_duration(options.observe);
+            progress.say(&format!("requests are counted for {over}"));
             let urls: Vec<_> = config.endpoints.iter().map(ToString::to_string).collect();
             let rates = requests::observe(&urls, access, options.observe).await;
             Some(rates.map_err(|error| error.to_string()))
@@ -111,6 +130,7 @@ pub async fn capture(
         other_keys: found.other_keys,
         nodes: found.nodes,
         resource_count: found.count,
+        members: (identity.members.len().max(1), config.endpoints.len()),
         requests,
         audit_log: options.audit_log,
     })

@@ -10,6 +10,7 @@ mod suite;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ::report::result::{Report, ResultFolder, SavedResult};
 use ::report::{draw, terminal};
@@ -37,6 +38,9 @@ use crate::run::{self, Plan};
 use crate::servers::folders_left;
 use crate::servers::target_spec::TargetSpec;
 use session::Session;
+
+/// The shortest time for which requests are counted.
+const SHORTEST_OBSERVED: Duration = Duration::from_secs(1);
 
 /// Runs `loadgen run`.
 ///
@@ -314,6 +318,17 @@ pub fn capture(args: &CaptureArgs) -> Result<Exit, Failure> {
             .endpoints,
         ..run::connect_config(&args.connect)?
     };
+    if args.out.exists() {
+        let there = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
+        let context = format!("cannot write {}", args.out.display());
+        return Err(Failure::usage(anyhow::Error::new(there).context(context)));
+    }
+    if !args.observe.is_zero() && args.observe < SHORTEST_OBSERVED {
+        return Err(Failure::usage(anyhow!(
+            "--observe {} is too short to count requests: 1s or more, or 0s not to count them",
+            humantime::format_duration(args.observe)
+        )));
+    }
     // A token is sent to Kubernetes APIs only.
     let access = run::kube_access(&args.connect)?.without_token();
     let audit_log = args.audit_log.as_deref().map(AuditLog::read);
@@ -332,12 +347,8 @@ pub fn capture(args: &CaptureArgs) -> Result<Exit, Failure> {
     let mut file = std::fs::File::create_new(&args.out).map_err(written)?;
     let captured = runtime()?.block_on(async {
         let stop = stop_on_signals(&progress)?;
-        if !args.observe.is_zero() {
-            let over = humantime::format_duration(args.observe);
-            progress.say(&format!("{target}: requests are counted for {over}"));
-        }
         tokio::select! {
-            captured = capture::capture(&config, &access, options) => captured.map(Some).map_err(|e| bad(&e)),
+            captured = capture::capture(&config, &access, options, &progress) => captured.map(Some).map_err(|e| bad(&e)),
             () = stop.cancelled() => Ok(None),
         }
     });

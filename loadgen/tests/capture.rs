@@ -107,7 +107,7 @@ async fn a_cluster_becomes_a_scenario_without_its_names() {
     let size = custom.object_size.map_or(0, u64::from);
     assert!((1_990..2_010).contains(&size), "{size} bytes");
     for says in [
-        "requests: unknown: its metrics have no grpc_server_started_total",
+        "its metrics have no grpc_server_started_total",
         "pods: 600 objects in 12 namespaces",
         "RangeStream: a client that lists by Range takes up to",
         "pages of 500: 2 requests",
@@ -274,7 +274,10 @@ fn a_file_that_is_no_audit_log_is_refused_before_anything_is_sent() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("audit.log"), "{}\n{}\n").expect("a file");
     for (file, says) in [
-        ("audit.log", "audit log audit.log, line 1: missing field"),
+        (
+            "audit.log",
+            "audit log audit.log, line 1: no event of audit.k8s.io/v1",
+        ),
         ("missing.log", "audit log missing.log: No such file"),
     ] {
         let arguments = ["capture", "http://127.0.0.1:1", "--audit-log", file];

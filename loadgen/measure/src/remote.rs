@@ -156,7 +156,8 @@ impl RemoteServer {
 impl MetricsPage {
     /// Returns whether the server was restarted after it reported `earlier`. If it does not report
     /// its start time, a restart shows as less CPU time than before.
-    fn is_of_another_start(&self, earlier: &Self) -> bool {
+    #[must_use]
+    pub fn is_of_another_start(&self, earlier: &Self) -> bool {
         self.started != earlier.started || self.cpu_s < earlier.cpu_s
     }
 }

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use report::quantity::Quantity;
 use workloads::{PlainList, Strategy, Tier};
@@ -19,6 +20,10 @@ const WORKERS: u64 = 4;
 /// The size below which a list as one response is no burden: many times etcd's limit of a request.
 const SMALL_LIST_BYTES: u64 = 32 << 20;
 
+/// How long client-go's watches live at most. One that neither begins nor ends in a shorter log is
+/// not seen.
+const WATCH_LIVES: Duration = Duration::from_mins(10);
+
 impl fmt::Display for Captured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
@@ -29,9 +34,23 @@ impl fmt::Display for Captured {
             Quantity::Count(self.nodes)
         )?;
         match &self.requests {
-            Some(Ok(rates)) => writeln!(f, "{rates}")?,
+            Some(Ok(rates)) => {
+                writeln!(f, "{rates}")?;
+                if let Some(left_out) = self.members_left_out() {
+                    writeln!(f, "  of {left_out}")?;
+                }
+            }
             Some(Err(reason)) => writeln!(f, "requests: unknown: {reason}")?,
             None => {}
+        }
+        if let Some(log) = &self.audit_log {
+            writeln!(
+                f,
+                "audit log: {} requests in {}, and {} that failed",
+                Quantity::Count(log.requests),
+                Quantity::seconds(log.over.as_secs_f64()),
+                Quantity::Count(log.failed)
+            )?;
         }
         for resource in &self.resources {
             self.resource(resource, f)?;
@@ -69,7 +88,8 @@ impl Captured {
         {
             writeln!(
                 f,
-                "  metadata: {} labels each; {:.0} % of the bytes are managedFields",
+                "  metadata: of {} objects read, {} labels each; {:.0} % of the bytes are managedFields",
+                Quantity::Count(metadata.objects),
                 Quantity::Number((labels * 10.0).round() / 10.0),
                 share * 100.0
             )?;
@@ -151,15 +171,20 @@ impl AuditLog {
             .collect();
         writeln!(
             f,
-            "  requests over {}: {} get, {} create, {} update, {} patch, {} delete; lists of all objects: {}{lists}; of a part: {}; watches of all objects: {} open, of a part: {} ended",
+            "  requests over {}: {} get, {} create, {} update, {} patch, {} delete, {} deletecollection; lists of all objects: {}{lists}; of a part: {}; watches of all objects: {}{} open, of a part: {} ended",
             Quantity::seconds(seconds),
             rate(of.gets),
             rate(of.creates),
             rate(of.updates),
             rate(of.patches),
             rate(of.deletes),
+            rate(of.delete_collections),
             rate(of.lists.values().sum()),
             rate(of.partial_lists),
+            match self.over < WATCH_LIVES {
+                true => "at least ",
+                false => "",
+            },
             Quantity::Number((of.watched.as_secs_f64() / seconds).round()),
             rate(of.partial_watches)
         )

@@ -112,10 +112,10 @@ impl RequestMix {
         let weights = self.weights();
         let writes: f64 = weights.iter().map(|(_, rate)| rate).sum();
         if writes >= LEAST_RATE {
-            let weights = weights
+            let written = weights
                 .iter()
                 .map(|(name, rate)| format!("{name} = {}", rounded(*rate)));
-            let operation = format!("{{ {} }}", weights.collect::<Vec<_>>().join(", "));
+            let operation = format!("{{ {} }}", written.collect::<Vec<_>>().join(", "));
             loads.push(load(
                 "writes",
                 &operation,
@@ -148,13 +148,12 @@ impl RequestMix {
                 ));
             }
         }
-        // A watcher of what nobody changes receives nothing.
-        let changes = self.updates + self.patches + self.creates;
-        let changes_data = match tier {
-            Tier::Etcd => self.updates >= LEAST_RATE,
-            Tier::Kube => changes >= LEAST_RATE,
+        // Watchers need a write that they receive.
+        let is_received = |name: &str| match tier {
+            Tier::Etcd => name == "update",
+            Tier::Kube => name != "delete",
         };
-        if self.watchers > 0 && changes_data {
+        if self.watchers > 0 && weights.iter().any(|(name, _)| is_received(name)) {
             let watchers = self.watchers.min(MOST_WATCHERS);
             loads.push(format!(
                 "{{ name = \"watches\", operation = \"watch\", clients = {watchers}{on} }}"

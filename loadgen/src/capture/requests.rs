@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use futures::future::try_join_all;
 use kube_api::client::{KubeAccess, KubeError};
 use measure::{MetricsPage, RemotePage};
 
@@ -11,7 +12,8 @@ const STARTED: &str = "grpc_server_started_total";
 const RECEIVED: &str = "grpc_server_msg_received_total";
 const SENT_BYTES: &str = "etcd_network_client_grpc_sent_bytes_total";
 const WATCHERS: &str = "etcd_debugging_mvcc_watcher_total";
-/// Writes, counted by every member when it applies them.
+/// Writes, counted by every member when it applies them: keys put, and deletions of a key or of a
+/// range.
 const PUTS: &str = "etcd_mvcc_put_total";
 const DELETES: &str = "etcd_mvcc_delete_total";
 const KEYS: &str = "etcd_debugging_mvcc_keys_total";
@@ -29,7 +31,7 @@ pub struct RequestRates {
     pub creates: f64,
     /// Keys written again.
     pub updates: f64,
-    /// Keys deleted, those of expired leases included.
+    /// Deletions, those of expired leases included. One of a range counts once.
     pub deletes: f64,
     /// Keep-alives of leases.
     pub keep_alives: f64,
@@ -43,52 +45,101 @@ pub struct RequestRates {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RatesError {
     /// A page could not be read.
-    #[error(transparent)]
-    Page(#[from] KubeError),
-    /// The server does not count requests by method.
-    #[error("its metrics have no {STARTED}")]
-    NotCounted,
+    #[error("{url}: {source}")]
+    Page {
+        /// The member.
+        url: String,
+        /// The cause.
+        source: KubeError,
+    },
+    /// The server does not count what is needed.
+    #[error("{url}: its metrics have no {metric}")]
+    NotCounted {
+        /// The member.
+        url: String,
+        /// The metric.
+        metric: &'static str,
+    },
     /// A member was restarted, so its counters began anew.
-    #[error("a member was restarted meanwhile")]
-    Restarted,
+    #[error("{0} was restarted meanwhile")]
+    Restarted(String),
 }
 
-/// Reads the metrics of each member, and again after `over`.
+/// Reads the metrics of each member, and again after `over`; all members at the same time.
 ///
 /// # Errors
-/// [`RatesError`].
+/// [`RatesError`], at once if the metrics are not there.
 pub(super) async fn observe(
     urls: &[String],
     access: &KubeAccess,
     over: Duration,
 ) -> Result<RequestRates, RatesError> {
-    let mut members = Vec::new();
-    for url in urls {
-        let mut page = RemotePage::new(url, access.clone())?;
-        let before = page.read().await?;
-        members.push((page, before));
-    }
-    let begun = Instant::now();
+    let first = try_join_all(urls.iter().map(|url| Member::open(url, access))).await?;
     tokio::time::sleep(over).await;
-    let over = begun.elapsed();
-    let mut readings = Vec::new();
-    for (page, before) in &mut members {
-        let after = page.read().await?;
-        if after.started != before.started {
-            return Err(RatesError::Restarted);
+    let readings = try_join_all(first.into_iter().map(Member::again)).await?;
+    Ok(rates(&readings))
+}
+
+/// A member whose metrics were read once.
+struct Member {
+    url: String,
+    page: RemotePage,
+    before: MetricsPage,
+    at: Instant,
+}
+
+impl Member {
+    async fn open(url: &str, access: &KubeAccess) -> Result<Self, RatesError> {
+        let failed = |source| RatesError::Page {
+            url: url.to_owned(),
+            source,
+        };
+        let mut page = RemotePage::new(url, access.clone()).map_err(failed)?;
+        let before = page.read().await.map_err(failed)?;
+        if let Some(metric) = missing(&before) {
+            let url = url.to_owned();
+            return Err(RatesError::NotCounted { url, metric });
         }
-        readings.push(Reading {
-            before: std::mem::take(before),
-            after,
-        });
+        Ok(Self {
+            url: url.to_owned(),
+            page,
+            before,
+            at: Instant::now(),
+        })
     }
-    rates(&readings, over)
+
+    async fn again(mut self) -> Result<Reading, RatesError> {
+        let after = self.page.read().await;
+        let after = after.map_err(|source| RatesError::Page {
+            url: self.url.clone(),
+            source,
+        })?;
+        if after.is_of_another_start(&self.before) {
+            return Err(RatesError::Restarted(self.url));
+        }
+        Ok(Reading {
+            before: self.before,
+            after,
+            over: self.at.elapsed(),
+        })
+    }
+}
+
+/// Returns the metric that a page lacks. Series of one gRPC method are absent until its first call.
+fn missing(page: &MetricsPage) -> Option<&'static str> {
+    let needed = [STARTED, PUTS, DELETES, KEYS];
+    needed.into_iter().find(|name| {
+        let mut series = page.counters.keys();
+        !series.any(|series| series.split('{').next() == Some(*name))
+    })
 }
 
 /// The metrics of one member at two times.
 struct Reading {
     before: MetricsPage,
     after: MetricsPage,
+    /// The time between them.
+    over: Duration,
 }
 
 impl Reading {
@@ -114,31 +165,25 @@ impl Reading {
     }
 }
 
-fn rates(readings: &[Reading], over: Duration) -> Result<RequestRates, RatesError> {
-    let is_counted = |reading: &Reading| {
-        let mut series = reading.after.counters.keys();
-        series.any(|series| series.starts_with(STARTED))
-    };
-    if !readings.iter().all(is_counted) {
-        return Err(RatesError::NotCounted);
-    }
-    let seconds = over.as_secs_f64();
+fn rates(readings: &[Reading]) -> RequestRates {
     let of_all = |growth: &dyn Fn(&Reading) -> f64| {
-        readings.iter().map(growth).sum::<f64>().max(0.0) / seconds
+        let rates = readings.iter();
+        rates
+            .map(|one| growth(one) / one.over.as_secs_f64())
+            .sum::<f64>()
+            .max(0.0)
     };
     // A member that lags has applied fewer writes.
-    let applied = |name: &str| {
-        let growths = readings.iter().map(|reading| reading.growth(name));
-        growths.fold(0.0, f64::max) / seconds
-    };
-    let key_growth = readings.first().map_or(0.0, |first| first.growth(KEYS)) / seconds;
+    let puts = |reading: &Reading| reading.growth(PUTS) / reading.over.as_secs_f64();
+    let ahead = readings.iter().max_by(|a, b| puts(a).total_cmp(&puts(b)));
+    let applied = |name: &str| ahead.map_or(0.0, |one| one.growth(name) / one.over.as_secs_f64());
     let (puts, deletes) = (applied(PUTS), applied(DELETES));
-    let creates = (deletes + key_growth).clamp(0.0, puts);
+    let creates = (deletes + applied(KEYS)).clamp(0.0, puts.max(0.0));
     let watchers = readings
         .iter()
         .filter_map(|reading| reading.after.counters.get(WATCHERS));
-    Ok(RequestRates {
-        over,
+    RequestRates {
+        over: ahead.map_or(Duration::ZERO, |one| one.over),
         ranges: of_all(&|reading| reading.growth_of(STARTED, "Range")),
         range_streams: of_all(&|reading| reading.growth_of(STARTED, "RangeStream")),
         creates,
@@ -147,7 +192,7 @@ fn rates(readings: &[Reading], over: Duration) -> Result<RequestRates, RatesErro
         keep_alives: of_all(&|reading| reading.growth_of(RECEIVED, "LeaseKeepAlive")),
         sent_bytes: of_all(&|reading| reading.growth(SENT_BYTES)),
         watchers: watchers.sum::<f64>() as u64,
-    })
+    }
 }
 
 #[cfg(test)]
@@ -177,13 +222,14 @@ mod tests {
                 (KEYS, 510.0),
                 (WATCHERS, 40.0),
             ]),
+            over: Duration::from_secs(10),
         }
     }
 
     #[test]
     fn calls_of_all_members_are_summed_and_applied_writes_are_not() {
         let readings = [member(100.0, 300.0), member(50.0, 290.0)];
-        let rates = rates(&readings, Duration::from_secs(10)).expect("it counts");
+        let rates = rates(&readings);
         assert_eq!(
             rates,
             RequestRates {
@@ -199,12 +245,11 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_counts_nothing_has_no_rates() {
-        let silent = Reading {
-            before: MetricsPage::default(),
-            after: page(&[(PUTS, 7.0)]),
-        };
-        let rates = rates(&[silent], Duration::from_secs(1));
-        assert!(matches!(rates, Err(RatesError::NotCounted)), "{rates:?}");
+    fn a_server_that_counts_too_little_has_no_rates() {
+        let mut page = member(1.0, 1.0).after;
+        assert_eq!(missing(&page), None);
+        page.counters.remove(DELETES);
+        assert_eq!(missing(&page), Some(DELETES));
+        assert_eq!(missing(&MetricsPage::default()), Some(STARTED));
     }
 }

@@ -51,11 +51,14 @@ impl Captured {
         if cases.is_empty() {
             return cases;
         }
+        let left_out = self.members_left_out();
+        let left_out = left_out.map(|left_out| format!("# Of {left_out}.\n"));
         format!(
             "\n# The requests that the etcd received in {}, as if all were for {}: alone, and beside a client that lists all of them.\n\
-             # The metrics do not distinguish a read of one key from a list: all are single reads here.\n{}",
+             # The metrics do not distinguish a read of one key from a list: all are single reads here.\n{}{}",
             Quantity::seconds(rates.over.as_secs_f64()),
             largest.name,
+            left_out.unwrap_or_default(),
             cases.trim_start()
         )
     }
@@ -170,6 +173,7 @@ mod tests {
             other_keys: 3,
             nodes: 5_000,
             resource_count: 10,
+            members: (3, 3),
             requests: None,
             audit_log: None,
         }
@@ -223,6 +227,36 @@ mod tests {
     }
 
     #[test]
+    fn watchers_whose_writes_are_too_few_are_left_out() {
+        let pods = ApiRequests {
+            gets: 60,
+            updates: 20,
+            patches: 20,
+            watched: Duration::from_secs(180),
+            ..ApiRequests::default()
+        };
+        let log = AuditLog {
+            over: Duration::from_mins(1),
+            resources: BTreeMap::from([("pods".to_owned(), pods)]),
+            ..AuditLog::default()
+        };
+        let captured = Captured {
+            audit_log: Some(log),
+            requests: Some(Ok(RequestRates {
+                ranges: 9.0,
+                ..RequestRates::default()
+            })),
+            members: (3, 1),
+            ..captured()
+        };
+        let text = captured.scenario();
+        let scenario = Scenario::parse(&text, "captured").expect("a scenario");
+        let last = scenario.loads.last().expect("a case of the API");
+        assert_eq!(loads(last), ["gets: get"]);
+        assert!(text.contains("# Of 1 of 3 members: reads"), "{text}");
+    }
+
+    #[test]
     fn requests_to_an_apiserver_become_a_case_of_each_data_set() {
         let pods = ApiRequests {
             gets: 60,
@@ -236,7 +270,7 @@ mod tests {
         let log = AuditLog {
             over: Duration::from_mins(1),
             resources: BTreeMap::from([("pods".to_owned(), pods)]),
-            failed: 0,
+            ..AuditLog::default()
         };
         let captured = Captured {
             audit_log: Some(log),
