@@ -3,8 +3,8 @@
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The range of the ports: below those of outgoing connections, any of which could take a port
-/// before the server binds it.
+/// The range of the ports: below those of outgoing connections as Linux has them by default, any of
+/// which could take a port before the server binds it.
 const LOWEST: u16 = 10_000;
 const COUNT: u32 = 20_000;
 /// The distance between the first ports of two processes with consecutive ids.

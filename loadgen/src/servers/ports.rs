@@ -22,22 +22,29 @@ static CHOSEN: AtomicU32 = AtomicU32::new(0);
 /// Returns a loopback URL whose port is free, and which this process has not returned lately.
 ///
 /// # Errors
-/// If no port is free below those of outgoing connections.
+/// If no port is free.
 pub(super) fn free_url() -> io::Result<String> {
-    let ports = u32::from(range_begins().saturating_sub(LOWEST));
+    let port = free_port_below(range_begins());
+    let port = port.map_or_else(any_port, Ok)?;
+    Ok(format!("http://127.0.0.1:{port}"))
+}
+
+/// Returns a free port from [`LOWEST`] up to, and excluding, `end`; `None` if there is none.
+fn free_port_below(end: u16) -> Option<u16> {
+    let ports = u32::from(end.saturating_sub(LOWEST));
     let first = std::process::id().wrapping_mul(STRIDE);
-    for _ in 0..ports {
+    (0..ports).find_map(|_| {
         let nth = first.wrapping_add(CHOSEN.fetch_add(1, Ordering::Relaxed)) % ports;
-        // It is less than the range's begin, so it fits.
+        // It is less than `end`, so it fits.
         let port = LOWEST + nth as u16;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return Ok(format!("http://127.0.0.1:{port}"));
-        }
-    }
-    Err(io::Error::new(
-        io::ErrorKind::AddrInUse,
-        format!("no port from {LOWEST} on is free below those of outgoing connections"),
-    ))
+        TcpListener::bind(("127.0.0.1", port)).ok().map(|_| port)
+    })
+}
+
+/// Returns a port that outgoing connections may take, too: where the system gives them all ports.
+fn any_port() -> io::Result<u16> {
+    let listener = TcpListener::bind(("127.0.0.1", 0))?;
+    Ok(listener.local_addr()?.port())
 }
 
 /// Returns the lowest port of outgoing connections.
@@ -57,12 +64,18 @@ mod tests {
 
     #[test]
     fn ports_differ_and_are_not_those_of_outgoing_connections() {
-        let urls: BTreeSet<_> = (0..20).map(|_| free_url().expect("a free port")).collect();
-        assert_eq!(urls.len(), 20);
-        for url in urls {
-            let (_, port) = url.rsplit_once(':').expect("a port");
-            let port: u16 = port.parse().expect("a number");
-            assert!((LOWEST..range_begins()).contains(&port), "{port}");
-        }
+        let end = LOWEST + 1_000;
+        let ports: BTreeSet<_> = (0..20).filter_map(|_| free_port_below(end)).collect();
+        assert_eq!(ports.len(), 20);
+        assert!(
+            ports.iter().all(|port| (LOWEST..end).contains(port)),
+            "{ports:?}"
+        );
+    }
+
+    #[test]
+    fn where_outgoing_connections_have_all_ports_any_is_taken() {
+        assert_eq!(free_port_below(1_024), None);
+        assert!(any_port().is_ok_and(|port| port > 0));
     }
 }
