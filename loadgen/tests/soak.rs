@@ -77,6 +77,18 @@ fn scenario_of(case: &str) -> String {
     format!("{head}{case}")
 }
 
+/// Runs the scenario, again if the run cannot tell (exit code 3), twice at most: memory in so few
+/// rounds depends on what else the machine does.
+fn decided(scenario: &str) -> (Option<i32>, Value, String) {
+    for _ in 0..2 {
+        let ran = small_run::run(scenario, &[]);
+        if ran.0 != Some(3) {
+            return ran;
+        }
+    }
+    small_run::run(scenario, &[])
+}
+
 /// Returns the entry of a case for what a process held of this kind.
 #[track_caller]
 fn held<'a>(case: &'a Value, process: &str, kind: &str) -> &'a Value {
@@ -99,7 +111,7 @@ fn assert_worked(case: &Value) {
 
 #[test]
 fn what_clients_made_is_gone_after_each_round() {
-    let (code, report, log) = small_run::run(SCENARIO, &[]);
+    let (code, report, log) = decided(SCENARIO);
     assert_eq!(code, Some(0), "{log}");
     let case = &report["cases"][0];
     assert_worked(case);
@@ -121,7 +133,7 @@ fn what_clients_made_is_gone_after_each_round() {
 
 #[test]
 fn what_clients_of_the_kubernetes_tier_made_is_gone_after_each_round() {
-    let (code, report, log) = small_run::run(&scenario_of(KUBE_CASE), &[]);
+    let (code, report, log) = decided(&scenario_of(KUBE_CASE));
     assert_eq!(code, Some(0), "{log}");
     let case = &report["cases"][0];
     assert_worked(case);

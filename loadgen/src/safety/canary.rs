@@ -70,6 +70,9 @@ impl Read {
                     Err(EtcdError::Refused(Refusal::LeaderChanged)) => {
                         Err(server_status::LEADER_CHANGED.to_owned())
                     }
+                    Err(EtcdError::Refused(Refusal::NoLeader)) => {
+                        Err(server_status::NO_LEADER.to_owned())
+                    }
                     Err(error) => Err(failed(error)),
                 }
             }

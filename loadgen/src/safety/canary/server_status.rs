@@ -14,6 +14,8 @@ use report::quantity::Quantity;
 
 /// The reason of a load that is stopped because the cluster has another leader.
 pub(super) const LEADER_CHANGED: &str = "the leader has changed";
+/// The reason of a load that is stopped because the cluster has none.
+pub(super) const NO_LEADER: &str = "the cluster has no leader";
 const LEADER_CHANGES: &str = "etcd_server_leader_changes_seen_total";
 const SLOW_APPLIES: &str = "etcd_server_slow_apply_total";
 

@@ -52,8 +52,10 @@ impl LoadResult {
         self.errors().into_iter().next()
     }
 
-    /// Returns the most frequent error of a warm-up. An overloaded target may reject requests of a
-    /// schedule: the measured time decides whether it keeps the rate.
+    /// Returns the most frequent error of a warm-up; `None` if an overloaded target rejected small
+    /// requests of a schedule: the measured time decides whether it keeps the rate. Requests that
+    /// are left without a response fail the case, since a late response would count as one of the
+    /// measured time.
     pub(super) fn warm_up_error(&self, pace: &Pace) -> Option<String> {
         match (self, pace) {
             (Self::Small(tally), Pace::Open(_)) if tally.errors == tally.reasons.refused => None,
