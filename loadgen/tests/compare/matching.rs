@@ -75,6 +75,26 @@ fn a_case_that_no_longer_works_is_gone_even_where_other_starts_worked() {
 }
 
 #[test]
+fn a_case_that_failed_in_the_base_and_was_not_tried_again_is_not_passed_over() {
+    let mut base = side(0, 1.0, 4);
+    for result in &mut base {
+        stream(result).outcome = Outcome::Failed {
+            reason: "the server died".into(),
+        };
+    }
+    let new = changed(side(1, 1.0, 4), |result| {
+        result.report.cases.retain(|case| case.strategy != "stream");
+    });
+    let comparison = compared(&base, &new, &Options::default());
+    assert_eq!(comparison.end(), End::CannotTell, "{comparison:#?}");
+    assert_eq!(comparison.not_comparable[0].case, STREAM);
+    assert_eq!(
+        comparison.not_comparable[0].reason,
+        "in the base: FAILED: the server died"
+    );
+}
+
+#[test]
 fn a_case_without_a_success_is_not_the_fastest() {
     let refusing = |result: &mut SavedResult| {
         let case = stream(result);

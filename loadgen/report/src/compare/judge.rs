@@ -167,7 +167,7 @@ impl<'a> Judge<'a> {
                     in_common += 1;
                     self.case((base, old), (new, found));
                 }
-                None if old.starts.is_empty() => {
+                None if old.starts.is_empty() && old.failed.is_empty() => {
                     self.notes_once([format!(
                         "{} is not measured in the base, and not in the new result: {}",
                         old.label(),
@@ -178,7 +178,10 @@ impl<'a> Judge<'a> {
                 // not at fault.
                 None => self.not_comparable.push(Unjudged {
                     case: old.label(),
-                    reason: format!("the new result of {new} has no such case"),
+                    reason: match old.starts.is_empty() {
+                        true => format!("in the base: {}", old.reasons()),
+                        false => format!("the new result of {new} has no such case"),
+                    },
                 }),
             }
         }
