@@ -119,12 +119,17 @@ impl<'a> Subject<'a> {
 
     /// Returns the first text for a data set on which all cases are lists, otherwise the second.
     fn of_lists(&self, lists: &'static str, requests: &'static str) -> &'static str {
-        let is_list = |case: &Case| case.requests_per_s.is_none() && case.watchers.is_none();
+        let is_list = |case: &Case| case.requests_per_s.is_none() && !times_events(case);
         if self.cases().all(is_list) {
             lists
         } else {
             requests
         }
+    }
+
+    /// Returns whether all cases of the data set time events at watchers.
+    fn is_of_events(&self) -> bool {
+        self.cases().all(times_events)
     }
 
     /// Returns the chart of the quantiles of the time of a whole list, per strategy.
@@ -140,10 +145,17 @@ impl<'a> Subject<'a> {
         if latencies.any(is_one_or_two) {
             legend.push((MarkShape::Square, "each, of one or two"));
         }
+        let (title, measure) = match self.is_of_events() {
+            true => ("Time from a write to its event", "time to one event"),
+            false => (
+                self.of_lists("Time of one whole list", "Time of one request"),
+                self.of_lists("time of one list", "time of one request"),
+            ),
+        };
         self.rows(
-            self.of_lists("Time of one whole list", "Time of one request"),
+            title,
             "lower is better; quantiles only where n carries them",
-            self.of_lists("time of one list", "time of one request"),
+            measure,
             Unit::of_time,
             legend,
             |case, mut row| {
@@ -393,4 +405,11 @@ fn named(case: &Case) -> FigureRow {
 
 fn full_name(case: &Case) -> String {
     format!("{} ({} tier)", case_text::strategy(case), case.tier)
+}
+
+/// Returns whether a case times the events of writes at watchers: by its strategy, or by the first
+/// measured load.
+fn times_events(case: &Case) -> bool {
+    let first = case.loads.iter().find(|load| load.measured);
+    case.watchers.is_some() || first.is_some_and(|load| load.operation == "watch")
 }
