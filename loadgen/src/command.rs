@@ -318,10 +318,12 @@ pub fn capture(args: &CaptureArgs) -> Result<Exit, Failure> {
             .endpoints,
         ..run::connect_config(&args.connect)?
     };
-    if args.out.exists() {
-        let there = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
+    let written = |error: std::io::Error| {
         let context = format!("cannot write {}", args.out.display());
-        return Err(Failure::usage(anyhow::Error::new(there).context(context)));
+        Failure::usage(anyhow::Error::new(error).context(context))
+    };
+    if args.out.exists() {
+        return Err(written(std::io::ErrorKind::AlreadyExists.into()));
     }
     if !args.observe.is_zero() && args.observe < SHORTEST_OBSERVED {
         return Err(Failure::usage(anyhow!(
@@ -339,10 +341,6 @@ pub fn capture(args: &CaptureArgs) -> Result<Exit, Failure> {
     };
     let progress = Progress::new();
     let bad = |error: &dyn std::fmt::Display| Failure::usage(anyhow!("{target}: {error}"));
-    let written = |error: std::io::Error| {
-        let context = format!("cannot write {}", args.out.display());
-        Failure::usage(anyhow::Error::new(error).context(context))
-    };
     // Created first, so that no request is sent in vain.
     let mut file = std::fs::File::create_new(&args.out).map_err(written)?;
     let captured = runtime()?.block_on(async {

@@ -10,6 +10,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use tokio::net::TcpStream;
@@ -36,12 +37,17 @@ async fn socket(t: &Target) -> TokioIo<TcpStream> {
     TokioIo::new(TcpStream::connect(address).await.expect("the client port"))
 }
 
-/// Sends one request over a new HTTP/2 connection.
-async fn http2(t: &Target, request: Request<Full<Bytes>>) -> hyper::Result<Response<Bytes>> {
+/// Sends one request over a new HTTP/2 connection. The body of the response is read later.
+async fn send(t: &Target, request: Request<Full<Bytes>>) -> hyper::Result<Response<Incoming>> {
     let (mut sender, connection) =
         hyper::client::conn::http2::handshake(TokioExecutor::new(), socket(t).await).await?;
     tokio::spawn(connection);
-    let (mut head, body) = sender.send_request(request).await?.into_parts();
+    sender.send_request(request).await
+}
+
+/// Sends one request over a new HTTP/2 connection, and reads the response.
+async fn http2(t: &Target, request: Request<Full<Bytes>>) -> hyper::Result<Response<Bytes>> {
+    let (mut head, body) = send(t, request).await?.into_parts();
     let body = body.collect().await?;
     if let Some(trailers) = body.trailers() {
         head.headers.extend(trailers.clone());
@@ -219,15 +225,10 @@ async fn the_deadline_ends_a_stream_between_messages(t: Target) {
         t.set(format!("k{i:02}"), "v".repeat(OBJECT_BYTES)).await;
     }
     let deadline = Duration::from_millis(300);
-    let (mut sender, connection) =
-        hyper::client::conn::http2::handshake(TokioExecutor::new(), socket(&t).await)
-            .await
-            .expect("HTTP/2");
-    tokio::spawn(connection);
     let headers = [("grpc-timeout", "300m")];
     let path = "/etcdserverpb.KV/RangeStream";
     let request = call("POST", path, GRPC, &headers, framed(0, &range("k", "l")));
-    let response = sender.send_request(request).await.expect("a response");
+    let response = send(&t, request).await.expect("a response");
     assert_eq!(response.status(), StatusCode::OK);
     tokio::time::sleep(deadline * 2).await;
     let read = tokio::time::timeout(PATIENCE, response.into_body().collect()).await;

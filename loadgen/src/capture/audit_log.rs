@@ -4,6 +4,7 @@
 //! stages: the last, `ResponseComplete`, has its outcome. A watch is open from the event
 //! `ResponseStarted` to the last one.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::io::BufRead as _;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,19 @@ const WATCH: &str = "watch";
 const STARTED: &str = "ResponseStarted";
 const COMPLETE: &str = "ResponseComplete";
 const PANIC: &str = "Panic";
+/// The subresources whose requests read or write objects: those of others (logs, exec, proxies,
+/// tokens) ask little of etcd.
+const SUBRESOURCES: [&str; 9] = [
+    "",
+    "status",
+    "scale",
+    "finalize",
+    "approval",
+    "resize",
+    "binding",
+    "eviction",
+    "ephemeralcontainers",
+];
 /// The first bytes of a file that gzip has written.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 /// The groups with a dot that are Kubernetes' own, and whose objects' keys lack the group.
@@ -267,16 +281,22 @@ impl Counts {
         ended: Option<SystemTime>,
         is_known: bool,
     ) -> bool {
-        let is_new = !self.watches.contains_key(&id);
-        let watch = self.watches.entry(id).or_insert(Watch {
-            resource,
-            begun,
-            ended,
-        });
-        if is_known {
-            watch.ended = ended;
+        match self.watches.entry(id) {
+            Entry::Vacant(entry) => {
+                entry.insert(Watch {
+                    resource,
+                    begun,
+                    ended,
+                });
+                true
+            }
+            Entry::Occupied(mut entry) => {
+                if is_known {
+                    entry.get_mut().ended = ended;
+                }
+                false
+            }
         }
-        is_new
     }
 
     /// Returns the log; `None` if its events span no time.
@@ -334,13 +354,9 @@ impl Query {
 }
 
 impl ObjectRef {
-    /// Returns whether a request reads or writes objects. Others (logs, exec, proxies, tokens) ask
-    /// little of etcd.
+    /// Returns whether a request reads or writes objects.
     fn is_counted(&self) -> bool {
-        let writes = ["", "status", "scale", "finalize", "approval", "resize"];
-        let others = ["binding", "eviction", "ephemeralcontainers"];
-        let subresource = &self.subresource.as_str();
-        !self.resource.is_empty() && (writes.contains(subresource) || others.contains(subresource))
+        !self.resource.is_empty() && SUBRESOURCES.contains(&self.subresource.as_str())
     }
 
     /// Returns what a request does to the object: a binding is a POST that updates a pod, an

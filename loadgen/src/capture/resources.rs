@@ -107,10 +107,10 @@ pub(super) async fn find(
     let mut customs = 0;
     for (_, resource) in counted.into_iter().take(SAMPLED) {
         let census = Census::of_etcd(client, &resource, in_use_bytes).await?;
-        let key = String::from_utf8_lossy(&resource[prefix.len()..]);
+        let key = &resource[prefix.len()..];
         found.largest.push(Resource {
-            name: shown(&resource[prefix.len()..], &mut customs),
-            key: key.trim_end_matches('/').to_owned(),
+            name: shown(key, &mut customs),
+            key: String::from_utf8_lossy(without_slash(key)).into_owned(),
             namespaces: namespaces(client, &resource).await?,
             census,
         });
@@ -156,10 +156,14 @@ fn resource_of(key: &[u8], prefix: usize) -> Vec<u8> {
     }
 }
 
+fn without_slash(key: &[u8]) -> &[u8] {
+    key.strip_suffix(b"/").unwrap_or(key)
+}
+
 /// Returns the resource's name if Kubernetes chose it, or else a number, so that it does not reveal
 /// whose cluster it is.
 fn shown(resource: &[u8], customs: &mut u32) -> String {
-    let name = resource.strip_suffix(b"/").unwrap_or(resource);
+    let name = without_slash(resource);
     let known = KNOWN.iter().find(|known| known.as_bytes() == name);
     match known {
         Some(known) => (*known).to_owned(),

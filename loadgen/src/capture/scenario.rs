@@ -179,6 +179,19 @@ mod tests {
         }
     }
 
+    /// Returns what was captured with an audit log of a minute with these requests for pods.
+    fn with_log_of(pods: ApiRequests) -> Captured {
+        let log = AuditLog {
+            over: Duration::from_mins(1),
+            resources: BTreeMap::from([("pods".to_owned(), pods)]),
+            ..AuditLog::default()
+        };
+        Captured {
+            audit_log: Some(log),
+            ..captured()
+        }
+    }
+
     /// Returns a case's loads, as `NAME: OPERATION`.
     fn loads(case: &LoadsSpec) -> Vec<String> {
         let loads = case.load.iter();
@@ -235,19 +248,13 @@ mod tests {
             watched: Duration::from_secs(180),
             ..ApiRequests::default()
         };
-        let log = AuditLog {
-            over: Duration::from_mins(1),
-            resources: BTreeMap::from([("pods".to_owned(), pods)]),
-            ..AuditLog::default()
-        };
         let captured = Captured {
-            audit_log: Some(log),
             requests: Some(Ok(RequestRates {
                 ranges: 9.0,
                 ..RequestRates::default()
             })),
             members: (3, 1),
-            ..captured()
+            ..with_log_of(pods)
         };
         let text = captured.scenario();
         let scenario = Scenario::parse(&text, "captured").expect("a scenario");
@@ -267,15 +274,7 @@ mod tests {
             watched: Duration::from_secs(180),
             ..ApiRequests::default()
         };
-        let log = AuditLog {
-            over: Duration::from_mins(1),
-            resources: BTreeMap::from([("pods".to_owned(), pods)]),
-            ..AuditLog::default()
-        };
-        let captured = Captured {
-            audit_log: Some(log),
-            ..captured()
-        };
+        let captured = with_log_of(pods);
         let scenario = Scenario::parse(&captured.scenario(), "captured").expect("a scenario");
         let [case] = &scenario.loads[..] else {
             panic!("one case: {:?}", scenario.loads);

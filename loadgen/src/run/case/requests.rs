@@ -159,11 +159,7 @@ impl CaseRun<'_> {
         let never = CancellationToken::new();
         let warm_up = callers.run(pace.clone(), WARM_UP, &never);
         let warm_up = self.unless_stopped(warm_up).await?;
-        // A response to a request of the warm-up would be mistaken for one of a measured request.
-        // Requests that are rejected because of the load are what the measured part is about.
-        let is_expected = is_open && warm_up.errors == warm_up.reasons.refused;
-        let reason = warm_up.reasons.most_frequent(1).into_iter().next();
-        if let Some(reason) = reason.filter(|_| !is_expected) {
+        if let Some(reason) = warm_up_error(&warm_up, &pace) {
             return Err(EarlyEnd::Failed(format!(
                 "warm-up: {} of {} requests failed: {reason}",
                 warm_up.errors, warm_up.requests
@@ -295,6 +291,17 @@ pub(super) fn is_saturated(tally: &Tally, duration: Duration) -> bool {
     let answered = tally.requests.saturating_sub(tally.errors) as f64;
     let due = tally.requests as f64 / duration.as_secs_f64();
     tally.overrun || answered / tally.elapsed.as_secs_f64() < KEPT_PART * due
+}
+
+/// Returns the most frequent error of a warm-up; `None` if an overloaded target rejected requests
+/// of a schedule, since the measured time decides whether it keeps the rate. Requests that are left
+/// without a response fail the case: a late response would be mistaken for one of a measured
+/// request.
+pub(super) fn warm_up_error(tally: &Tally, pace: &Pace) -> Option<String> {
+    let is_open = matches!(pace, Pace::Open(_));
+    let is_expected = is_open && tally.errors == tally.reasons.refused;
+    let reason = tally.reasons.most_frequent(1).into_iter().next();
+    reason.filter(|_| !is_expected)
 }
 
 /// Returns whether all errors were caused by the load.

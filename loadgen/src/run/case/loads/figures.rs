@@ -13,7 +13,7 @@ use workloads::GeneratorShard;
 use workloads::scenario::LoadSpec;
 
 use super::Share;
-use crate::run::case::requests::{KEPT_ERRORS, is_saturated, stall_of};
+use crate::run::case::requests::{KEPT_ERRORS, is_saturated, stall_of, warm_up_error};
 use crate::to_result;
 
 /// The fraction of a quantile of an open loop that may be the generator's lateness. The report has
@@ -52,13 +52,11 @@ impl LoadResult {
         self.errors().into_iter().next()
     }
 
-    /// Returns the most frequent error of a warm-up; `None` if an overloaded target rejected small
-    /// requests of a schedule: the measured time decides whether it keeps the rate. Requests that
-    /// are left without a response fail the case, since a late response would count as one of the
-    /// measured time.
+    /// Returns the most frequent error of a warm-up; small requests may be rejected, see
+    /// [`warm_up_error`].
     pub(super) fn warm_up_error(&self, pace: &Pace) -> Option<String> {
-        match (self, pace) {
-            (Self::Small(tally), Pace::Open(_)) if tally.errors == tally.reasons.refused => None,
+        match self {
+            Self::Small(tally) => warm_up_error(tally, pace),
             _ => self.first_error(),
         }
     }
