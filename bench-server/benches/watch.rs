@@ -37,7 +37,7 @@ const PREFIX: &[u8] = b"/registry/pods/";
 /// Number of puts of 1 KiB after which history is compacted, far below the quota of 2 GiB.
 const PUTS_BETWEEN_COMPACTIONS: u64 = 100_000;
 /// Minimum number of samples for a p99.
-const ENOUGH: usize = 1_000;
+const MIN_SAMPLES: usize = 1_000;
 
 /// The number of events that all clients together still wait for.
 #[derive(Default)]
@@ -140,7 +140,7 @@ fn fan_out(criterion: &mut Criterion) {
     group.finish();
     let mut latencies = latencies.into_inner();
     latencies.sort();
-    if latencies.len() >= ENOUGH {
+    if latencies.len() >= MIN_SAMPLES {
         let at = |share: usize| latencies[latencies.len() * share / 100];
         let (p50, p99, n) = (at(50), at(99), latencies.len());
         println!("put to the last of 10,000 watchers: p50 {p50:.2?}, p99 {p99:.2?}, n {n}");

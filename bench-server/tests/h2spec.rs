@@ -35,7 +35,7 @@ const CASES: usize = 146;
 const TIMEOUT_S: u32 = 5;
 
 /// Maximum growth of the server's memory, bytes.
-const MOST_GROWTH: u64 = 64 << 20;
+const MAX_GROWTH: u64 = 64 << 20;
 
 /// The port of a server that is tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,7 +131,7 @@ fn check(port: Port) -> Result<(), String> {
     }
     let most = server.memory(|status| status.vmhwm)?;
     match most.saturating_sub(idle) {
-        grown if grown < MOST_GROWTH => Ok(()),
+        grown if grown < MAX_GROWTH => Ok(()),
         grown => Err(format!("the server grew by {grown} bytes")),
     }
 }

@@ -151,6 +151,12 @@ pub enum Error {
     /// The client is misconfigured (invalid URL, unreadable certificate).
     #[error("client configuration: {0}")]
     Config(String),
+    /// Something did not happen in time, by the client's clock.
+    #[error("{0}")]
+    Timeout(String),
+    /// The client itself failed, as when a thread of it ended. The endpoint is not at fault.
+    #[error("{0}")]
+    Client(String),
 }
 
 impl Error {

@@ -2,7 +2,7 @@
 //! generator.
 //!
 //! - [`protobuf`]: the wire format, with the rules of Kubernetes' generated code
-//! - [`envelope`]: the `k8s\0` envelope of objects
+//! - [`envelope`]: the `k8s\0` envelope of objects; [`media_type`]: the media types of JSON
 //! - [`schema`]: the messages in protobuf and in JSON; [`to_json()`], [`JsonDeltaWriter`] and
 //!   [`from_json()`] transcode by it
 //! - [`custom_resource`]: custom resources, which have no schema and are stored as JSON
@@ -30,6 +30,7 @@ pub mod group_version_resource;
 pub mod hash;
 pub mod list;
 pub mod list_options;
+pub mod media_type;
 pub mod metadata;
 pub mod protobuf;
 pub mod quantity;

@@ -2,6 +2,8 @@
 
 pub mod writes;
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use crate::envelope;
@@ -32,7 +34,7 @@ pub struct Details {
     /// API group of the kind.
     pub group: &'static str,
     /// The kind; for an object that was not found, the resource.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     /// The causes, one for each violated rule.
     pub causes: Vec<Cause>,
     /// Delay before a retry, seconds; also sent as `Retry-After` if it is not 0.
@@ -95,7 +97,7 @@ impl Status {
         Self::new(404, "NotFound", message).with(Details {
             name: name.to_owned(),
             group,
-            kind: resource,
+            kind: resource.into(),
             ..Details::default()
         })
     }

@@ -34,7 +34,8 @@ pub async fn expire_leases(store: Store) {
 /// Compacts by `retention`. Never returns.
 pub async fn compact(node: Arc<Node>, retention: Retention) {
     let mut compaction = AutoCompaction::new(retention);
-    let mut tick = tokio::time::interval(compaction.interval());
+    let first = tokio::time::Instant::now() + compaction.first_tick();
+    let mut tick = tokio::time::interval_at(first, compaction.interval());
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;

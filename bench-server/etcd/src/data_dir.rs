@@ -4,9 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum};
 use listen::flags::parse_duration;
 use store::{Config, Directory, Fsync, LogError, LogOptions, Store};
+
+use super::flags::parse_go_bool;
 
 /// Flags of the data directory and its durability.
 #[derive(Debug, Clone, Args)]
@@ -25,7 +27,19 @@ pub struct DataFlags {
     pub fsync_interval: Duration,
 
     /// etcd's name for `--fsync never`.
-    #[arg(long, requires = "data_dir", conflicts_with = "fsync")]
+    #[arg(
+        long,
+        requires = "data_dir",
+        conflicts_with = "fsync",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        default_value_t = false,
+        action = ArgAction::Set,
+        value_parser = parse_go_bool,
+        hide_default_value = true,
+        value_name = "BOOL"
+    )]
     pub unsafe_no_fsync: bool,
 }
 

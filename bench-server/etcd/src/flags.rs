@@ -3,11 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum};
 use listen::flags::parse_duration;
 use listen::{ClientCertificates, MAX_STREAMS, TlsFiles, TlsFlags};
 
 use super::data_dir::DataFlags;
+pub use without_effect::FlagsWithoutEffect;
+
+mod without_effect;
 
 /// Flags of the etcd tier.
 #[derive(Debug, Clone, Args)]
@@ -74,7 +77,13 @@ pub struct EtcdFlags {
     pub emulate_version: EmulatedVersion,
 
     /// Period of watch progress notifications: at least 100ms, 0 means etcd's default of 10m.
-    #[arg(long, value_parser = parse_progress_interval, default_value = "10m", value_name = "DURATION")]
+    #[arg(
+        long,
+        alias = "experimental-watch-progress-notify-interval",
+        value_parser = parse_progress_interval,
+        default_value = "10m",
+        value_name = "DURATION"
+    )]
     pub watch_progress_notify_interval: Duration,
 
     /// Server certificate (PEM) for https:// listen URLs. This file and the next two are read for
@@ -92,8 +101,22 @@ pub struct EtcdFlags {
     pub trusted_ca_file: Option<PathBuf>,
 
     /// Require client certificates. --trusted-ca-file already implies this, and must be set.
-    #[arg(long)]
+    #[arg(
+        long,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        default_value_t = false,
+        action = ArgAction::Set,
+        value_parser = parse_go_bool,
+        hide_default_value = true,
+        value_name = "BOOL"
+    )]
     pub client_cert_auth: bool,
+
+    /// Flags of etcd that have no effect here.
+    #[command(flatten)]
+    pub without_effect: FlagsWithoutEffect,
 }
 
 impl EtcdFlags {
@@ -182,14 +205,25 @@ impl std::str::FromStr for EmulatedVersion {
     }
 }
 
+/// Parses a truth value as Go's flags do (`strconv.ParseBool`).
+pub(crate) fn parse_go_bool(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        other => Err(format!("{other:?} is neither true nor false")),
+    }
+}
+
 /// Parses the maximum size of a request. Without an upper bound, a single request could use all
 /// memory; with 0, every request would be refused.
 fn parse_request_bytes(text: &str) -> Result<usize, String> {
-    const MOST: usize = 512 << 20;
+    const MAX_BYTES: usize = 512 << 20;
     let bytes = text.parse().map_err(|e| format!("{e}"))?;
     match bytes {
-        1..=MOST => Ok(bytes),
-        _ => Err(format!("{bytes} is not between 1 and {MOST} (512 MiB)")),
+        1..=MAX_BYTES => Ok(bytes),
+        _ => Err(format!(
+            "{bytes} is not between 1 and {MAX_BYTES} (512 MiB)"
+        )),
     }
 }
 

@@ -32,10 +32,10 @@ pub(super) fn health(store: &Store, query: &str) -> (StatusCode, String) {
             format!("ALARM {name}"),
         ),
     };
-    (
-        code,
-        json!({"health": health, "reason": reason}).to_string(),
-    )
+    let body = json!({"health": health, "reason": reason});
+    // etcd's errors end with a newline, and its successes do not.
+    let end = if code.is_success() { "" } else { "\n" };
+    (code, format!("{body}{end}"))
 }
 
 /// Returns the response of `/livez`, `/readyz` and the paths below them; `None` for other paths.

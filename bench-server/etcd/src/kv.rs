@@ -7,7 +7,7 @@ use etcd_api::proto::etcdserverpb::{
     ResponseHeader, TxnRequest,
 };
 use http::Response;
-use store::check;
+use store::{Store, check};
 use tokio::time::Instant;
 use tonic::Status;
 use wire::grpc::{self, Encoding};
@@ -88,24 +88,21 @@ where
         Method::RangeStream => range_stream::range_stream(node, &grpc::decode(bytes)?, deadline),
         Method::Put => {
             let request: PutRequest = grpc::decode(bytes)?;
-            check_write_size(node, request_bytes, || check::put(&request))?;
+            check_write_size(node, request_bytes, || store.check_put(&request)).await?;
             let mut response = store.logged(store.put(&request)).await?;
             fill_header(node, &mut response.header);
             message(&response)
         }
         Method::DeleteRange => {
             let request: DeleteRangeRequest = grpc::decode(bytes)?;
-            check_write_size(node, request_bytes, || check::delete_range(&request))?;
+            check_write_size(node, request_bytes, || check::delete_range(&request)).await?;
             let mut estimate = ResponseEstimate::of(store);
             estimate.delete(&request);
             let room = estimate.admit(node).await?;
-            let outcome = match room.is_long {
-                true => {
-                    let store = store.clone();
-                    on_blocking_thread(node, move || store.delete_range(&request)).await?
-                }
-                false => store.delete_range(&request),
-            };
+            let outcome = execute(node, room.is_long, move |store| {
+                store.delete_range(&request)
+            })
+            .await?;
             let mut response = store.logged(outcome).await?;
             fill_header(node, &mut response.header);
             room.encode(node, response).await
@@ -114,19 +111,12 @@ where
             let request: TxnRequest = grpc::decode(bytes)?;
             let is_read_only = check::is_read_only(&request);
             if !is_read_only {
-                let most_ops = store.config().max_txn_ops;
-                check_write_size(node, request_bytes, || check::txn(&request, most_ops))?;
+                check_write_size(node, request_bytes, || store.check_txn(&request)).await?;
             }
             let mut estimate = ResponseEstimate::of(store);
             estimate.txn(&request);
             let room = estimate.admit(node).await?;
-            let outcome = match room.is_long {
-                true => {
-                    let store = store.clone();
-                    on_blocking_thread(node, move || store.txn(&request)).await?
-                }
-                false => store.txn(&request),
-            };
+            let outcome = execute(node, room.is_long, move |store| store.txn(&request)).await?;
             // A read-only transaction sees only published writes, so it need not wait for the log.
             let mut response = match is_read_only {
                 true => outcome?,
@@ -162,18 +152,32 @@ fn fill_header(node: &Node, header: &mut Option<ResponseHeader>) {
     *header = Some(node.header(revision));
 }
 
+/// Runs an operation of the store, on a blocking thread if it is long.
+async fn execute<T: Send + 'static>(
+    node: &Node,
+    is_long: bool,
+    operation: impl FnOnce(&Store) -> T + Send + 'static,
+) -> Result<T, Status> {
+    if is_long {
+        let store = node.store.clone();
+        return on_blocking_thread(node, move || operation(&store)).await;
+    }
+    Ok(operation(&node.store))
+}
+
 /// Rejects a write whose log entry would be larger than `--max-request-bytes`. Other errors of the
 /// request take precedence, so a request that is too large is checked for them first.
-fn check_write_size(
+async fn check_write_size(
     node: &Node,
     request_bytes: usize,
     check: impl FnOnce() -> Result<(), Refusal>,
-) -> Result<(), Refusal> {
-    if log_entry_bytes(request_bytes) > node.max_request_bytes {
-        check()?;
-        return Err(Refusal::RequestTooLarge);
+) -> Result<(), Status> {
+    if log_entry_bytes(request_bytes) <= node.max_request_bytes {
+        return Ok(());
     }
-    Ok(())
+    // The check may raise an alarm, which the log must have before a client hears of it.
+    let refused: Result<(), _> = check().and(Err(Refusal::RequestTooLarge));
+    node.store.logged(refused).await.map_err(Status::from)
 }
 
 /// Returns the size that etcd checks: that of an `InternalRaftRequest`, which has the request in a

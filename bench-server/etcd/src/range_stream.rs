@@ -17,10 +17,11 @@
 //! further work. Frames are filled across chunks, but the first chunk never waits for the second.
 //! Compaction and the call's deadline are checked before each chunk.
 
-use bytes::Bytes;
 use etcd_api::error::Refusal;
 use etcd_api::keys::KeyRange;
-use etcd_api::proto::etcdserverpb::{RangeRequest, RangeResponse, RangeStreamResponse};
+use etcd_api::proto::etcdserverpb::{
+    RangeRequest, RangeResponse, RangeStreamResponse, ResponseHeader,
+};
 use memory::open_lists::OpenList;
 use store::range::RangePlan;
 use store::{Cursor, Projection, Snapshot};
@@ -80,16 +81,20 @@ struct ChunkSource {
     ahead: Cursor,
     /// The next key to send.
     cursor: Cursor,
-    range_end: Bytes,
     deadline: Option<Instant>,
     /// Encoded header field of the last chunk.
     header: Vec<u8>,
+    /// Length of a header field with nothing but the revision, which etcd counts when it sizes
+    /// chunks.
+    revision_bytes: usize,
     projection: Projection,
     sizing: ChunkSizing,
     /// Number of keys left of the request's limit; `u64::MAX` without a limit.
     wanted: u64,
     /// Number of keys of all chunks started so far.
     begun: u64,
+    /// Number of keys of the range that are in none of them.
+    rest: u64,
     /// Number of unsent keys of the current chunk.
     chunk: u64,
     /// Encoded fields that end the last chunk.
@@ -109,13 +114,19 @@ impl ChunkSource {
         request: &RangeRequest,
         deadline: Option<Instant>,
     ) -> Self {
-        let cursor = snapshot.cursor(KeyRange::new(&request.key, &request.range_end));
+        let keys = KeyRange::new(&request.key, &request.range_end);
+        let cursor = snapshot.cursor(keys);
+        let revision = snapshot.head_revision();
         Self {
             ahead: cursor.clone(),
             cursor,
-            range_end: request.range_end.clone(),
             deadline,
-            header: proto::header_field(&node.header(snapshot.head_revision())),
+            header: proto::header_field(&node.header(revision)),
+            revision_bytes: proto::header_field(&ResponseHeader {
+                revision,
+                ..ResponseHeader::default()
+            })
+            .len(),
             projection: Projection::of(request),
             sizing: ChunkSizing::new(node.max_request_bytes),
             wanted: u64::try_from(request.limit)
@@ -123,6 +134,7 @@ impl ChunkSource {
                 .filter(|&limit| limit > 0)
                 .unwrap_or(u64::MAX),
             begun: 0,
+            rest: snapshot.count(keys),
             chunk: 0,
             tail: Vec::new(),
             last: false,
@@ -156,19 +168,17 @@ impl ChunkSource {
             keys += 1;
             self.ahead.next_ref();
         }
+        // As etcd sizes a chunk: with `more`, and with a count that ends one key after the chunk.
+        let fields = self.revision_bytes + proto::tail_fields(true, keys as i64 + 1).len();
+        self.sizing.adapt(bytes + fields, cut);
         self.chunk = keys;
         self.begun += keys;
         self.wanted -= keys;
-        self.sizing.adapt(bytes + self.header.len(), cut);
+        self.rest -= keys;
 
-        let next = self.ahead.peek();
-        self.last = self.wanted == 0 || next.is_none();
+        self.last = self.wanted == 0 || self.rest == 0;
         let header: &[u8] = if self.last {
-            let rest = next.map_or(0, |next| {
-                let rest = KeyRange::new(next.key(), &self.range_end);
-                self.snapshot.count(rest)
-            });
-            self.tail = proto::tail_fields(rest > 0, (self.begun + rest) as i64);
+            self.tail = proto::tail_fields(self.rest > 0, (self.begun + self.rest) as i64);
             &self.header
         } else {
             &[]
@@ -241,8 +251,8 @@ impl ChunkSizing {
         self.target_bytes.saturating_mul(2)
     }
 
-    /// Adapts the number of keys to a chunk of `bytes` (encoded keys and header). `cut` is whether
-    /// the chunk was cut at the maximum.
+    /// Adapts the number of keys to a chunk of `bytes`, as etcd sizes it. `cut` is whether the
+    /// chunk was cut at the maximum.
     fn adapt(&mut self, bytes: usize, cut: bool) {
         if cut || bytes > self.max_bytes() {
             self.keys = (self.keys / 2).max(1);

@@ -67,6 +67,9 @@ impl EtcdTier {
     /// # Errors
     /// [`StartError`]; nothing keeps running.
     pub async fn start(flags: &EtcdFlags, common: &CommonFlags) -> Result<Self, StartError> {
+        if let Some(names) = flags.without_effect.names() {
+            tracing::info!("flags of etcd that have no effect here: {names}");
+        }
         let tls = Arc::new(ServerTls::new(flags.tls_files()));
         let retention = background::retention(flags).map_err(|reason| StartError::Flag {
             flag: "--auto-compaction-retention",

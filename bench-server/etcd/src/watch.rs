@@ -58,19 +58,23 @@ pub struct WatchResponses<R> {
     watchers: WatchStream,
     /// Unsent fragments of a large response.
     fragments: VecDeque<WatchResponse>,
-    /// Timer of the next periodic progress; set while a watcher has requested it.
-    progress: Option<Pin<Box<Sleep>>>,
+    /// Timer of the next periodic progress, which starts with the stream, as etcd's does.
+    progress: Pin<Box<Sleep>>,
+    /// The time between two of them.
+    progress_interval: Duration,
 }
 
 impl<R> WatchResponses<R> {
     /// Returns the responses to `requests`.
     fn new(node: Arc<Node>, requests: R) -> Self {
+        let progress_interval = with_jitter(node.progress_notify_interval);
         Self {
             watchers: node.store.watch(),
             node,
             requests: Some(requests),
             fragments: VecDeque::new(),
-            progress: None,
+            progress: Box::pin(tokio::time::sleep(progress_interval)),
+            progress_interval,
         }
     }
 
@@ -78,22 +82,11 @@ impl<R> WatchResponses<R> {
         match request.request_union {
             Some(RequestUnion::CreateRequest(create)) => {
                 self.watchers.create(spec(create));
-                if self.progress.is_none() && self.watchers.wants_progress() {
-                    let due = Instant::now() + self.progress_interval();
-                    self.progress = Some(Box::pin(tokio::time::sleep_until(due)));
-                }
             }
             Some(RequestUnion::CancelRequest(cancel)) => self.watchers.cancel(cancel.watch_id),
             Some(RequestUnion::ProgressRequest(_)) => self.watchers.request_progress(),
             None => {}
         }
-    }
-
-    /// Returns the interval plus up to a tenth of it, so that streams opened together spread out.
-    fn progress_interval(&self) -> Duration {
-        let interval = self.node.progress_notify_interval;
-        let share = (RandomState::new().hash_one(0) % 1000) as u32;
-        interval + interval * share / 10_000
     }
 
     fn response(&mut self, notice: Notice) -> WatchResponse {
@@ -140,6 +133,12 @@ impl<R> WatchResponses<R> {
             }
         }
     }
+}
+
+/// Returns the interval plus up to a tenth of it, so that streams opened together spread out.
+fn with_jitter(interval: Duration) -> Duration {
+    let share = (RandomState::new().hash_one(0) % 1000) as u32;
+    interval + interval * share / 10_000
 }
 
 /// Converts a request to the store's type.
@@ -230,13 +229,9 @@ where
                 break;
             }
         }
-        while let Some(progress) = &mut this.progress
-            && progress.as_mut().poll(context).is_ready()
-        {
-            let due = Instant::now() + this.progress_interval();
-            if let Some(progress) = &mut this.progress {
-                progress.as_mut().reset(due);
-            }
+        while this.progress.as_mut().poll(context).is_ready() {
+            let due = Instant::now() + this.progress_interval;
+            this.progress.as_mut().reset(due);
             this.watchers.tick_progress();
         }
         this.watchers

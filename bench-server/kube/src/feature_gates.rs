@@ -3,6 +3,20 @@
 
 use std::str::FromStr;
 
+/// Gates of etcd that are accepted and have no effect, because they concern its members and its
+/// database. So the command line of an etcd starts this server, too.
+const GATES_WITHOUT_EFFECT: [&str; 9] = [
+    "StopGRPCServiceOnDefrag",
+    "TxnModeWriteWithSharedBuffer",
+    "InitialCorruptCheck",
+    "CompactHashCheck",
+    "LeaseCheckpoint",
+    "LeaseCheckpointPersist",
+    "SetMemberLocalAddr",
+    "FastLeaseKeepAlive",
+    "PriorityRequest",
+];
+
 /// The mechanisms that are on. All are by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FeatureGates {
@@ -85,6 +99,7 @@ impl FromStr for FeatureGates {
             let mut known = gates.by_name();
             match known.iter_mut().find(|(gate, _)| *gate == name) {
                 Some((_, gate)) => **gate = value,
+                None if GATES_WITHOUT_EFFECT.contains(&name) => {}
                 None => {
                     let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
                     return Err(format!(
@@ -104,7 +119,7 @@ mod tests {
 
     #[test]
     fn gates_are_read_by_upstreams_names() {
-        let gates: FeatureGates = "EtcdRangeStream=false,WatchList=false"
+        let gates: FeatureGates = "EtcdRangeStream=false,WatchList=false,InitialCorruptCheck=true"
             .parse()
             .expect("known");
         assert_eq!(

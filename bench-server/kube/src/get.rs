@@ -8,6 +8,20 @@ use crate::resource::object::Object;
 use crate::resource_handler::ResourceHandler;
 use crate::storage::error::storage_error;
 
+/// Checks the name of an object to be read or written. The path can have no other characters that
+/// names cannot have.
+///
+/// # Errors
+/// 400 for a name with `%`.
+pub(crate) fn check_name(name: &str) -> Result<(), Status> {
+    match name.contains('%') {
+        false => Ok(()),
+        true => Err(Status::bad_request(format!(
+            "Name parameter invalid: {name:?}: may not contain '%'"
+        ))),
+    }
+}
+
 impl ResourceHandler {
     /// Reads one object.
     ///
@@ -19,6 +33,7 @@ impl ResourceHandler {
         name: &str,
         options: &ListOptions,
     ) -> Result<Object, Status> {
+        check_name(name)?;
         let key = self.resource.key(namespace, name);
         let revision = options.revision().map_err(Status::into_revision_error)?;
         let revision = revision.map(|revision| revision as i64);

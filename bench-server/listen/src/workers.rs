@@ -50,16 +50,17 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(32);
 
 /// The TLS acceptor of a connection, and its peer.
-type Tls = (TlsAcceptor, SocketAddr);
+pub(super) type Tls = (TlsAcceptor, SocketAddr);
 
-/// A connection to be served by a worker, with its handler.
-type Connection<H> = (
-    std::net::TcpStream,
-    Option<Tls>,
-    ConnectionPermit,
-    PendingConnection,
-    H,
-);
+/// A connection to be served by a worker.
+struct Connection<H> {
+    stream: std::net::TcpStream,
+    tls: Option<Tls>,
+    /// The connection counts until this is dropped.
+    permit: ConnectionPermit,
+    pending: PendingConnection,
+    handler: H,
+}
 
 /// The threads that serve connections. Dropping it ends the threads and their connections.
 #[derive(Debug)]
@@ -115,7 +116,7 @@ impl<H: Handler> Workers<H> {
     pub(super) fn dispatch(
         &self,
         stream: TcpStream,
-        tls: Option<(TlsAcceptor, SocketAddr)>,
+        tls: Option<Tls>,
         permit: ConnectionPermit,
         handler: H,
     ) {
@@ -133,7 +134,13 @@ impl<H: Handler> Workers<H> {
             }
         };
         let index = self.next.fetch_add(1, Ordering::Relaxed) % self.queues.len();
-        let connection = (stream, tls, permit, PendingConnection::new(), handler);
+        let connection = Connection {
+            stream,
+            tls,
+            permit,
+            pending: PendingConnection::new(),
+            handler,
+        };
         if self.queues[index].send(connection).is_err() {
             tracing::error!("worker {index} has ended, connection dropped");
         }
@@ -169,37 +176,47 @@ async fn serve_queue<H: Handler>(
     config: WorkerConfig,
     failed: Arc<HandshakeLog>,
 ) {
-    while let Some((stream, tls, permit, mut pending, handler)) = queue.recv().await {
-        let failed = failed.clone();
-        tokio::spawn(async move {
-            let _seat = permit;
-            let stream = match TcpStream::from_std(stream) {
-                Ok(stream) => stream,
-                Err(e) => {
-                    tracing::warn!("cannot register a connection: {e}");
-                    return;
-                }
-            };
-            match tls {
-                None => serve_connection(stream, config, pending, false, handler).await,
-                Some((acceptor, peer)) => {
-                    let handshake = timeout(HANDSHAKE_TIMEOUT, tls::accept(&acceptor, stream));
-                    let handshake = tokio::select! {
-                        shaken = handshake => shaken,
-                        () = pending.evicted() => return,
-                    };
-                    match handshake {
-                        // Coalesces above the TLS session, so that small writes become one record.
-                        Ok(Ok(stream)) => {
-                            let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                            serve_connection(stream, config, pending, http2, handler).await;
-                        }
-                        Ok(Err(e)) => failed.log(peer, e),
-                        Err(_) => failed.log(peer, "timeout"),
-                    }
-                }
-            }
-        });
+    while let Some(connection) = queue.recv().await {
+        tokio::spawn(serve(connection, config, failed.clone()));
+    }
+}
+
+/// Serves one connection, after the TLS handshake if there is one.
+async fn serve<H: Handler>(
+    connection: Connection<H>,
+    config: WorkerConfig,
+    failed: Arc<HandshakeLog>,
+) {
+    let Connection {
+        stream,
+        tls,
+        permit: _permit,
+        mut pending,
+        handler,
+    } = connection;
+    let stream = match TcpStream::from_std(stream) {
+        Ok(stream) => stream,
+        Err(e) => {
+            tracing::warn!("cannot register a connection: {e}");
+            return;
+        }
+    };
+    let Some((acceptor, peer)) = tls else {
+        return serve_connection(stream, config, pending, false, handler).await;
+    };
+    let handshake = timeout(HANDSHAKE_TIMEOUT, tls::accept(&acceptor, stream));
+    let handshake = tokio::select! {
+        shaken = handshake => shaken,
+        () = pending.evicted() => return,
+    };
+    match handshake {
+        // Coalesces above the TLS session, so that small writes become one record.
+        Ok(Ok(stream)) => {
+            let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+            serve_connection(stream, config, pending, http2, handler).await;
+        }
+        Ok(Err(e)) => failed.log(peer, e),
+        Err(_) => failed.log(peer, "timeout"),
     }
 }
 

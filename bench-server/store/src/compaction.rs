@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const REVISION_INTERVAL: Duration = Duration::from_secs(5 * 60);
 /// The maximum time between two compactions in the periodic mode, which otherwise compacts once per
 /// retention.
-const LONGEST_PERIOD: Duration = Duration::from_secs(60 * 60);
+const MAX_PERIOD: Duration = Duration::from_secs(60 * 60);
 /// The number of times that the periodic mode samples the revision between two compactions.
 const SAMPLES_PER_PERIOD: u32 = 10;
 
@@ -23,8 +23,8 @@ pub enum Retention {
     Revisions(i64),
 }
 
-/// Decides when to compact which revision. The caller ticks it at once and then every
-/// [`AutoCompaction::interval`].
+/// Decides when to compact which revision. The caller ticks it after [`AutoCompaction::first_tick`]
+/// and then every [`AutoCompaction::interval`].
 #[derive(Debug)]
 pub struct AutoCompaction {
     retention: Retention,
@@ -44,6 +44,15 @@ impl AutoCompaction {
             seen: VecDeque::new(),
             due: None,
             compacted: 0,
+        }
+    }
+
+    /// Returns the time until the first tick. In the revision mode it is an interval, so that after
+    /// a restart clients still find what they could read before.
+    pub fn first_tick(&self) -> Duration {
+        match self.retention {
+            Retention::Time(_) => Duration::ZERO,
+            Retention::Revisions(_) => self.interval(),
         }
     }
 
@@ -88,7 +97,7 @@ impl AutoCompaction {
 
 /// Returns the time between two compactions for a retention of `span`.
 fn period(span: Duration) -> Duration {
-    span.min(LONGEST_PERIOD)
+    span.min(MAX_PERIOD)
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Leases: keys that exist as long as a client sends keep-alives.
 //!
 //! Time is a parameter (a monotonic [`Instant`]), so the caller that ticks the store provides the
-//! clock. A lease that is due counts as expired at once; the next tick deletes its keys.
+//! clock. A lease that is due exists, with its keys, until it is revoked: by the next tick, or by a
+//! keep-alive that comes too late, where etcd waits for the tick (`lessor.Renew`).
 
 #[cfg(test)]
 mod tests;
@@ -37,7 +38,7 @@ struct Lease {
 /// The result of [`Store::lease_time_to_live`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimeToLive {
-    /// Whole seconds until the lease expires.
+    /// Whole seconds until the lease expires, rounded towards 0; 0 or less for one that is due.
     pub remaining_s: i64,
     /// The TTL that was granted, in seconds.
     pub granted_s: i64,
@@ -136,14 +137,13 @@ impl Leases {
         }
     }
 
-    /// Returns the lease, unless it is due.
-    fn alive(&self, id: i64, now: Instant) -> Option<&Lease> {
-        self.by_id.get(&id).filter(|lease| now < lease.due)
+    fn is_due(&self, id: i64, now: Instant) -> bool {
+        self.by_id.get(&id).is_some_and(|lease| lease.due <= now)
     }
 
+    /// Restarts the time of a lease that is not due.
     fn keep_alive(&mut self, id: i64, now: Instant) -> Option<i64> {
-        self.alive(id, now)?;
-        let lease = self.by_id.get_mut(&id)?;
+        let lease = self.by_id.get_mut(&id).filter(|lease| now < lease.due)?;
         self.by_due.remove(&(lease.due, id));
         lease.due = now + Duration::from_secs(lease.ttl_s as u64);
         self.by_due.insert((lease.due, id));
@@ -236,23 +236,29 @@ impl Store {
     /// Revokes a due lease, unless a keep-alive, or a revocation and a new grant, came in between.
     /// Returns whether it was revoked.
     fn revoke_due(&self, id: i64, now: Instant) -> bool {
-        self.writer().is_ok_and(|writer| {
-            writer.leases.alive(id, now).is_none() && self.revoke(writer, id).is_ok()
-        })
+        self.writer()
+            .is_ok_and(|writer| writer.leases.is_due(id, now) && self.revoke(writer, id).is_ok())
     }
 
     /// Restarts a lease's time. Returns its TTL in seconds; `None` if the lease does not exist or
-    /// has expired.
+    /// was due, in which case it has been revoked.
     pub fn lease_keep_alive(&self, id: i64, now: Instant) -> Option<i64> {
-        self.inner.writer.lock().leases.keep_alive(id, now)
+        let kept = self.inner.writer.lock().leases.keep_alive(id, now);
+        if kept.is_none() {
+            self.revoke_due(id, now);
+        }
+        kept
     }
 
-    /// Returns the remaining time of a lease; `None` if it does not exist or has expired.
+    /// Returns the remaining time of a lease; `None` if it does not exist. One that is due exists
+    /// until it is revoked.
     pub fn lease_time_to_live(&self, id: i64, keys: bool, now: Instant) -> Option<TimeToLive> {
         let writer = self.inner.writer.lock();
-        let lease = writer.leases.alive(id, now)?;
+        let lease = writer.leases.by_id.get(&id)?;
+        let remaining = lease.due.saturating_duration_since(now).as_secs() as i64;
+        let overdue = now.saturating_duration_since(lease.due).as_secs() as i64;
         Some(TimeToLive {
-            remaining_s: lease.due.duration_since(now).as_secs() as i64,
+            remaining_s: remaining - overdue,
             granted_s: lease.ttl_s,
             keys: match keys {
                 true => lease.keys.iter().cloned().collect(),

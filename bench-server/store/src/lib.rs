@@ -232,7 +232,7 @@ impl Store {
     /// [`Refusal::KeyNotFound`], [`Refusal::LeaseNotFound`], [`Refusal::NoSpace`],
     /// [`Refusal::ResponseTooLarge`].
     pub fn put(&self, request: &PutRequest) -> Result<PutResponse, Refusal> {
-        txn::check::put(request)?;
+        self.check_put(request)?;
         let mut writer = self.writer()?;
         self.reserve(&mut writer, quota::put_cost(request))?;
         if request.lease != 0 && !writer.leases.exists(request.lease) {
@@ -243,6 +243,16 @@ impl Store {
         let edits = write_txn.into_edits();
         response.header = Some(header(self.commit(writer, edits, None)));
         Ok(response)
+    }
+
+    /// Checks what can be checked of a put without its key, in etcd's order.
+    ///
+    /// # Errors
+    /// [`Refusal::NoSpace`], [`Refusal::EmptyKey`], [`Refusal::ValueProvided`],
+    /// [`Refusal::LeaseProvided`].
+    pub fn check_put(&self, request: &PutRequest) -> Result<(), Refusal> {
+        self.check_quota(quota::put_cost(request))?;
+        txn::check::put(request)
     }
 
     /// Deletes the keys of an interval in one revision. Makes no revision if no key is found.

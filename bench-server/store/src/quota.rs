@@ -19,6 +19,12 @@ pub(super) const LEASE_COST: u64 = 64;
 /// "unknown".
 const EMPTY_SIZE: u64 = 20 * 1024;
 
+/// A quota that is exceeded, and the size of the store, in bytes.
+struct Excess {
+    quota: u64,
+    stored: u64,
+}
+
 /// The raised alarms.
 #[derive(Default)]
 pub(super) struct Alarms(BTreeSet<AlarmType>);
@@ -92,9 +98,18 @@ impl Store {
         raised
     }
 
-    /// Returns an error unless `cost` more bytes fit. If they do not fit, this raises the NOSPACE
-    /// alarm, and until the alarm is cleared every cost above 0 is refused. Deletes cost nothing
-    /// and succeed.
+    /// Returns an error unless `cost` more bytes fit, and raises the NOSPACE alarm then. As in etcd
+    /// (`quotaKVServer`), this comes before all other checks of a request, and does not look at the
+    /// alarm.
+    pub(super) fn check_quota(&self, cost: u64) -> Result<(), Refusal> {
+        match self.exceeded_by(cost) {
+            Some(excess) => Err(self.refuse(&mut self.inner.writer.lock(), excess)),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns an error if the NOSPACE alarm is raised, or unless `cost` more bytes fit, and raises
+    /// the alarm then. Deletes cost nothing and succeed.
     pub(super) fn reserve(&self, writer: &mut Writer, cost: u64) -> Result<(), Refusal> {
         if cost == 0 {
             return Ok(());
@@ -102,20 +117,29 @@ impl Store {
         if writer.alarms.0.contains(&AlarmType::Nospace) {
             return Err(Refusal::NoSpace);
         }
-        let Some(quota) = self.quota_bytes() else {
-            return Ok(());
-        };
-        let stored = self.size_bytes();
-        if stored + cost < quota {
-            return Ok(());
+        match self.exceeded_by(cost) {
+            Some(excess) => Err(self.refuse(writer, excess)),
+            None => Ok(()),
         }
-        self.raise(writer, AlarmType::Nospace);
+    }
+
+    /// Returns the quota and the stored bytes, if `cost` more bytes do not fit.
+    fn exceeded_by(&self, cost: u64) -> Option<Excess> {
+        let quota = self.quota_bytes().filter(|_| cost > 0)?;
+        let stored = self.size_bytes();
+        (stored + cost >= quota).then_some(Excess { quota, stored })
+    }
+
+    fn refuse(&self, writer: &mut Writer, excess: Excess) -> Refusal {
         // Logged once, not for each rejected write.
-        tracing::warn!(
-            "quota of {quota} bytes reached ({stored} bytes stored): NOSPACE raised, writes are refused until it is \
-             disarmed"
-        );
-        Err(Refusal::NoSpace)
+        if self.raise(writer, AlarmType::Nospace) {
+            let Excess { quota, stored } = excess;
+            tracing::warn!(
+                "quota of {quota} bytes reached ({stored} bytes stored): NOSPACE raised, writes are refused until it is \
+                 disarmed"
+            );
+        }
+        Refusal::NoSpace
     }
 }
 

@@ -26,7 +26,7 @@ impl Store {
     /// The errors of its operations, [`Refusal::TooManyOps`], [`Refusal::DuplicateKey`],
     /// [`Refusal::ResponseTooLarge`].
     pub fn txn(&self, request: &TxnRequest) -> Result<TxnResponse, Refusal> {
-        check::txn(request, self.inner.config.max_txn_ops)?;
+        self.check_txn(request)?;
         if check::is_read_only(request) {
             let mut write_txn = self.read_only_txn();
             return self.run(request, &mut write_txn, |_| true);
@@ -39,6 +39,16 @@ impl Store {
         let edits = write_txn.into_edits();
         response.header = Some(header(self.commit(writer, edits, None)));
         Ok(response)
+    }
+
+    /// Checks what can be checked of a transaction without its keys, in etcd's order.
+    ///
+    /// # Errors
+    /// [`Refusal::NoSpace`], [`Refusal::TooManyOps`], [`Refusal::DuplicateKey`], and those of its
+    /// operations.
+    pub fn check_txn(&self, request: &TxnRequest) -> Result<(), Refusal> {
+        self.check_quota(super::quota::txn_cost(request))?;
+        check::txn(request, self.inner.config.max_txn_ops)
     }
 
     fn run(

@@ -7,7 +7,7 @@ use std::time::Duration;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Read and write timeout of the socket.
-const WITHIN: Duration = Duration::from_secs(20);
+const SOCKET_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) mod kind {
     pub(crate) const DATA: u8 = 0;
@@ -50,8 +50,12 @@ impl Attacker {
     /// stream.
     pub(crate) fn connect(authority: &str, window: u32) -> Self {
         let socket = TcpStream::connect(authority).expect("it listens");
-        socket.set_read_timeout(Some(WITHIN)).expect("a timeout");
-        socket.set_write_timeout(Some(WITHIN)).expect("a timeout");
+        socket
+            .set_read_timeout(Some(SOCKET_TIMEOUT))
+            .expect("a timeout");
+        socket
+            .set_write_timeout(Some(SOCKET_TIMEOUT))
+            .expect("a timeout");
         let mut attacker = Self {
             socket,
             next_stream: 1,

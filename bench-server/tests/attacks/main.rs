@@ -1,5 +1,5 @@
 //! Attacks that an unauthenticated client can make on either port of the server. Each attack has
-//! its own server, whose memory must stay within [`MOST_GROWTH_BYTES`] of its size at rest, and
+//! its own server, whose memory must stay within [`MAX_GROWTH_BYTES`] of its size at rest, and
 //! which must serve another client during the attack.
 //!
 //! Attacks are limited by count, and tests wait for a metric of the server instead of for a time.
@@ -17,4 +17,4 @@ mod streams;
 mod victim;
 
 /// Maximum growth of the server's memory by an attack.
-const MOST_GROWTH_BYTES: u64 = 64 << 20;
+const MAX_GROWTH_BYTES: u64 = 64 << 20;

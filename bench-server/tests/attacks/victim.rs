@@ -12,12 +12,12 @@ use etcd_api::client::config::ClientConfig;
 use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::MOST_GROWTH_BYTES;
+use crate::MAX_GROWTH_BYTES;
 
 /// Maximum time for which a well-behaved client may wait.
-const SERVED_WITHIN: Duration = Duration::from_secs(10);
+const SERVED_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum time until a metric of the server has the expected value.
-const COUNT_WITHIN: Duration = Duration::from_secs(30);
+const COUNT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The API that is attacked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl Victim {
             .http(Port::Kube, "GET", "/readyz", "")
             .starts_with("HTTP/1.1 200")
         {
-            assert!(begun.elapsed() < COUNT_WITHIN, "its caches are not filled");
+            assert!(begun.elapsed() < COUNT_TIMEOUT, "its caches are not filled");
         }
         victim
     }
@@ -155,7 +155,7 @@ impl Victim {
             growth as f64 / (1 << 20) as f64
         );
         assert!(
-            growth < MOST_GROWTH_BYTES,
+            growth < MAX_GROWTH_BYTES,
             "{attack} on {port:?} cost {growth} bytes"
         );
     }
@@ -173,7 +173,7 @@ impl Victim {
                     };
                     client.kv().range(range).await.expect("an answer");
                 };
-                let served = tokio::time::timeout(SERVED_WITHIN, served).await;
+                let served = tokio::time::timeout(SERVED_TIMEOUT, served).await;
                 served.expect("in time");
             }),
             Port::Kube => {
@@ -209,7 +209,7 @@ impl Victim {
             if holds(value) {
                 return;
             }
-            assert!(begun.elapsed() < COUNT_WITHIN, "{name} is still {value}");
+            assert!(begun.elapsed() < COUNT_TIMEOUT, "{name} is still {value}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -237,7 +237,7 @@ pub(crate) fn metric(authority: &str, name: &str) -> f64 {
 pub(crate) fn http(authority: &str, method: &str, path: &str, body: &str) -> String {
     let mut socket = TcpStream::connect(authority).expect("it listens");
     socket
-        .set_read_timeout(Some(SERVED_WITHIN))
+        .set_read_timeout(Some(SERVED_TIMEOUT))
         .expect("a timeout");
     let mut request = format!("{method} {path} HTTP/1.1\r\nhost: victim\r\nconnection: close\r\n");
     if !body.is_empty() {

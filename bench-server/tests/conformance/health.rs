@@ -180,11 +180,11 @@ async fn http_paths_under_alarms(t: Target) {
     const UNAVAILABLE: &str = "HTTP/1.1 503 Service Unavailable";
     let health = async |path| {
         let (line, body) = get(&t, path).await;
-        (line, body.trim().to_owned())
+        (line, body)
     };
     let well = (OK.to_owned(), r#"{"health":"true","reason":""}"#.to_owned());
     let ill = |alarm: &str| {
-        let body = format!(r#"{{"health":"false","reason":"ALARM {alarm}"}}"#);
+        let body = format!("{{\"health\":\"false\",\"reason\":\"ALARM {alarm}\"}}\n");
         (UNAVAILABLE.to_owned(), body)
     };
     raise(AlarmType::Nospace).await;

@@ -19,7 +19,8 @@ use crate::watch_stream::{WatchStream, create};
 cases![on ONE_ENCODING;
     ids, times_to_live_have_bounds, revoking_deletes_its_keys_at_once, revoking_without_keys_changes_nothing,
     time_to_live_table, leases_are_listed, keep_alive_answers_each_request, keep_alive_ends_with_its_client,
-    keep_alive_prolongs, expiry_deletes_its_keys, switching_leases, attached_in_a_transaction,
+    keep_alive_prolongs, expiry_deletes_its_keys, expired_for_nobody_before_its_keys_are_gone,
+    kept_alive_too_late_with_its_keys_gone, switching_leases, attached_in_a_transaction,
     leases_are_not_revisions,
 ];
 
@@ -333,6 +334,35 @@ async fn expiry_deletes_its_keys(t: Target) {
     );
     assert_eq!(time_to_live(&t, id).await.ttl, -1);
     assert_eq!(t.all_keys().await, ["free"]);
+}
+
+async fn expired_for_nobody_before_its_keys_are_gone(t: Target) {
+    let id = grant(&t, 2, 0).await;
+    attach(&t, "k", id).await;
+    let begin = Instant::now();
+    loop {
+        let left = time_to_live(&t, id).await;
+        if (left.ttl, left.granted_ttl) == (-1, 0) {
+            break;
+        }
+        assert_eq!((left.granted_ttl, left.keys.len()), (2, 1));
+        assert!(begin.elapsed() < Duration::from_secs(30), "{left:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(t.all_keys().await, [""; 0]);
+}
+
+async fn kept_alive_too_late_with_its_keys_gone(t: Target) {
+    // Until a server revokes a lease that is due, up to half a second passes.
+    for _ in 0..3 {
+        let id = grant(&t, 2, 0).await;
+        attach(&t, "k", id).await;
+        tokio::time::sleep(Duration::from_millis(2_010)).await;
+        let (_requests, mut responses) = keep_alive(&t, id).await;
+        let response = responses.message().await.expect("no error");
+        assert_eq!(response.expect("a response").ttl, 0);
+        assert_eq!(t.all_keys().await, [""; 0]);
+    }
 }
 
 async fn switching_leases(t: Target) {

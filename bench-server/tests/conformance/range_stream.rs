@@ -98,9 +98,9 @@ fn sizes(chunks: &[RangeResponse]) -> Vec<usize> {
 
 /// Writes `n` keys `PREFIXnnnnn` with values of `size` bytes; returns the last revision.
 pub(crate) async fn fill(t: &Target, prefix: &str, n: usize, size: usize) -> i64 {
-    const AT_ONCE: usize = 50;
-    for first in (0..n).step_by(AT_ONCE) {
-        let puts = (first..n.min(first + AT_ONCE))
+    const CONCURRENT_PUTS: usize = 50;
+    for first in (0..n).step_by(CONCURRENT_PUTS) {
+        let puts = (first..n.min(first + CONCURRENT_PUTS))
             .map(|i| t.put(put(format!("{prefix}{i:05}"), vec![b'v'; size])));
         for response in futures::future::join_all(puts).await {
             response.expect("filling");

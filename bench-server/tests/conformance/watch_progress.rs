@@ -13,7 +13,7 @@ const A_WHILE: Duration = Duration::from_millis(900);
 
 cases![on ONE_ENCODING;
     notified_when_idle with SHORT, notified_only_when_asked_for with SHORT,
-    answers_for_the_whole_stream, dropped_without_watchers, dropped_before_a_future_start,
+    answers_for_the_whole_stream, answers_each_request, dropped_without_watchers, dropped_before_a_future_start,
     dropped_before_the_next_revision with SHORT,
     dropped_while_a_cancelled_watcher_stays, waits_for_catching_up, never_overtakes_events,
 ];
@@ -85,6 +85,19 @@ async fn answers_for_the_whole_stream(t: Target) {
         revision,
         "without an event of its own"
     );
+}
+
+async fn answers_each_request(t: Target) {
+    let mut watch = WatchStream::open(&t, all()).await;
+    watch.created().await;
+    for _ in 0..5 {
+        watch.ask_progress().await;
+    }
+    for _ in 0..5 {
+        let response = watch.next().await;
+        assert!(is_progress(&response), "{response:?}");
+    }
+    assert_eq!(watch.next_within(A_WHILE).await, None);
 }
 
 async fn dropped_without_watchers(t: Target) {

@@ -47,7 +47,7 @@ const SERVER: &str = env!("CARGO_BIN_EXE_bench-server");
 const DURABLE: &[&str] = &["--data-dir=data", "--fsync=always"];
 /// Minimum number of writes, of reads and of events in a run on any machine, besides one lease that
 /// expires. A run with fewer checks too little to prove anything.
-const LEAST: usize = 10;
+const MIN_OPERATIONS: usize = 10;
 /// Maximum number of violations that a failed run prints; the file has the whole history.
 const SHOWN: usize = 5;
 
@@ -184,7 +184,7 @@ fn run_case(case: &Case) -> Result<(), Failed> {
         (Ok(checked), None) => {
             println!("{}: seed {seed}: {checked:?}", case.name);
             let least = checked.writes.min(checked.reads).min(checked.events);
-            return match least >= LEAST && checked.expiries > 0 {
+            return match least >= MIN_OPERATIONS && checked.expiries > 0 {
                 true => Ok(()),
                 false => Err(format!("hardly anything was done: {checked:?}").into()),
             };

@@ -27,9 +27,9 @@ const ASK_PROGRESS: Duration = Duration::from_millis(50);
 /// Pause before a stream that ended is opened again.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Time limit for opening a stream.
-const OPEN_WITHIN: Duration = Duration::from_millis(500);
+const OPEN_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time for a watch to receive everything once the clients are done.
-const CATCH_UP_WITHIN: Duration = Duration::from_secs(10);
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Size of the range of revisions around the newest one that watches start from.
 const AROUND: usize = 100;
 
@@ -44,7 +44,7 @@ pub(crate) async fn log(shared: Arc<Shared>) -> (Watch, Option<String>) {
     };
     let mut given_up = None;
     while !shared.is_told(log.complete_until()) {
-        if shared.since_last() > CATCH_UP_WITHIN {
+        if shared.since_last() > CATCH_UP_TIMEOUT {
             let told = log.complete_until();
             given_up = Some(format!("the log's watch stopped at revision {told}"));
             break;
@@ -93,7 +93,7 @@ pub(crate) async fn watches(
         if is_last {
             return (all, None);
         }
-        if shared.since_last() > CATCH_UP_WITHIN {
+        if shared.since_last() > CATCH_UP_TIMEOUT {
             let stuck = format!("the watches of client {client} stopped at revision {told}");
             return (all, Some(stuck));
         }
@@ -147,7 +147,7 @@ async fn stream(shared: &Shared, watch: &mut Watch, liar: &mut Liar, life: Optio
         requests.send(request).await.expect("it has room");
     }
     let opened = service.watch(ReceiverStream::new(receiver));
-    let Ok(Ok(opened)) = tokio::time::timeout(OPEN_WITHIN, opened).await else {
+    let Ok(Ok(opened)) = tokio::time::timeout(OPEN_TIMEOUT, opened).await else {
         return tokio::time::sleep(PAUSE).await;
     };
     let mut responses = opened.into_inner();
@@ -156,7 +156,7 @@ async fn stream(shared: &Shared, watch: &mut Watch, liar: &mut Liar, life: Optio
     let mut told = watch.complete_until();
     let mut ask = tokio::time::interval_at(Instant::now() + ASK_PROGRESS, ASK_PROGRESS);
     loop {
-        if shared.is_told(told) || shared.since_last() > CATCH_UP_WITHIN {
+        if shared.is_told(told) || shared.since_last() > CATCH_UP_TIMEOUT {
             return;
         }
         // The last stream runs until it has reached the last revision.

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// Time allowed for cutting.
-const CUT_WITHIN: Duration = Duration::from_secs(20);
+const CUT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A running relay; ends when dropped.
 pub(crate) struct Proxy {
@@ -51,7 +51,7 @@ impl Proxy {
     /// Closes every connection and refuses new ones; returns when done.
     pub(crate) fn cut(&self) {
         self.open.send_replace(false);
-        let done = self.is_cut.recv_timeout(CUT_WITHIN);
+        let done = self.is_cut.recv_timeout(CUT_TIMEOUT);
         done.expect("the relay cuts");
     }
 

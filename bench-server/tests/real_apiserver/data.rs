@@ -17,13 +17,13 @@ const CORE: &str = "/api/v1";
 const NODES: usize = 6;
 const PODS: usize = 70;
 const CONFIG_MAPS: usize = 15;
-const FEW: usize = 6;
+const OTHERS: usize = 6;
 /// Number of steps of one round of changes.
 const STEPS: usize = 30;
 /// Number of steps after which a pod and a ConfigMap are deleted.
 const DELETED_EVERY: usize = 5;
 /// Number of concurrent requests.
-const AT_ONCE: usize = 8;
+const CONCURRENT_WRITES: usize = 8;
 
 /// Revisions of the data.
 #[derive(Debug, Default)]
@@ -69,18 +69,18 @@ pub(crate) async fn write(real: &Apiserver) -> Data {
         let core = format!("{CORE}/namespaces/{namespace}");
         objects.extend((0..PODS).map(|i| (format!("{core}/pods"), pod(i))));
         objects.extend((0..CONFIG_MAPS).map(|i| (format!("{core}/configmaps"), config_map(i))));
-        objects.extend((0..FEW).map(|i| (format!("{core}/secrets"), secret(i))));
-        objects.extend((0..FEW).map(|i| (format!("{core}/events"), event(namespace, i))));
+        objects.extend((0..OTHERS).map(|i| (format!("{core}/secrets"), secret(i))));
+        objects.extend((0..OTHERS).map(|i| (format!("{core}/events"), event(namespace, i))));
         let leases = format!("{LEASES}/namespaces/{namespace}/leases");
-        objects.extend((0..FEW).map(|i| (leases.clone(), lease(i))));
+        objects.extend((0..OTHERS).map(|i| (leases.clone(), lease(i))));
         let widgets = format!("{WIDGETS}/namespaces/{namespace}/widgets");
-        objects.extend((0..FEW).map(|i| (widgets.clone(), widget(i))));
+        objects.extend((0..OTHERS).map(|i| (widgets.clone(), widget(i))));
     }
     let posts = objects
         .iter()
         .map(|(path, object)| post(real, path, object));
     futures::stream::iter(posts)
-        .buffer_unordered(AT_ONCE)
+        .buffer_unordered(CONCURRENT_WRITES)
         .collect::<Vec<_>>()
         .await;
     let revisions = change_all(real, 0).await;
@@ -115,7 +115,7 @@ pub(crate) async fn change_all(real: &Apiserver, round: usize) -> Vec<i64> {
         for path in [
             format!("{core}/pods/pod-{:03}", step + 20),
             format!("{core}/configmaps/map-{:02}", step % 4),
-            format!("{widgets}/widget-{}", step % FEW),
+            format!("{widgets}/widget-{}", step % OTHERS),
             format!("{CORE}/nodes/node-{}", step % NODES),
         ] {
             change(real, Method::PATCH, &path, &labels).await;

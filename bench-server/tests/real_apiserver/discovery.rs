@@ -1,5 +1,6 @@
 //! Discovery: checks that what bench-server's tier lists is also in the real server's documents.
 
+use ::http::Method;
 use serde_json::Value;
 
 use crate::case::{CaseContext, cases};
@@ -92,6 +93,30 @@ async fn aggregated_documents(context: &CaseContext<'_>) {
         compare(context, path, AGGREGATED).await;
         compare(context, path, &format!("{AGGREGATED},application/json")).await;
         compare(context, path, &format!("application/json,{AGGREGATED}")).await;
+        revalidate(context, path).await;
+    }
+}
+
+/// Each server's own entity tag is answered with 304, and another one with the document.
+async fn revalidate(context: &CaseContext<'_>, path: &str) {
+    for url in [&*context.world.real.url, context.world.our_url()] {
+        let ask = async |tag: &str| {
+            let headers = [("accept", AGGREGATED), ("if-none-match", tag)];
+            let question = Question {
+                method: &Method::GET,
+                path,
+                headers: &headers,
+                body: "",
+            };
+            crate::case::put(url, question).await
+        };
+        let whole = ask("\"other\"").await;
+        let tag = whole.headers.get("etag").expect("a tag").clone();
+        assert_eq!(whole.code, 200, "{url}");
+        let held = ask(tag.to_str().expect("text")).await;
+        assert_eq!(held.code, 304, "{url}");
+        assert_eq!(held.headers.get("etag"), Some(&tag), "{url}");
+        assert!(held.body.is_empty(), "{url}");
     }
 }
 
@@ -104,7 +129,15 @@ async fn health_and_version(context: &CaseContext<'_>) {
         "/readyz/ping",
         "/readyz/none",
     ] {
-        context.get(path, &[]).await;
+        for method in [Method::GET, Method::HEAD, Method::POST] {
+            let question = Question {
+                method: &method,
+                path,
+                headers: &[],
+                body: "",
+            };
+            context.ask(question).await;
+        }
     }
     compare(context, "/version", "").await;
 }

@@ -203,6 +203,8 @@ async fn urls_and_methods(context: &CaseContext<'_>) {
         "/api/v1/namespaces/a%2Fb/pods",
         "/api/v1/namespaces/a/pods/pod%2D001",
         "/api/v1/namespaces/a/configmaps/map-01/status",
+        "/api/v1/watch/namespaces/a/pods/pod-001?fieldSelector=spec.nodeName%3Dnode-1",
+        "/api/v1/watch/namespaces/a/pods/pod-001?fieldSelector=metadata.name%3Dother",
     ] {
         context.get(path, &[]).await;
     }

@@ -16,6 +16,8 @@ use crate::steps::{
 cases! {
     objects_live_and_die_the_same everywhere;
     refusals_are_the_same once;
+    names_and_versions_are_refused_the_same once;
+    custom_resources_are_refused_the_same once;
     patches_do_the_same once;
     collections_are_deleted_the_same everywhere;
     what_one_writes_the_other_reads over_each_etcd;
@@ -225,6 +227,107 @@ async fn refusals_are_the_same(context: &CaseContext<'_>) {
             &json!({}),
         )
         .await;
+}
+
+async fn names_and_versions_are_refused_the_same(context: &CaseContext<'_>) {
+    let mut steps = Steps::begin(context).await;
+    for metadata in [
+        json!({"name": "ok", "generateName": "UP-", }),
+        json!({"name": "UPPER", "generateName": "a_b"}),
+        json!({"name": "X".repeat(300)}),
+        json!({"name": "both", "generateName": "both-"}),
+        json!({"name": "both", "generateName": "both-"}),
+        json!({"name": "UPPER", "resourceVersion": "7"}),
+        json!({"name": "v", "namespace": "other", "resourceVersion": "7"}),
+        json!({"name": "v", "resourceVersion": "0"}),
+        json!({"name": "w", "resourceVersion": "abc"}),
+        json!({"name": "g", "generation": 7}),
+    ] {
+        steps.post(MAPS, &json!({"metadata": metadata})).await;
+    }
+    for version in ["abc", "-1", "99999999999999999999"] {
+        let one = json!({"metadata": {"name": "v", "resourceVersion": version}});
+        steps.put(&format!("{MAPS}/v"), &one).await;
+        steps
+            .step(Method::PATCH, &format!("{MAPS}/v"), MERGE, &one)
+            .await;
+    }
+    for name in ["system:node.17a3", "UPPER_case", "..", "a%b"] {
+        let event = json!({"metadata": {"name": name}, "involvedObject": {"namespace": "{NS}", "name": "x"}, "reason": "r", "message": "t", "type": "Normal",
+            "source": {}, "firstTimestamp": "2026-01-02T03:04:05Z", "lastTimestamp": "2026-01-02T03:04:05Z", "count": 1});
+        steps.post(EVENTS, &event).await;
+    }
+    for name in ["a.b", "UP", "a..b"] {
+        let namespace = json!({"metadata": {"name": name}});
+        steps
+            .post("/api/v1/namespaces?dryRun=All", &namespace)
+            .await;
+    }
+    let map = json!({"metadata": {"name": "o"}});
+    let long = "m".repeat(129);
+    for query in [
+        format!("fieldManager={long}"),
+        format!("fieldManager={long}&dryRun=None"),
+        "fieldManager=a%20b".to_owned(),
+        "force=true".to_owned(),
+    ] {
+        steps
+            .post(&format!("{MAPS}?dryRun=All&{query}"), &map)
+            .await;
+        let path = format!("{MAPS}/v?dryRun=All&{query}");
+        steps.step(Method::PATCH, &path, MERGE, &json!({})).await;
+    }
+    let path = format!("{MAPS}/v?force=false");
+    steps.step(Method::PATCH, &path, MERGE, &json!({})).await;
+    let path = format!("{MAPS}?dryRun=None");
+    steps.step(Method::POST, &path, "text/plain", &map).await;
+    let path = format!("{MAPS}/none?dryRun=None");
+    steps.step(Method::PATCH, &path, "text/plain", &map).await;
+    for (media_type, patch) in [
+        (OPERATIONS, json!({})),
+        (MERGE, json!([])),
+        (MERGE, json!("{")),
+        (OPERATIONS, json!("not JSON")),
+        (STRATEGIC, json!([])),
+    ] {
+        let path = format!("{MAPS}/none");
+        steps.step(Method::PATCH, &path, media_type, &patch).await;
+    }
+    for query in ["export=true", "export", "export=false"] {
+        steps.get(&format!("{MAPS}/v?{query}")).await;
+    }
+    for method in [Method::GET, Method::DELETE] {
+        let path = format!("{MAPS}/a%25b");
+        steps.step(method, &path, JSON, &Value::Null).await;
+    }
+}
+
+async fn custom_resources_are_refused_the_same(context: &CaseContext<'_>) {
+    let mut steps = Steps::begin(context).await;
+    const VERSION: &str = "bench.example.com/v1";
+    for body in [
+        json!({"metadata": {"name": "w"}}),
+        json!({"apiVersion": VERSION, "metadata": {"name": "w"}, "spec": {"a-long-field": "and a long value"}}),
+        json!({"kind": "Widget", "metadata": {"name": "w"}}),
+        json!({"kind": "Other", "apiVersion": VERSION, "metadata": {"name": "w"}}),
+        json!({"kind": "Widget", "apiVersion": "bench.example.com/v2", "metadata": {"name": "w"}}),
+        json!({"kind": "Other", "apiVersion": VERSION, "metadata": {"name": "UPPER"}}),
+        json!({"kind": "Other", "apiVersion": VERSION}),
+        json!({"kind": "Other", "apiVersion": "bench.example.com/v2", "metadata": {"name": "w"}}),
+        json!({"kind": "Other", "apiVersion": VERSION, "metadata": {"name": "w", "namespace": "x"}}),
+        json!("null"),
+        json!(" {}"),
+    ] {
+        steps.post(&format!("{WIDGETS}?dryRun=All"), &body).await;
+    }
+    let widget = json!({"kind": "Widget", "apiVersion": VERSION, "metadata": {"name": "w"}});
+    steps.post(WIDGETS, &widget).await;
+    let mut other = widget.clone();
+    other["kind"] = "Other".into();
+    steps.put(&format!("{WIDGETS}/none"), &other).await;
+    steps.put(&format!("{WIDGETS}/w"), &other).await;
+    other["metadata"]["resourceVersion"] = "{RV}".into();
+    steps.put(&format!("{WIDGETS}/w"), &other).await;
 }
 
 async fn patches_do_the_same(context: &CaseContext<'_>) {

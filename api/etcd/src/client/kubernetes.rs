@@ -253,19 +253,19 @@ impl KubernetesEtcd for KubernetesClient {
     async fn features(&self) -> Result<Features, Error> {
         let client = &self.shared.client;
         let endpoints = client.config().endpoints.iter();
-        let asked = endpoints.map(|endpoint| async move {
+        let requests = endpoints.map(|endpoint| async move {
             let mut maintenance = client.maintenance_of(endpoint)?;
             let status = timeout(MEMBER_TIMEOUT, maintenance.status(StatusRequest {})).await;
             let status = status.map_err(|_| Error::Unreachable {
                 endpoint: endpoint.to_string(),
-                reason: format!("no answer within {} s", MEMBER_TIMEOUT.as_secs()),
+                reason: format!("no response within {} s", MEMBER_TIMEOUT.as_secs()),
             })??;
             let text = status.into_inner().version;
             Ok::<_, Error>((Version::parse(&text).unwrap_or_default(), text))
         });
         let (mut versions, mut failure) = (Vec::new(), None);
-        for answer in join_all(asked).await {
-            match answer {
+        for response in join_all(requests).await {
+            match response {
                 Ok(version) => versions.push(version),
                 Err(error) => failure = Some(error),
             }

@@ -267,22 +267,22 @@ impl Cluster {
 
     /// Returns the description of the cluster that is passed to a plugin.
     fn exec_info(&self, ca: Option<&[u8]>) -> Value {
-        let mut told = json!({ "server": self.server });
+        let mut info = json!({ "server": self.server });
         if let Some(name) = &self.tls_server_name {
-            told["tls-server-name"] = json!(name);
+            info["tls-server-name"] = json!(name);
         }
         if self.insecure_skip_tls_verify {
-            told["insecure-skip-tls-verify"] = json!(true);
+            info["insecure-skip-tls-verify"] = json!(true);
         }
         if let Some(ca) = ca {
-            told["certificate-authority-data"] = json!(STANDARD.encode(ca));
+            info["certificate-authority-data"] = json!(STANDARD.encode(ca));
         }
         let extensions = self.extensions.iter().flatten();
         let mut own = extensions.filter(|extension| extension.name == EXEC_EXTENSION);
         if let Some(own) = own.next() {
-            told["config"] = own.extension.clone();
+            info["config"] = own.extension.clone();
         }
-        told
+        info
     }
 }
 

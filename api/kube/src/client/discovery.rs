@@ -24,6 +24,7 @@ use super::error::KubeError;
 use crate::api_resource::{ApiResource, list_kind};
 use crate::envelope;
 use crate::group_version_resource::GroupVersionResource;
+use crate::media_type::JSON;
 use crate::resource_name::{Reading, ResourceName};
 
 /// Maximum size of a list of one object, bytes.
@@ -188,7 +189,6 @@ pub async fn probe_lists(
     resource: &mut ApiResource,
     namespace: Option<&str>,
 ) -> Result<(), KubeError> {
-    const JSON: &str = "application/json";
     let path = format!("{}?limit=1", resource.name.collection(namespace));
     let not_a_list = |why: &dyn std::fmt::Display| KubeError::Body(format!("{path}: {why}"));
     for accept in [envelope::MEDIA_TYPE, JSON] {

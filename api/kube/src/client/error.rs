@@ -38,6 +38,12 @@ pub enum KubeError {
         /// The cause.
         reason: String,
     },
+    /// The response did not arrive or end in time, by the client's clock.
+    #[error("{0}")]
+    Timeout(String),
+    /// The client itself failed, or gave up before it sent the request. The server is not at fault.
+    #[error("{0}")]
+    Client(String),
     /// The server returned an error status.
     #[error("{method} {path}: {status}: {text}")]
     Refused {

@@ -1,5 +1,7 @@
 //! Statuses of writes. Texts and reasons are an apiserver's, because clients match them.
 
+use std::borrow::Cow;
+
 use super::{Cause, Details, Status};
 
 /// The object that a `Status` concerns, as its details name it.
@@ -24,7 +26,7 @@ impl ObjectName<'_> {
         Details {
             name: self.name.to_owned(),
             group: self.group,
-            kind: self.resource,
+            kind: self.resource.into(),
             ..Details::default()
         }
     }
@@ -110,11 +112,12 @@ impl Status {
 
     /// Returns a 422: the object violates rules of its kind, with one cause for each.
     pub fn invalid(
-        kind: &'static str,
+        kind: impl Into<Cow<'static, str>>,
         group: &'static str,
         name: &str,
         causes: Vec<Cause>,
     ) -> Self {
+        let kind = kind.into();
         let texts: Vec<_> = causes
             .iter()
             .map(|cause| format!("{}: {}", cause.field, cause.message))

@@ -5,7 +5,7 @@
 //! itself, so that the result is paged and encoded in the same way as the whole cache. Indexes are
 //! persistent data structures: each snapshot contains them, and cloning takes constant time. A
 //! label costs nothing until a selector names it. Its index is then built while the cache serves
-//! requests ([`build`]), and kept until [`MOST_LABELS`] others have been used more recently.
+//! requests ([`build`]), and kept until [`MAX_LABELS`] others have been used more recently.
 
 pub(super) mod build;
 #[cfg(test)]
@@ -43,7 +43,7 @@ const NAMESPACE_INDEX: &str = "h:metadata.namespace";
 const LABEL_INDEX: &str = "l:*";
 
 /// The maximum number of labels that are indexed at the same time.
-const MOST_LABELS: usize = 16;
+const MAX_LABELS: usize = 16;
 
 /// The reciprocal of the largest fraction of all objects for which the objects of several values
 /// are merged. For a larger fraction, reading every object is no slower.
@@ -312,7 +312,7 @@ impl Indexes {
         }
     }
 
-    /// Adds a new index. If there are [`MOST_LABELS`] labels already, the least recently used one
+    /// Adds a new index. If there are [`MAX_LABELS`] labels already, the least recently used one
     /// is dropped.
     pub(crate) fn add(&mut self, index: NewIndex) {
         let label = match index {
@@ -323,7 +323,7 @@ impl Indexes {
             }
         };
         self.labels.retain(|other| other.label != label.label);
-        if self.labels.len() >= MOST_LABELS {
+        if self.labels.len() >= MAX_LABELS {
             let used = |index: &LabelIndex| index.used.load(Ordering::Relaxed);
             let oldest = (0..self.labels.len()).min_by_key(|at| used(&self.labels[*at]));
             oldest.map(|at| self.labels.swap_remove(at));

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 /// The time that is added to the budget per second.
 const REFILL_PER_SECOND: Duration = Duration::from_millis(50);
 /// The maximum of the budget.
-const MOST: Duration = Duration::from_millis(100);
+const MAX_BUDGET: Duration = Duration::from_millis(100);
 
 /// The time that may be spent on waiting for watchers whose queues are full. It is refilled slowly.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ impl TimeBudget {
     /// Returns a full budget.
     pub(crate) fn new() -> Self {
         Self {
-            saved: MOST,
+            saved: MAX_BUDGET,
             counted: Instant::now(),
         }
     }
@@ -28,8 +28,8 @@ impl TimeBudget {
     /// Returns the time that may be spent now.
     pub(crate) fn available(&mut self) -> Duration {
         let now = Instant::now();
-        let came = (now - self.counted).mul_f64(REFILL_PER_SECOND.as_secs_f64());
-        self.saved = (self.saved + came).min(MOST);
+        let refilled = (now - self.counted).mul_f64(REFILL_PER_SECOND.as_secs_f64());
+        self.saved = (self.saved + refilled).min(MAX_BUDGET);
         self.counted = now;
         self.saved
     }
@@ -48,12 +48,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn time_comes_back_slowly() {
         let mut budget = TimeBudget::new();
-        assert_eq!(budget.available(), MOST);
+        assert_eq!(budget.available(), MAX_BUDGET);
         budget.spend(Duration::from_millis(90));
         assert_eq!(budget.available(), Duration::from_millis(10));
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(budget.available(), Duration::from_millis(60));
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert_eq!(budget.available(), MOST);
+        assert_eq!(budget.available(), MAX_BUDGET);
     }
 }

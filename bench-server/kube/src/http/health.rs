@@ -3,11 +3,24 @@
 
 use http::StatusCode;
 
+/// The health endpoints.
+pub(crate) const ENDPOINTS: [&str; 3] = ["healthz", "livez", "readyz"];
+
 /// A health check and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Check {
     pub(crate) name: String,
     pub(crate) holds: bool,
+}
+
+impl Check {
+    /// Returns the check of every endpoint: that it responds.
+    pub(crate) fn ping() -> Self {
+        Self {
+            name: "ping".to_owned(),
+            holds: true,
+        }
+    }
 }
 
 /// Returns the status code and body of `endpoint` (such as `readyz`). If a check fails, the code is

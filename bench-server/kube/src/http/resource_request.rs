@@ -82,12 +82,20 @@ impl ResourceRequest<'_> {
     /// Handles a GET.
     ///
     /// # Errors
-    /// Those of [`ResourceHandler::get`] and [`Self::responder`].
+    /// Those of [`ResourceHandler::get`] and [`Self::responder`]; 400 for `export`.
     pub(crate) async fn get(
         &self,
         name: &str,
         options: &ListOptions,
     ) -> Result<Response<ResponseBody>, Status> {
+        let mut parameters = form_urlencoded::parse(self.query().as_bytes());
+        let export = parameters.find(|(parameter, _)| parameter == "export");
+        let is_false = |value: &str| value == "0" || value.eq_ignore_ascii_case("false");
+        if export.is_some_and(|(_, value)| !is_false(&value)) {
+            return Err(Status::bad_request(
+                "the export parameter, deprecated since v1.14, is no longer supported",
+            ));
+        }
         let object = self
             .handler
             .get(self.route.namespace, name, options)
@@ -125,7 +133,7 @@ impl ResourceRequest<'_> {
     }
 }
 
-/// Returns an error if the field selector requires another name than that in the path.
+/// Returns an error if there is a field selector, and it does not require the name in the path.
 fn check_name_selector(
     handler: &ResourceHandler,
     options: &ListOptions,
@@ -133,9 +141,10 @@ fn check_name_selector(
 ) -> Result<(), Status> {
     let filter = Filter::parse(handler.resource, options, handler.gates)?;
     match filter.demands_field(NAME) {
-        Some(other) if other != name => Err(Status::bad_request(
+        Some(demanded) if demanded == name => Ok(()),
+        None if options.field_selector.is_empty() => Ok(()),
+        _ => Err(Status::bad_request(
             "fieldSelector metadata.name doesn't match requested name",
         )),
-        _ => Ok(()),
     }
 }

@@ -1,10 +1,10 @@
 //! Builds all responses: status code, headers and body.
 
 use http::header::{
-    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY, WARNING,
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, IF_NONE_MATCH, RETRY_AFTER, VARY, WARNING,
     X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use kube_api::Status;
 
 use super::body::ResponseBody;
@@ -57,15 +57,26 @@ pub(crate) fn not_found() -> Response<ResponseBody> {
     nosniff(text(StatusCode::NOT_FOUND, "404 page not found\n"))
 }
 
-/// Returns the response with a discovery document.
-pub(crate) fn discovery_document(document: Document) -> Response<ResponseBody> {
+/// Returns the response with a discovery document, without a body if the client has it already by
+/// the request's `If-None-Match`.
+pub(crate) fn discovery_document(
+    document: Document,
+    request: &HeaderMap,
+) -> Response<ResponseBody> {
     let body = ResponseBody::full(document.body);
     let mut response = response(StatusCode::OK, document.media_type, body);
-    if document.is_negotiated() {
-        let headers = response.headers_mut();
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
-        headers.insert(VARY, HeaderValue::from_static("Accept"));
+    let Some(etag) = document.etag else {
+        return response;
+    };
+    if request.get(IF_NONE_MATCH).is_some_and(|held| held == etag) {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        *response.body_mut() = ResponseBody::full("");
+        response.headers_mut().remove(CONTENT_TYPE);
     }
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    headers.insert(ETAG, HeaderValue::from_static(etag));
     response
 }
 

@@ -77,6 +77,34 @@ impl KubeService {
             .find(|handler| handler.resource.name == resource)
     }
 
+    /// Returns the checks of a health endpoint, such as `readyz`, besides that it responds.
+    fn checks(&self, endpoint: &str) -> Vec<Check> {
+        match endpoint {
+            "readyz" => self.readiness(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns the check with a path of its own, such as `/readyz/watch-cache/pods`.
+    fn check(&self, path: &str) -> Option<Check> {
+        let (endpoint, name) = path.strip_prefix('/')?.split_once('/')?;
+        if !health::ENDPOINTS.contains(&endpoint) {
+            return None;
+        }
+        let checks = self.checks(endpoint).into_iter().chain([Check::ping()]);
+        checks.into_iter().find(|check| check.name == name)
+    }
+
+    /// Returns the document with all paths, except those of objects.
+    fn root_paths(&self) -> String {
+        let health = health::ENDPOINTS.iter().flat_map(|endpoint| {
+            let checks = self.checks(endpoint).into_iter().chain([Check::ping()]);
+            let checks = checks.map(move |check| format!("/{endpoint}/{}", check.name));
+            checks.chain([format!("/{endpoint}")])
+        });
+        discovery::root_paths(health.chain(["/metrics".to_owned()]))
+    }
+
     /// Returns a check for each cache: whether it is ready.
     fn readiness(&self) -> Vec<Check> {
         let check = |handler: &ResourceHandler| Check {
@@ -105,27 +133,26 @@ impl KubeService {
                 metrics::settle().await;
                 text(StatusCode::OK, "settled\n")
             }
-            (&Method::GET, "/healthz" | "/livez" | "/readyz") => {
-                let ready = path == "/readyz";
-                let checks = if ready { self.readiness() } else { Vec::new() };
-                let query = head.uri.query().unwrap_or_default();
-                let (code, body) = health::report(&path[1..], &checks, query);
-                nosniff(text(code, body))
-            }
-            (&Method::GET, "/healthz/ping" | "/livez/ping" | "/readyz/ping") => {
-                text(StatusCode::OK, "ok")
-            }
             (&Method::GET, "/metrics") => complete(
                 metrics::CONTENT_TYPE,
                 metrics::encode(&self.shared.registry),
             ),
-            _ => match discovery::document(path, accept_header(&head.headers)) {
-                Some(document) if head.method == Method::GET => discovery_document(document),
-                Some(_) => error(&Status::method_not_allowed(), Encoding::Json, false),
-                None if discovery::is_below_a_version(path) => {
-                    error(&Status::path_not_found(), Encoding::Json, false)
-                }
-                None => not_found(),
+            // As in kube-apiserver, these paths and those of single checks take every method.
+            (_, "/" | "/index.html") => complete("application/json", self.root_paths()),
+            (_, "/healthz" | "/livez" | "/readyz") => {
+                let query = head.uri.query().unwrap_or_default();
+                let (code, body) = health::report(&path[1..], &self.checks(&path[1..]), query);
+                nosniff(text(code, body))
+            }
+            _ => match self.check(path) {
+                Some(check) => match check.holds {
+                    true => text(StatusCode::OK, "ok"),
+                    false => nosniff(text(
+                        StatusCode::INTERNAL_SERVER_ERROR,
+                        format!("internal server error: {} failed\n", check.name),
+                    )),
+                },
+                None => discovery_response(&head),
             },
         };
         response.map(TrackedBody::from)
@@ -258,6 +285,19 @@ impl KubeService {
             )
             .await?;
         responder.written(written).await
+    }
+}
+
+/// Returns the response to a request for a discovery document, or for nothing that is served.
+fn discovery_response(head: &Parts) -> Response<ResponseBody> {
+    let path = head.uri.path();
+    match discovery::document(path, accept_header(&head.headers)) {
+        Some(document) if head.method == Method::GET => discovery_document(document, &head.headers),
+        Some(_) => error(&Status::method_not_allowed(), Encoding::Json, false),
+        None if discovery::is_below_a_version(path) => {
+            error(&Status::path_not_found(), Encoding::Json, false)
+        }
+        None => not_found(),
     }
 }
 

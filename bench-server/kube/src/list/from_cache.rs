@@ -213,7 +213,7 @@ impl ResourceHandler {
 /// Checks that the cache is ready. While it is being filled, a page without selectors is read from
 /// storage, and any other list is refused.
 fn check_ready(cache: &WatchCache, is_ready: bool, plan: &ListPlan) -> Result<(), NotServed> {
-    let is_plain_page = plan.limit > 0 && plan.filter.is_empty();
+    let is_plain_page = plan.limit > 0 && plan.filter.selects_whole_shard();
     match (is_ready, is_plain_page) {
         (true, _) => Ok(()),
         (false, true) => Err(NotFromCache::NotReady.into()),

@@ -12,59 +12,69 @@ mod groups;
 mod legacy;
 mod openapi;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::LazyLock;
 
+use kube_api::media_type::JSON;
 use serde_json::{Value, json};
+use twox_hash::XxHash3_64;
 
 use self::groups::root;
 use super::RESOURCES;
-
-const JSON: &str = "application/json";
 
 /// A document and its media type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Document {
     pub(crate) media_type: &'static str,
     pub(crate) body: &'static str,
-}
-
-impl Document {
-    /// Returns whether the document was chosen by `Accept`. The response is then public and varies
-    /// with that header.
-    pub(crate) fn is_negotiated(&self) -> bool {
-        self.media_type == aggregated::MEDIA_TYPE
-    }
+    /// The entity tag of a document that was chosen by `Accept`. The response is then public and
+    /// varies with that header.
+    pub(crate) etag: Option<&'static str>,
 }
 
 /// Returns the document at `path`, in the aggregated form if the header `accept` includes it;
 /// `None` if there is no document.
 pub(crate) fn document(path: &str, accept: &str) -> Option<Document> {
-    static PLAIN: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
-        let documents = legacy::documents()
-            .into_iter()
-            .chain(openapi::documents())
-            .chain([("/version".to_owned(), version())]);
-        documents.map(|(path, body)| (path, text(&body))).collect()
-    });
-    static AGGREGATED: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
+    static AGGREGATED: LazyLock<HashMap<String, (String, String)>> = LazyLock::new(|| {
         let documents = aggregated::documents().into_iter();
-        documents.map(|(path, body)| (path, text(&body))).collect()
+        let tagged = documents.map(|(path, body)| {
+            let body = text(&body);
+            let etag = format!("\"{:016X}\"", XxHash3_64::oneshot(body.as_bytes()));
+            (path, (body, etag))
+        });
+        tagged.collect()
     });
     // A trailing slash is ignored.
     let path = path.strip_suffix('/').unwrap_or(path);
     if aggregated::accepted(accept)
-        && let Some(body) = AGGREGATED.get(path)
+        && let Some((body, etag)) = AGGREGATED.get(path)
     {
         return Some(Document {
             media_type: aggregated::MEDIA_TYPE,
             body,
+            etag: Some(etag.as_str()),
         });
     }
     PLAIN.get(path).map(|body| Document {
         media_type: JSON,
         body,
+        etag: None,
     })
+}
+
+/// The documents that do not depend on `Accept`, by their paths.
+static PLAIN: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
+    let documents = legacy::documents()
+        .into_iter()
+        .chain(openapi::documents())
+        .chain([("/version".to_owned(), version())]);
+    documents.map(|(path, body)| (path, text(&body))).collect()
+});
+
+/// Returns the document at `/`: the paths of all others, and these.
+pub(crate) fn root_paths(others: impl Iterator<Item = String>) -> String {
+    let paths: BTreeSet<String> = PLAIN.keys().cloned().chain(others).collect();
+    format!("{:#}", json!({"paths": paths}))
 }
 
 /// Returns whether a path is below a served version of a group, so that errors are a Status. This

@@ -1,13 +1,10 @@
 //! The differences between kinds in writes, like the strategies of kube-apiserver's registry.
 
+use kube_api::media_type::{JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH};
 use kube_api::status::writes::ObjectName;
 
 use super::Resource;
 use super::name_rule::NameRule;
-
-pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
-pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
-pub(crate) const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
 
 impl Resource {
     /// Returns the supported media types of patches. Strategic merge patches need the kind's
@@ -44,6 +41,7 @@ impl Resource {
     pub(crate) fn name_rule(&self) -> NameRule {
         match self.kind {
             "Namespace" => NameRule::Label,
+            "Event" => NameRule::PathSegment,
             _ => NameRule::Subdomain,
         }
     }

@@ -9,7 +9,7 @@ pub(super) const BLOCK: usize = u64::BITS as usize;
 /// Up to this number of ranges and edges, the block is tested against each, which takes about 100
 /// instructions. With more, each half is searched for among them: a few dozen instructions, with
 /// branches that no processor predicts.
-const FEW: usize = 8;
+const MAX_TESTED_RANGES: usize = 8;
 
 /// A filter for a shard, expressed in upper halves of hashes.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl HashFilter {
     /// range, for one object in 2^31.
     pub(super) fn find(&self, halves: &[u32], whole: impl Fn(usize) -> u64) -> u64 {
         debug_assert!(halves.len() <= BLOCK, "a bit for each");
-        let (inside, on_edge) = if self.inside.len() + self.edges.len() <= FEW {
+        let (inside, on_edge) = if self.inside.len() + self.edges.len() <= MAX_TESTED_RANGES {
             let each = self.inside.iter();
             let inside = each.map(|&(first, last)| {
                 let others = last - first;
@@ -159,7 +159,7 @@ mod tests {
 
     /// Generates few ranges, or so many that halves are searched for among them.
     fn ranges() -> impl Strategy<Value = Vec<ShardRange>> {
-        prop_oneof![vec(range(), 1..5), vec(narrow(), FEW + 1..40)]
+        prop_oneof![vec(range(), 1..5), vec(narrow(), MAX_TESTED_RANGES + 1..40)]
     }
 
     proptest! {

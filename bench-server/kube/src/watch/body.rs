@@ -40,7 +40,7 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// delivered.
 const BOOKMARK_RETRY: Duration = Duration::from_secs(1);
 /// The number of events that are read from the history at once.
-const EVENTS_AT_ONCE: usize = 8;
+const EVENTS_PER_READ: usize = 8;
 /// The number of objects and past events that are read before the body yields to other connections
 /// of its thread.
 const OBJECTS_PER_TURN: usize = 4_096;
@@ -281,7 +281,7 @@ impl WatchBody {
                 return 0;
             }
         };
-        match cache.catch_up(generation, self.covered, &self.interest, EVENTS_AT_ONCE) {
+        match cache.catch_up(generation, self.covered, &self.interest, EVENTS_PER_READ) {
             CatchUp::Events(events) => {
                 let mut filtered = 0;
                 for event in &events {

@@ -61,6 +61,17 @@ impl RequestBody {
         }
     }
 
+    /// Checks that objects of the kind can be sent in the body's media type.
+    ///
+    /// # Errors
+    /// 415 if they cannot.
+    pub(crate) fn check_media_type(&self, resource: &Resource) -> Result<(), Status> {
+        match (&*self.media_type, resource.schema()) {
+            ("" | "application/json", _) | (envelope::MEDIA_TYPE, Some(_)) => Ok(()),
+            _ => Err(Status::unsupported_media_type(&MEDIA_TYPES)),
+        }
+    }
+
     /// Parses the body as an object, and returns the fields of its JSON, including unknown ones.
     ///
     /// # Errors
@@ -74,10 +85,23 @@ impl RequestBody {
             ))
         };
         match (&*self.media_type, resource.schema()) {
-            // `null` is an empty object.
-            ("" | "application/json", _) => serde_json::from_slice(&self.bytes)
-                .map(Option::unwrap_or_default)
-                .map_err(|error| unreadable(&error)),
+            ("" | "application/json", schema) => {
+                // `null` is an empty object.
+                let object: Map<String, Value> = serde_json::from_slice(&self.bytes)
+                    .map(Option::unwrap_or_default)
+                    .map_err(|error| unreadable(&error))?;
+                let has_kind = object.get("kind").is_some_and(|kind| kind != "");
+                match schema.is_some() || has_kind {
+                    true => Ok(object),
+                    false => {
+                        let body = String::from_utf8_lossy(&self.bytes);
+                        let beginning = shown_beginning(&self.bytes);
+                        Err(unreadable(&format!(
+                            "Object 'Kind' is missing in '{body}' ({beginning})"
+                        )))
+                    }
+                }
+            }
             (envelope::MEDIA_TYPE, Some(message)) => {
                 let raw = envelope::open(&self.bytes).map_err(|error| unreadable(&error))?;
                 let (api_version, kind) =
@@ -96,6 +120,21 @@ impl RequestBody {
             }
             _ => Err(Status::unsupported_media_type(&MEDIA_TYPES)),
         }
+    }
+}
+
+/// Returns the part of a body that kube-apiserver repeats in an error (`summarizeData`).
+fn shown_beginning(body: &[u8]) -> String {
+    const MAX_SHOWN: usize = 30;
+    let beginning = &body[..body.len().min(MAX_SHOWN)];
+    let shown = match beginning {
+        [] => return "<empty>".to_owned(),
+        [b'{', ..] => String::from_utf8_lossy(beginning).into_owned(),
+        _ => beginning.iter().map(|byte| format!("{byte:02x}")).collect(),
+    };
+    match body.len() > MAX_SHOWN {
+        true => shown + " ...",
+        false => shown,
     }
 }
 

@@ -10,7 +10,7 @@ use super::guaranteed_update::{Outcome, UpdateAction, Writer, WrittenObject};
 use super::prepare::now;
 
 /// The number of concurrent deletions in a collection.
-const AT_ONCE: usize = 16;
+const CONCURRENT_DELETES: usize = 16;
 
 /// The result of a DELETE.
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ impl Writer<'_> {
     ) -> Result<(), Status> {
         stream::iter(names)
             .map(Ok)
-            .try_for_each_concurrent(AT_ONCE, |name| async move {
+            .try_for_each_concurrent(CONCURRENT_DELETES, |name| async move {
                 match self.delete(&name, preconditions).await {
                     Err(status) if status.code != 404 => Err(status),
                     _ => Ok(()),

@@ -15,6 +15,7 @@ use super::options::WriteOptions;
 use super::patch::Patch;
 use super::prepare::{IncomingObject, WriteTarget};
 use super::ttl_lease::EventLease;
+use crate::get::check_name;
 use crate::metrics::{Metrics, Operation};
 use crate::resource::Resource;
 use crate::storage::error::storage_error;
@@ -80,43 +81,34 @@ impl Writer<'_> {
     /// 409 if the name is taken; the Status for an invalid object; failures of storage.
     pub(crate) async fn create(&self, request_body: &RequestBody) -> Result<WrittenObject, Status> {
         let incoming = IncomingObject::new(self.resource, request_body.object(self.resource)?)?;
-        if !incoming.needs_generated_name() {
-            return self
-                .create_prepared(incoming)
-                .await
-                .map_err(|(_, status)| status);
-        }
-        let mut attempts = 1;
+        let mut names_left = match incoming.needs_generated_name() {
+            true => MAX_GENERATED_NAMES,
+            false => 1,
+        };
         loop {
+            names_left -= 1;
             match self.create_prepared(incoming.clone()).await {
-                Err((name, taken)) if taken.reason == "AlreadyExists" => {
-                    if attempts == MAX_GENERATED_NAMES {
-                        return Err(Status::generate_name_conflict(self.resource.about(&name)));
-                    }
-                    attempts += 1;
-                }
-                made => return made.map_err(|(_, status)| status),
+                Err(taken) if taken.reason == "AlreadyExists" && names_left > 0 => {}
+                made => return made,
             }
         }
     }
 
-    /// Creates the object. An error includes the name, which may have been generated.
-    async fn create_prepared(
-        &self,
-        mut incoming: IncomingObject,
-    ) -> Result<WrittenObject, (String, Status)> {
-        let made = incoming.prepare_for_create(self.namespace);
-        let name = made.map_err(|status| (String::new(), status))?;
+    async fn create_prepared(&self, mut incoming: IncomingObject) -> Result<WrittenObject, Status> {
+        // kube-apiserver checks it last, in storage, which a dry run does not reach.
+        let versioned = match self.options.dry_run {
+            true => Ok(()),
+            false => incoming.expect_no_resource_version(),
+        };
+        let has_generate_name = incoming.has_generate_name();
+        let name = incoming.prepare_for_create(self.namespace)?;
         let encoded = encode(
             self.resource,
             incoming.fields,
             self.options.field_validation,
-        );
-        let made = match encoded {
-            Ok(encoded) => self.insert(&name, encoded).await,
-            Err(status) => Err(status),
-        };
-        made.map_err(|status| (name, status))
+        )?;
+        versioned?;
+        self.insert(&name, has_generate_name, encoded).await
     }
 
     /// Handles a PUT: replaces an object, or its status.
@@ -138,13 +130,14 @@ impl Writer<'_> {
             && self.resource.allows_create_on_update()
         {
             let mut incoming = incoming;
+            let has_generate_name = incoming.has_generate_name();
             incoming.prepare_for_create_on_update(self.namespace)?;
             let encoded = encode(
                 self.resource,
                 incoming.fields,
                 self.options.field_validation,
             )?;
-            return self.insert(name, encoded).await;
+            return self.insert(name, has_generate_name, encoded).await;
         }
         self.guaranteed_update(name, current, |stored| {
             let mut incoming = incoming.clone();
@@ -158,15 +151,19 @@ impl Writer<'_> {
     ///
     /// # Errors
     /// 404 if the object does not exist, 409 if the patch contains a `resourceVersion` that is not
-    /// current; the Status for an invalid patch or result; failures of storage.
+    /// current; those of [`Patch::parse`]; the Status for an invalid result; failures of storage.
     pub(crate) async fn patch(
         &self,
         name: &str,
         target: WriteTarget,
-        patch: &Patch,
+        request_body: &RequestBody,
     ) -> Result<WrittenObject, Status> {
-        let current = self.current(name).await?;
-        self.guaranteed_update(name, current, |stored| {
+        let Some(current) = self.current(name).await? else {
+            return Err(self.not_found(name));
+        };
+        // As in kube-apiserver, a missing object (404) precedes a malformed patch (400).
+        let patch = Patch::parse(&request_body.media_type, self.resource, &request_body.bytes)?;
+        self.guaranteed_update(name, Some(current), |stored| {
             let mut fields = stored.visible();
             patch.apply(&mut fields)?;
             let made = IncomingObject::new(self.resource, fields).and_then(|mut incoming| {
@@ -180,7 +177,11 @@ impl Writer<'_> {
     }
 
     /// Reads the current object from storage.
+    ///
+    /// # Errors
+    /// 400 for a name that no object can have; failures of storage.
     pub(crate) async fn current(&self, name: &str) -> Result<Option<KeyValue>, Status> {
+        check_name(name)?;
         let timed = self.metrics.etcd_request(Operation::Get, self.resource);
         let found = self
             .backend
@@ -202,11 +203,7 @@ impl Writer<'_> {
         let mut current = current;
         for _ in 0..MAX_ATTEMPTS {
             let Some(kv) = current else {
-                return Err(Status::not_found(
-                    self.resource.name,
-                    self.resource.group,
-                    name,
-                ));
+                return Err(self.not_found(name));
             };
             let stored = StoredObject::open(self.resource, kv)?;
             let (encoded, outcome) = match change(&stored)? {
@@ -230,6 +227,10 @@ impl Writer<'_> {
         Err(Status::modified(self.resource.about(name)))
     }
 
+    fn not_found(&self, name: &str) -> Status {
+        Status::not_found(self.resource.name, self.resource.group, name)
+    }
+
     fn action(&self, incoming: IncomingObject) -> Result<UpdateAction, Status> {
         let finished = incoming.is_ready_to_remove();
         let encoded = encode(
@@ -244,7 +245,14 @@ impl Writer<'_> {
         })
     }
 
-    async fn insert(&self, name: &str, encoded: EncodedObject) -> Result<WrittenObject, Status> {
+    /// Writes a new object. If its name is taken, an object with a `generateName` is told to be
+    /// sent again, even if it came with this name.
+    async fn insert(
+        &self,
+        name: &str,
+        has_generate_name: bool,
+        encoded: EncodedObject,
+    ) -> Result<WrittenObject, Status> {
         let mut revision = 0;
         let free = if self.options.dry_run {
             self.current(name).await?.is_none()
@@ -256,7 +264,11 @@ impl Writer<'_> {
         if free {
             return Ok(written(encoded, revision, Outcome::Created));
         }
-        let taken = Status::already_exists(self.resource.about(name));
+        let about = self.resource.about(name);
+        let taken = match has_generate_name {
+            true => Status::generate_name_conflict(about),
+            false => Status::already_exists(about),
+        };
         // If the existing object is being deleted, the error says so, for clients that wait for its
         // removal.
         let there = self.current(name).await.ok().flatten();

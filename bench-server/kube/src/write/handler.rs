@@ -67,17 +67,21 @@ impl ResourceHandler {
         let writer = |options| self.writer(path.namespace, event_lease, options);
         let options = || WriteOptions::parse(method, query);
         let written = match (method, path.name) {
-            (&Method::POST, None) if in_place => writer(options()?).create(request_body).await?,
+            (&Method::POST, None) if in_place => {
+                request_body.check_media_type(self.resource)?;
+                writer(options()?).create(request_body).await?
+            }
             (&Method::PUT, Some(name)) => {
                 writer(options()?)
                     .replace(name, target, request_body)
                     .await?
             }
             (&Method::PATCH, Some(name)) => {
+                let RequestBody { media_type, bytes } = request_body;
+                Patch::check_media_type(media_type, self.resource)?;
                 let writer = writer(options()?);
-                let patch =
-                    Patch::parse(&request_body.media_type, self.resource, &request_body.bytes)?;
-                writer.patch(name, target, &patch).await?
+                Patch::check_json(bytes)?;
+                writer.patch(name, target, request_body).await?
             }
             (&Method::DELETE, Some(name)) if target == WriteTarget::Main => {
                 let options = DeleteOptions::read(query, request_body)?;

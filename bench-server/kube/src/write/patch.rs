@@ -7,12 +7,13 @@ mod operations;
 mod strategic;
 
 use kube_api::Status;
+use kube_api::media_type::{JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH};
 use kube_api::schema::Message;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use self::operations::{Operations, unreadable};
 use crate::resource::Resource;
-use crate::resource::strategy::{JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH};
 
 /// A parsed patch.
 #[derive(Debug, Clone)]
@@ -26,6 +27,29 @@ pub(crate) enum Patch {
 }
 
 impl Patch {
+    /// Checks the media type.
+    ///
+    /// # Errors
+    /// 415 if it is not a supported patch of this kind.
+    pub(crate) fn check_media_type(media_type: &str, resource: &Resource) -> Result<(), Status> {
+        match (media_type, resource.schema()) {
+            (JSON_PATCH | MERGE_PATCH, _) | (STRATEGIC_MERGE_PATCH, Some(_)) => Ok(()),
+            (_, None) => Err(Status::unsupported_media_type(resource.patch_media_types())),
+            _ => Err(Status::unsupported_patch()),
+        }
+    }
+
+    /// Checks that a body is JSON, which is all that is checked of it before the object is read.
+    ///
+    /// # Errors
+    /// 400 if it is not.
+    pub(crate) fn check_json(body: &[u8]) -> Result<(), Status> {
+        match serde_json::from_slice::<IgnoredAny>(body) {
+            Ok(IgnoredAny) => Ok(()),
+            Err(_) => Err(Status::bad_request("invalid JSON patch")),
+        }
+    }
+
     /// Parses a body by its media type.
     ///
     /// # Errors
@@ -49,8 +73,7 @@ impl Patch {
             (STRATEGIC_MERGE_PATCH, Some(message)) => serde_json::from_slice(body)
                 .map(|patch| Self::Strategic(message, patch))
                 .map_err(|error| unreadable(&error)),
-            (_, None) => Err(Status::unsupported_media_type(resource.patch_media_types())),
-            _ => Err(Status::unsupported_patch()),
+            _ => Self::check_media_type(media_type, resource).and(Err(Status::unsupported_patch())),
         }
     }
 

@@ -58,13 +58,15 @@ impl IncomingObject {
                 .map_or("", |text| text.as_str().unwrap_or("?"))
         };
         let (kind, version) = (named("kind"), named("apiVersion"));
-        if !kind.is_empty() && kind != resource.kind {
+        // The kind of a custom resource is a rule of the object, which is checked later.
+        if !resource.is_custom() && !kind.is_empty() && kind != resource.kind {
             return Err(Status::bad_request(format!(
                 "{kind} in version {version:?} cannot be handled as a {}: no kind {kind:?} is registered for this resource",
                 resource.kind
             )));
         }
-        if !version.is_empty() && version != resource.api_version {
+        let may_lack_version = !resource.is_custom();
+        if version != resource.api_version && !(version.is_empty() && may_lack_version) {
             return Err(Status::bad_request(format!(
                 "the API version in the data ({version}) does not match the expected API version ({})",
                 resource.api_version
@@ -90,7 +92,7 @@ impl IncomingObject {
     fn metadata(&mut self) -> &mut Map<String, Value> {
         match self.fields.get_mut("metadata") {
             Some(Value::Object(metadata)) => metadata,
-            _ => unreachable!("checked when the draft was made"),
+            _ => unreachable!("`IncomingObject::new` checks that metadata is an object"),
         }
     }
 
@@ -98,23 +100,22 @@ impl IncomingObject {
     ///
     /// # Errors
     /// 400 for a namespace other than that in the path, 422 for a name that is missing or not
-    /// allowed, 500 for a `resourceVersion`, which a new object cannot have.
+    /// allowed.
     pub(crate) fn prepare_for_create(&mut self, namespace: &str) -> Result<String, Status> {
-        if !matches!(self.text("resourceVersion"), "" | "0") {
-            return Err(Status::internal(
-                "resourceVersion should not be set on objects to be created",
-            ));
-        }
         self.set_namespace(namespace)?;
         if self.needs_generated_name() {
             let made_up = generate(self.text("generateName"));
             self.metadata().insert("name".to_owned(), made_up.into());
         }
+        self.check_kind()?;
         self.check_name()?;
         let generation = self.resource.has_generation();
         let metadata = self.metadata();
         for field in SERVER_FIELDS.iter().chain(&["resourceVersion", "selfLink"]) {
-            metadata.remove(*field);
+            // Kinds whose generation is not maintained keep the client's value.
+            if generation || *field != "generation" {
+                metadata.remove(*field);
+            }
         }
         let uid = uuid::Uuid::new_v4().to_string();
         metadata.insert("uid".to_owned(), uid.into());
@@ -127,6 +128,24 @@ impl IncomingObject {
         }
         self.set_defaults();
         Ok(self.text("name").to_owned())
+    }
+
+    /// Checks that a new object has no `resourceVersion`. One that is no number is passed over.
+    ///
+    /// # Errors
+    /// 500 for a `resourceVersion`.
+    pub(crate) fn expect_no_resource_version(&self) -> Result<(), Status> {
+        match self.resource_version() {
+            Ok(1..) => Err(Status::internal(
+                "resourceVersion should not be set on objects to be created",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether the object has a `generateName`, even if it also has a name.
+    pub(crate) fn has_generate_name(&self) -> bool {
+        !self.text("generateName").is_empty()
     }
 
     /// Returns whether the name is to be generated.
@@ -144,7 +163,8 @@ impl IncomingObject {
         namespace: &str,
     ) -> Result<String, Status> {
         expect_uid(self.resource.about(self.text("name")), self.text("uid"), "")?;
-        // There is no stored object with which to compare `resourceVersion`.
+        // There is no stored object with which to compare `resourceVersion`, but it is read.
+        self.resource_version()?;
         self.metadata().remove("resourceVersion");
         self.prepare_for_create(namespace)
     }
@@ -199,8 +219,8 @@ impl IncomingObject {
         self.expect_name(name)?;
         self.set_namespace(namespace)?;
         expect_uid(about, self.text("uid"), stored.text("uid"))?;
-        match self.text("resourceVersion") {
-            "" | "0" if self.resource.requires_resource_version() => {
+        match self.resource_version()? {
+            0 if self.resource.requires_resource_version() => {
                 let cause = Cause {
                     reason: "FieldValueInvalid",
                     message: "Invalid value: 0: must be specified for an update".to_owned(),
@@ -210,10 +230,11 @@ impl IncomingObject {
                 let (named, group) = (self.resource.name, self.resource.group);
                 return Err(Status::invalid(named, group, name, vec![cause]));
             }
-            "" | "0" => {}
-            version if version == stored.revision.to_string() => {}
+            0 => {}
+            version if i64::try_from(version) == Ok(stored.revision) => {}
             _ => return Err(Status::modified(about)),
         }
+        self.check_kind()?;
         let metadata = self.metadata();
         metadata.remove("resourceVersion");
         metadata.remove("selfLink");
@@ -233,6 +254,25 @@ impl IncomingObject {
             self.metadata().insert("generation".to_owned(), next.into());
         }
         Ok(())
+    }
+
+    /// Returns the `resourceVersion`; 0 if it is not set.
+    ///
+    /// # Errors
+    /// 500 if it is no number, in the words of Go's `strconv`.
+    fn resource_version(&self) -> Result<u64, Status> {
+        let text = self.text("resourceVersion");
+        if text.is_empty() {
+            return Ok(0);
+        }
+        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        let why = match digits {
+            true => "value out of range",
+            false => "invalid syntax",
+        };
+        let number = text.parse().ok().filter(|_| digits);
+        number
+            .ok_or_else(|| Status::internal(format!("strconv.ParseUint: parsing {text:?}: {why}")))
     }
 
     /// Returns whether the object has been deleted and has no finalizers left.
@@ -334,25 +374,57 @@ impl IncomingObject {
         Ok(())
     }
 
-    fn check_name(&self) -> Result<(), Status> {
-        let name = self.text("name");
-        let (reason, message) = if name.is_empty() {
-            let message = "Required value: name or generateName is required".to_owned();
-            ("FieldValueRequired", message)
-        } else if let Some(why) = self.resource.name_rule().refuse(name) {
-            (
-                "FieldValueInvalid",
-                format!("Invalid value: {name:?}: {why}"),
-            )
-        } else {
+    /// Checks the kind of a custom resource. Objects of other kinds are refused as they are read.
+    fn check_kind(&self) -> Result<(), Status> {
+        let kind = self.fields.get("kind").and_then(Value::as_str);
+        let kind = kind.unwrap_or_default();
+        if kind == self.resource.kind || !self.resource.is_custom() {
             return Ok(());
-        };
+        }
         let cause = Cause {
-            reason,
-            message,
-            field: "metadata.name",
+            reason: "FieldValueInvalid",
+            message: format!("Invalid value: {kind:?}: must be {}", self.resource.kind),
+            field: "kind",
         };
-        Err(self.invalid(vec![cause]))
+        let group = self.resource.group;
+        Err(Status::invalid(
+            kind.to_owned(),
+            group,
+            self.text("name"),
+            vec![cause],
+        ))
+    }
+
+    /// Checks the name, and what it was generated from.
+    fn check_name(&self) -> Result<(), Status> {
+        let (name, generate_name) = (self.text("name"), self.text("generateName"));
+        let rule = self.resource.name_rule();
+        let invalid = |field: &'static str, value: &str, reasons: Vec<String>| {
+            let value = format!("{value:?}");
+            reasons.into_iter().map(move |why| Cause {
+                reason: "FieldValueInvalid",
+                message: format!("Invalid value: {value}: {why}"),
+                field,
+            })
+        };
+        let mut causes = Vec::new();
+        if !generate_name.is_empty() {
+            let reasons = rule.refuse_generate_name(generate_name);
+            causes.extend(invalid("metadata.generateName", generate_name, reasons));
+        }
+        if name.is_empty() {
+            causes.push(Cause {
+                reason: "FieldValueRequired",
+                message: "Required value: name or generateName is required".to_owned(),
+                field: "metadata.name",
+            });
+        } else {
+            causes.extend(invalid("metadata.name", name, rule.refuse(name)));
+        }
+        match causes.is_empty() {
+            true => Ok(()),
+            false => Err(self.invalid(causes)),
+        }
     }
 
     fn invalid(&self, causes: Vec<Cause>) -> Status {

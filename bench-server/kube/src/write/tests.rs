@@ -221,9 +221,9 @@ async fn a_custom_object_that_could_not_be_read_is_not_stored() {
     let tier = ready(&FakeEtcd::default(), &[]).await;
     let deep = format!("{}1{}", r#"{"a":"#.repeat(140), "}".repeat(140));
     for body in [
-        r#"{"metadata":{"name":"w","labels":{"a":1}}}"#.to_owned(),
-        r#"{"metadata":{"name":"w","finalizers":"x"}}"#.to_owned(),
-        format!(r#"{{"metadata":{{"name":"w"}},"spec":{deep}}}"#),
+        r#"{"kind":"Widget","apiVersion":"bench.example.com/v1","metadata":{"name":"w","labels":{"a":1}}}"#.to_owned(),
+        r#"{"kind":"Widget","apiVersion":"bench.example.com/v1","metadata":{"name":"w","finalizers":"x"}}"#.to_owned(),
+        format!(r#"{{"kind":"Widget","apiVersion":"bench.example.com/v1","metadata":{{"name":"w"}},"spec":{deep}}}"#),
     ] {
         let refused = json(&tier.service, Method::POST, WIDGETS, &body).await;
         assert_eq!(
@@ -242,7 +242,7 @@ async fn what_a_write_answers_has_the_form_that_was_asked_for() {
     let etcd = FakeEtcd::default();
     put(&etcd, "a", "one", "Running");
     let tier = ready(&etcd, &[]).await;
-    let widget = r#"{"metadata":{"name":"w"},"spec":{"a":1}}"#;
+    let widget = r#"{"kind":"Widget","apiVersion":"bench.example.com/v1","metadata":{"name":"w"},"spec":{"a":1}}"#;
     json(&tier.service, Method::POST, WIDGETS, widget).await;
     let patch = (MERGE, r#"{"metadata":{"labels":{"x":"y"}}}"#);
     let partial = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
@@ -313,8 +313,7 @@ async fn options_of_lists_are_nothing_to_single_objects() {
 #[tokio::test(start_paused = true)]
 async fn a_status_write_changes_what_it_may() {
     let tier = ready(&FakeEtcd::default(), &[]).await;
-    let widget =
-        r#"{"metadata":{"name":"w","labels":{"a":"b"}},"spec":{"x":1},"status":{"made":"up"}}"#;
+    let widget = r#"{"kind":"Widget","apiVersion":"bench.example.com/v1","metadata":{"name":"w","labels":{"a":"b"}},"spec":{"x":1},"status":{"made":"up"}}"#;
     let made = json(&tier.service, Method::POST, WIDGETS, widget)
         .await
         .json();
@@ -436,7 +435,7 @@ async fn texts_of_a_secret_are_written_as_data() {
 #[tokio::test(start_paused = true)]
 async fn a_custom_object_is_wanted_otherwise_when_any_of_its_fields_changes() {
     let tier = ready(&FakeEtcd::default(), &[]).await;
-    let widget = r#"{"metadata":{"name":"w"},"spec":{"a":1},"extra":1}"#;
+    let widget = r#"{"kind":"Widget","apiVersion":"bench.example.com/v1","metadata":{"name":"w"},"spec":{"a":1},"extra":1}"#;
     json(&tier.service, Method::POST, WIDGETS, widget).await;
     let path = format!("{WIDGETS}/w");
     let generation = async |body: &str| {
@@ -449,4 +448,35 @@ async fn a_custom_object_is_wanted_otherwise_when_any_of_its_fields_changes() {
     );
     assert_eq!(generation(r#"{"extra":2}"#).await, 2);
     assert_eq!(generation(r#"{"spec":{"a":1.5}}"#).await, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_that_are_generated_and_versions_that_are_sent_are_checked() {
+    let tier = ready(&FakeEtcd::default(), &[]).await;
+    let post = async |query: &str, metadata: &str| {
+        let body = format!(r#"{{"metadata":{metadata}}}"#);
+        json(
+            &tier.service,
+            Method::POST,
+            &format!("{MAPS}{query}"),
+            &body,
+        )
+        .await
+    };
+    let refused = post("", r#"{"generateName":"UP-"}"#).await;
+    assert_eq!(refused.code, StatusCode::UNPROCESSABLE_ENTITY);
+    let causes = refused.json()["details"]["causes"].clone();
+    assert_eq!(causes[0]["field"], "metadata.generateName");
+    assert_eq!(causes[1]["field"], "metadata.name");
+    let version = |text: &str| format!(r#"{{"name":"v","resourceVersion":"{text}"}}"#);
+    for (query, text, code) in [("", "7", 500), ("?dryRun=All", "7", 201), ("", "abc", 201)] {
+        let response = post(query, &version(text)).await;
+        assert_eq!(response.code.as_u16(), code, "{query} {text}");
+    }
+    let both = r#"{"name":"v","generateName":"v-"}"#;
+    let taken = post("", both).await.json();
+    assert_eq!(
+        (&taken["code"], &taken["details"]["retryAfterSeconds"]),
+        (&json!(409), &json!(1))
+    );
 }

@@ -60,7 +60,11 @@ fn an_expired_lease_takes_its_keys_along_in_one_revision() {
     let just_before = now + Duration::from_millis(9_999);
     assert_eq!(store.lease_expire(just_before), 0);
     let due = now + Duration::from_secs(10);
-    assert_eq!(store.lease_keep_alive(7, due), None, "too late to be kept");
+    let left = store.lease_time_to_live(7, true, due);
+    let left = left.expect("a lease that is due, and not revoked");
+    assert_eq!((left.remaining_s, left.keys.len()), (0, 2));
+    let late = store.lease_time_to_live(7, false, due + Duration::from_millis(1_500));
+    assert_eq!(late.map(|left| left.remaining_s), Some(-1));
     let before = store.revision();
     assert_eq!(store.lease_expire(due), 1);
     assert_eq!(store.revision(), before + 1);
@@ -71,6 +75,17 @@ fn an_expired_lease_takes_its_keys_along_in_one_revision() {
     assert_eq!(left, [b"c".to_vec(), b"d".to_vec()]);
     assert_eq!(store.lease_time_to_live(7, false, due), None);
     assert_eq!(put(&store, "e", 7), Err(Refusal::LeaseNotFound));
+}
+
+#[test]
+fn a_keep_alive_that_is_too_late_revokes_the_lease() {
+    let (store, now) = store_with_lease(10);
+    put(&store, "a", 7).expect("a put");
+    let due = now + Duration::from_secs(10);
+    assert_eq!(store.lease_keep_alive(7, due), None);
+    assert!(store.snapshot().get(b"a").is_none(), "its key is gone");
+    assert_eq!(store.lease_time_to_live(7, false, due), None);
+    assert_eq!(store.lease_expire(due), 0, "nothing is left to revoke");
 }
 
 #[test]

@@ -299,6 +299,17 @@ fn a_full_store_raises_the_alarm_and_serves_reads_and_deletes() {
         "20 KiB of an empty store, two values, and a third is too much"
     );
     assert_eq!(store.alarms(), [AlarmType::Nospace]);
+    assert!(store.clear_alarm(AlarmType::Nospace));
+    let without_key = PutRequest {
+        key: "".into(),
+        ..value.clone()
+    };
+    assert_eq!(
+        store.put(&without_key).map(drop),
+        Err(Refusal::NoSpace),
+        "the quota is looked at first"
+    );
+    assert_eq!(store.alarms(), [AlarmType::Nospace]);
     assert_eq!(run(&store, vec![put("y")]), Err(Refusal::NoSpace));
     let now = std::time::Instant::now();
     assert_eq!(store.lease_grant(0, 10, now), Err(Refusal::NoSpace));

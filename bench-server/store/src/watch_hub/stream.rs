@@ -19,6 +19,9 @@ const MAX_QUEUED_NOTICES: usize = 4096;
 /// Maximum bytes of events in a queue, with the same effect. They are limited because after a
 /// compaction only the queue may keep them in memory.
 const MAX_QUEUED_BYTES: usize = 64 * 1024 * 1024;
+/// Maximum number of responses to progress requests in a queue: the length of etcd's channel, which
+/// drops further ones, too.
+const MAX_QUEUED_PROGRESS: usize = 128;
 /// An empty queue with more capacity than this is shrunk.
 const MAX_KEPT_CAPACITY: usize = 1024;
 /// Maximum number of revisions in one batch from the history, as in etcd.
@@ -44,6 +47,8 @@ struct QueueState {
     notices: VecDeque<Notice>,
     /// Size of their events.
     bytes: usize,
+    /// Number of them that tell the stream's progress.
+    progress: usize,
     /// Whether a watcher of the stream must read the history.
     behind: bool,
     waker: Option<Waker>,
@@ -52,6 +57,9 @@ struct QueueState {
 impl QueueState {
     fn push(&mut self, notice: Notice) {
         self.bytes += notice.bytes();
+        if let Notice::Progress { id: -1, .. } = notice {
+            self.progress += 1;
+        }
         self.notices.push_back(notice);
     }
 
@@ -62,6 +70,9 @@ impl QueueState {
     fn pop(&mut self) -> Option<Notice> {
         let notice = self.notices.pop_front()?;
         self.bytes -= notice.bytes();
+        if let Notice::Progress { id: -1, .. } = notice {
+            self.progress -= 1;
+        }
         Some(notice)
     }
 }
@@ -87,24 +98,24 @@ impl Queue {
 
     /// Appends a notice, even if the queue is full.
     fn push(&self, notice: Notice) {
+        self.push_if(notice, |_| true);
+    }
+
+    /// Appends stream progress, unless there is already as much of it as may wait.
+    fn push_progress(&self, revision: i64) {
+        let notice = Notice::Progress { id: -1, revision };
+        self.push_if(notice, |state| state.progress < MAX_QUEUED_PROGRESS);
+    }
+
+    fn push_if(&self, notice: Notice, fits: impl FnOnce(&QueueState) -> bool) {
         let mut state = self.0.lock();
+        if !fits(&state) {
+            return;
+        }
         state.push(notice);
         let waker = state.waker.take();
         drop(state);
         waker.into_iter().for_each(Waker::wake);
-    }
-
-    /// Appends stream progress, or updates progress at the end of the queue, so that frequent
-    /// requests cost no memory.
-    fn push_progress(&self, at: i64) {
-        if let Some(Notice::Progress { id: -1, revision }) = self.0.lock().notices.back_mut() {
-            *revision = at;
-            return;
-        }
-        self.push(Notice::Progress {
-            id: -1,
-            revision: at,
-        });
     }
 }
 
@@ -216,9 +227,10 @@ impl WatchStream {
         let watchers = self.watchers.lock();
         let hub = self.store.inner.hub.lock();
         let at = hub.delivered;
-        for watcher in watchers.by_id.values() {
-            let due = watcher.spec.progress_notify && watcher.is_synced_at(at);
-            if due && watcher.quiet.swap(true, Ordering::Relaxed) {
+        let wanted = watchers.by_id.values();
+        for watcher in wanted.filter(|watcher| watcher.spec.progress_notify) {
+            let was_quiet = watcher.quiet.swap(true, Ordering::Relaxed);
+            if was_quiet && watcher.is_synced_at(at) {
                 let id = watcher.id;
                 self.queue.push(Notice::Progress { id, revision: at });
             }
@@ -228,12 +240,6 @@ impl WatchStream {
     /// Returns whether the queue is full, so that no further request should be handled.
     pub fn is_full(&self) -> bool {
         self.queue.is_full()
-    }
-
-    /// Returns whether a watcher wants periodic progress.
-    pub fn wants_progress(&self) -> bool {
-        let watchers = self.watchers.lock();
-        watchers.by_id.values().any(|w| w.spec.progress_notify)
     }
 
     /// Returns the next notice. Reads the history for watchers that are behind, up to a limit per

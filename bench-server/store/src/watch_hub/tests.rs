@@ -288,9 +288,32 @@ fn progress_waits_for_every_watcher_and_never_overtakes_events() {
     stream.request_progress();
     assert_eq!(
         all(&stream),
-        ["0 at 3: +a@3", "1 at 3: +a@3", "progress -1 to 3"],
-        "after the events, and once"
+        [
+            "0 at 3: +a@3",
+            "1 at 3: +a@3",
+            "progress -1 to 3",
+            "progress -1 to 3"
+        ],
+        "after the events"
     );
+}
+
+#[test]
+fn progress_that_waits_is_limited_also_of_a_watcher_with_the_id_of_the_stream() {
+    let store = Store::new(Config::default());
+    let stream = store.watch();
+    stream.create(WatchSpec {
+        id: -1,
+        progress_notify: true,
+        ..spec("a", "", 0)
+    });
+    stream.tick_progress();
+    for _ in 0..200 {
+        stream.request_progress();
+    }
+    assert_eq!(all(&stream).len(), 1 + 128);
+    stream.request_progress();
+    assert_eq!(all(&stream), ["progress -1 to 1"]);
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn candidates_hold_what_a_filter_selects_after_any_change() {
 #[test]
 fn the_least_recently_used_label_makes_room() {
     let mut indexes = Indexes::default();
-    for i in 0..MOST_LABELS {
+    for i in 0..MAX_LABELS {
         indexes.add(NewIndex::Label(LabelIndex::build(
             &format!("l{i}"),
             &Tree::default(),
@@ -124,7 +124,7 @@ fn the_least_recently_used_label_makes_room() {
         "another",
         &Tree::default(),
     )));
-    assert_eq!(indexes.labels.len(), MOST_LABELS);
+    assert_eq!(indexes.labels.len(), MAX_LABELS);
     assert_eq!(indexes.missing_label(&used), None, "it was just used");
     assert_eq!(
         indexes.missing_label(&filter("labelSelector=l1")),
