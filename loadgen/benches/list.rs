@@ -10,12 +10,13 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use etcd_api::client::config::ClientConfig;
 use kube_api::client::{KubeAccess, Options};
 use load::clients::go_clients::GoClients;
-use load::driver::closed::{Clients, Job, Verifier};
+use load::driver::closed::{Clients, Job};
 use load::endpoint::TargetEndpoint;
 use load::operation::list::{ListCase, ListParameters};
+use load::verify::Verifier;
 use loadgen::progress::{Counted, Progress};
 use loadgen::seed::kube::resource_of;
-use loadgen::seed::{Written, seed};
+use loadgen::seed::{SeededSlices, seed};
 use loadgen::servers::running::Running;
 use loadgen::servers::target_spec::TargetSpec;
 use loadgen::servers::{Contexts, Launcher};
@@ -86,9 +87,15 @@ async fn start(
         .etcd
         .clone()
         .expect("our own server has an etcd tier");
-    let expected = seed(&etcd, data, ROOT, &Arc::new(Written::default()), &phase)
-        .await
-        .expect("our own server takes pods");
+    let expected = seed(
+        &etcd,
+        data,
+        ROOT,
+        &Arc::new(SeededSlices::default()),
+        &phase,
+    )
+    .await
+    .expect("our own server takes pods");
     if tier == Tier::Kube {
         running
             .start_kube(&[])

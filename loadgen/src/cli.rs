@@ -314,7 +314,7 @@ mod suite;
 pub use results::{
     AbArgs, CompareArgs, CompareFormat, MergeArgs, Percent, ReportArgs, ReportFormat, VerdictArgs,
 };
-pub use run::{CareArgs, ConnectArgs, DEFAULT_SCENARIO, RunArgs};
+pub use run::{CareArgs, ConnectArgs, RunArgs};
 pub use shard::{INDEX_VARIABLE, ShardArg, ShardArgError};
 pub use size::{Size, SizeError};
 pub use start_at::{StartAt, StartAtError};

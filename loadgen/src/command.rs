@@ -58,7 +58,7 @@ pub fn saturate(args: &SaturateArgs) -> Result<Exit, Failure> {
     let mut run = args.run.clone();
     if run.rate.is_some() {
         return Err(Failure::usage(anyhow!(
-            "--rate does not go with saturate, which searches for it: --from and --to are its bounds"
+            "saturate searches for the rate between --from and --to: remove --rate"
         )));
     }
     if run.scenarios.is_empty() {
@@ -270,7 +270,9 @@ pub fn ab(args: &AbArgs) -> Result<Exit, Failure> {
 /// Always, if it returns: on success this process is replaced.
 pub fn exec_child(args: &ExecChildArgs) -> Result<Exit, Failure> {
     let Some((program, rest)) = args.command.split_first() else {
-        return Err(Failure::usage(anyhow::anyhow!("nothing to become")));
+        return Err(Failure::usage(anyhow::anyhow!(
+            "exec-child: no program given"
+        )));
     };
     let error = match args.cpus.as_ref().map(pin) {
         Some(Err(error)) => error,

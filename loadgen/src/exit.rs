@@ -40,10 +40,10 @@ Exit codes:
     0  done; cases that the target cannot do (N/A) included
     1  the target failed a check or a request, died, lost the comparison, or missed a threshold
        (suite, --fail-on-threshold)
-    2  wrong usage, or the target cannot be reached
+    2  wrong usage, this machine cannot run it, or the target cannot be reached
     3  a case is invalid: the generator did not keep up, or sent nothing; a comparison cannot
        tell; a threshold has no verdict
-    4  stopped, since a server with somebody's data suffered; what was measured is kept
+    4  stopped to protect a server with other people's data; what was measured is kept
   130  interrupted; what was measured is kept and marked";
 
     /// Returns the exit code of a whole with these two parts. The highest of this order wins:

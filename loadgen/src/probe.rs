@@ -35,7 +35,7 @@ use tokio_util::sync::CancellationToken;
 
 use document::Api;
 pub use document::Document;
-pub use finding::{Finding, Verdict};
+pub use finding::{Finding, RuleVerdict};
 use rule::{Needs, Rule};
 use rules::RULES;
 
@@ -45,7 +45,7 @@ use crate::timeouts::in_time;
 /// The number of keys that are written so that there is something to read.
 const SEEDED_KEYS: usize = 25;
 /// The longest time that a rule waits for something.
-const WITHIN: Duration = Duration::from_secs(3);
+const RULE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The reason why rules that compact are not tried.
 const ONLY_OURS: &str = "compacts history: only on servers that we start";
@@ -137,7 +137,7 @@ fn all_of(
     let mut findings = findings;
     for rule in rules {
         if !findings.iter().any(|f| f.rule == rule.name) {
-            findings.push(Finding::of(rule, Verdict::NotTried, why(rule)));
+            findings.push(Finding::of(rule, RuleVerdict::NotTried, why(rule)));
         }
     }
     findings.sort_by_key(|finding| rules.iter().position(|rule| rule.name == finding.rule));
@@ -154,37 +154,37 @@ struct Probe {
 }
 
 /// The outcome of a check: the verdict, and what was received.
-struct Found {
-    verdict: Verdict,
-    came: String,
+struct Observation {
+    verdict: RuleVerdict,
+    received: String,
 }
 
-/// Returns [`Verdict::Honoured`] if `holds`, otherwise [`Verdict::Broken`]; `came` describes what
-/// was received.
-fn found(holds: bool, came: impl Into<String>) -> Found {
+/// Returns [`RuleVerdict::Honoured`] if `holds`, otherwise [`RuleVerdict::Broken`]; `received`
+/// describes what was received.
+fn judged(holds: bool, received: impl Into<String>) -> Observation {
     let verdict = match holds {
-        true => Verdict::Honoured,
-        false => Verdict::Broken,
+        true => RuleVerdict::Honoured,
+        false => RuleVerdict::Broken,
     };
-    Found {
+    Observation {
         verdict,
-        came: came.into(),
+        received: received.into(),
     }
 }
 
-/// Returns [`Verdict::Lacking`], for an optional feature.
-fn lacking(came: impl Into<String>) -> Found {
-    Found {
-        verdict: Verdict::Lacking,
-        came: came.into(),
+/// Returns [`RuleVerdict::Lacking`], for an optional feature.
+fn lacking(received: impl Into<String>) -> Observation {
+    Observation {
+        verdict: RuleVerdict::Lacking,
+        received: received.into(),
     }
 }
 
-/// Returns [`Verdict::NotTried`] with the reason.
-fn not_tried(why: impl Into<String>) -> Found {
-    Found {
-        verdict: Verdict::NotTried,
-        came: why.into(),
+/// Returns [`RuleVerdict::NotTried`] with the reason.
+fn not_tried(why: impl Into<String>) -> Observation {
+    Observation {
+        verdict: RuleVerdict::NotTried,
+        received: why.into(),
     }
 }
 
@@ -193,7 +193,11 @@ impl Probe {
     ///
     /// # Errors
     /// The error with which the endpoint was lost.
-    fn note(&mut self, rule: &'static Rule, checked: Result<Found, Error>) -> Result<bool, Error> {
+    fn note(
+        &mut self,
+        rule: &'static Rule,
+        checked: Result<Observation, Error>,
+    ) -> Result<bool, Error> {
         let found = match checked {
             Ok(found) => found,
             Err(error) if is_lost(&error) => return Err(error),
@@ -203,14 +207,14 @@ impl Probe {
             Err(Error::Refused(
                 passing @ (Refusal::NoLeader | Refusal::LeaderChanged | Refusal::Timeout),
             )) => not_tried(format!("the cluster had no leader: {}", passing.text())),
-            Err(error) => Found {
-                verdict: Verdict::Broken,
-                came: error.to_string(),
+            Err(error) => Observation {
+                verdict: RuleVerdict::Broken,
+                received: error.to_string(),
             },
         };
-        let holds = found.verdict == Verdict::Honoured;
+        let holds = found.verdict == RuleVerdict::Honoured;
         self.findings
-            .push(Finding::of(rule, found.verdict, found.came));
+            .push(Finding::of(rule, found.verdict, found.received));
         Ok(holds)
     }
 

@@ -247,7 +247,7 @@ impl<'a> Run<'a> {
             (ObjectSource::Fresh(data) | ObjectSource::Seeded { data, .. }, _) => {
                 data.spec().name.clone()
             }
-            (ObjectSource::Loaded(loaded), _) => loaded.data().spec().name.clone(),
+            (ObjectSource::SeededNamespaces(loaded), _) => loaded.data().spec().name.clone(),
             (ObjectSource::Existing { .. }, name) => name.unwrap_or("there").to_owned(),
         };
         if target.spec.lacks(tier).is_some()

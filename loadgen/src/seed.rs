@@ -6,4 +6,4 @@
 pub mod etcd;
 pub mod kube;
 
-pub use etcd::{NotUnseeded, Written, fill_log, remove_created, revoke, seed, unseed};
+pub use etcd::{NotUnseeded, SeededSlices, fill_log, remove_created, revoke, seed, unseed};

@@ -8,9 +8,9 @@ use tokio::time::timeout;
 use tonic::Code;
 
 /// The longest time that a single response that is not measured may take.
-pub const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
+pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Returns an etcd's response, if it completes within [`ANSWERS_WITHIN`].
+/// Returns an etcd's response, if it completes within [`RESPONSE_TIMEOUT`].
 ///
 /// # Errors
 /// The error of the request, or [`Code::DeadlineExceeded`] if there was no response in time.
@@ -18,11 +18,11 @@ pub async fn in_time<T, E>(answer: impl Future<Output = Result<T, E>>) -> Result
 where
     EtcdError: From<E>,
 {
-    match timeout(ANSWERS_WITHIN, answer).await {
+    match timeout(RESPONSE_TIMEOUT, answer).await {
         Ok(answer) => Ok(answer?),
         Err(_) => Err(EtcdError::Status {
             code: Code::DeadlineExceeded,
-            message: format!("no answer within {} s", ANSWERS_WITHIN.as_secs()),
+            message: format!("no response within {} s", RESPONSE_TIMEOUT.as_secs()),
         }),
     }
 }
@@ -35,7 +35,10 @@ mod tests {
     async fn silence_ends_and_is_told_from_an_answer() {
         let silent = std::future::pending::<Result<(), EtcdError>>();
         let error = in_time(silent).await.expect_err("nobody answers");
-        assert_eq!(error.to_string(), "DeadlineExceeded: no answer within 30 s");
+        assert_eq!(
+            error.to_string(),
+            "DeadlineExceeded: no response within 30 s"
+        );
         let spoken = in_time(async { Ok::<_, EtcdError>(7) }).await;
         assert_eq!(spoken.expect("an answer"), 7);
     }

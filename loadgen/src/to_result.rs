@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use load::record::LatencyHistogram;
 use load::shards::event_ledger::EventCounts;
-use load::verify::Found;
+use load::verify::Contents;
 use report::latency::{self, Latencies};
 use report::result::{
     self, Conformance, Disk, MachineLoad, Quantiles, Round, RuleFinding, ShardEvents, Verified,
@@ -13,7 +13,7 @@ use report::result::{
 };
 use workloads::{DataSet, Fingerprint};
 
-use crate::probe::{Document, Verdict};
+use crate::probe::{Document, RuleVerdict};
 
 /// Converts recorded latencies.
 #[must_use]
@@ -22,10 +22,10 @@ pub fn latencies(recorded: &LatencyHistogram) -> Latencies {
 }
 
 /// Returns the quantiles of recorded latencies in milliseconds, with null for every quantile for
-/// which there are too few values.
+/// which there are too few values; `None` if nothing was recorded.
 #[must_use]
-pub fn quantiles_ms(recorded: &LatencyHistogram) -> Quantiles {
-    quantiles_of_ms(recorded, recorded.n())
+pub fn quantiles_ms(recorded: &LatencyHistogram) -> Option<Quantiles> {
+    (recorded.n() > 0).then(|| quantiles_of_ms(recorded, recorded.n()))
 }
 
 /// Returns the quantiles of values that come in `groups`: see [`latency::quantiles_of_ms`].
@@ -40,11 +40,11 @@ pub fn conformance(target: &str, document: &Document) -> Conformance {
     let (honoured, others): (Vec<_>, Vec<_>) = document
         .rules
         .iter()
-        .partition(|finding| finding.verdict == Verdict::Honoured);
+        .partition(|finding| finding.verdict == RuleVerdict::Honoured);
     let others = others.into_iter().map(|finding| RuleFinding {
         rule: finding.rule.to_owned(),
         verdict: finding.verdict.name().to_owned(),
-        came: finding.came.clone(),
+        came: finding.received.clone(),
     });
     Conformance {
         target: target.to_owned(),
@@ -68,7 +68,7 @@ pub fn data_set(data: &DataSet, fingerprint: &Fingerprint) -> result::DataSet {
 
 /// Converts the contents of a checked list.
 #[must_use]
-pub fn verified(found: &Found) -> Verified {
+pub fn verified(found: &Contents) -> Verified {
     Verified {
         objects: found.fingerprint.objects,
         bytes: found.fingerprint.bytes,

@@ -236,7 +236,7 @@ fn what_cannot_be_compared_in_pairs_is_refused_in_one_line() {
         ),
         (
             &["--base", "bench", "--new", "bench", "--starts", "3"],
-            "--starts does not go with it",
+            "remove --starts",
         ),
     ];
     for (args, says) in wrong {

@@ -133,7 +133,7 @@ fn table() -> Vec<Bad> {
             "one repeat",
             Spoil::Runs(1),
             CANNOT_TELL,
-            &["CANNOT TELL: ", "4 and 1 starts, 4 are the least"],
+            &["CANNOT TELL: ", "4 and 1 starts, at least 4 are needed"],
         ),
         bad(
             "no successes in one case",

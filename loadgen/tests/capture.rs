@@ -23,7 +23,7 @@ use workloads::{Kind, Scenario};
 /// Names in the data that must not be captured.
 const SECRETS: [&str; 5] = ["acme", "payroll", "hannibal", "widgets", "token-of"];
 /// Capture without counting requests, which takes time.
-const AT_ONCE: [&str; 2] = ["--observe", "0s"];
+const WITHOUT_OBSERVING: [&str; 2] = ["--observe", "0s"];
 
 fn loadgen(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");
@@ -131,7 +131,7 @@ async fn a_cluster_becomes_a_scenario_without_its_names() {
     assert_eq!(output.status.code(), Some(0), "{log}");
 
     // An existing file is not overwritten.
-    let again = [&["capture", &server.url][..], &AT_ONCE].concat();
+    let again = [&["capture", &server.url][..], &WITHOUT_OBSERVING].concat();
     let output = loadgen(folder.path(), &again);
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{log}");
@@ -142,7 +142,7 @@ async fn a_cluster_becomes_a_scenario_without_its_names() {
 async fn where_nothing_is_there_is_nothing_to_capture() {
     let server = Served::etcd();
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let nothing = [&["capture", &server.url][..], &AT_ONCE].concat();
+    let nothing = [&["capture", &server.url][..], &WITHOUT_OBSERVING].concat();
     let output = loadgen(folder.path(), &nothing);
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{log}");

@@ -21,8 +21,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clients::{
-    COLLECTION, LIST_EVERY, Shared, WITHIN, Watched, ask, list, until_acknowledged, version, watch,
-    write,
+    COLLECTION, LIST_EVERY, Shared, TIMEOUT, Watched, ask, list, until_acknowledged, version,
+    watch, write,
 };
 use compact_elsewhere::write_elsewhere_and_compact;
 use cuttable::Cuttable;
@@ -165,7 +165,7 @@ async fn until_all_have(watched: &[Arc<Mutex<Watched>>], written: &Shared) {
     let begun = Instant::now();
     while !watched.iter().all(has_all) {
         assert!(
-            begun.elapsed() < WITHIN,
+            begun.elapsed() < TIMEOUT,
             "a watch lacks acknowledged writes"
         );
         sleep(LIST_EVERY).await;
@@ -190,7 +190,7 @@ fn assert_known(watched: &[Arc<Mutex<Watched>>], written: &Shared) {
 /// Returns the number of times that the tier's cache of ConfigMaps was filled.
 async fn fills(url: &str) -> f64 {
     let mut client = MetricsClient::new(url).expect("a URL");
-    let page = timeout(WITHIN, client.text(Method::GET, "/metrics")).await;
+    let page = timeout(TIMEOUT, client.text(Method::GET, "/metrics")).await;
     let page = page.expect("in time").expect("a page");
     let of_config_maps =
         |line: &&str| line.starts_with(FILLS) && line.contains("resource=\"configmaps\"");

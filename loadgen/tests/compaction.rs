@@ -12,10 +12,10 @@ use kube_api::client::{KubeAccess, Options};
 use load::clients::go_clients::GoClients;
 use load::endpoint::TargetEndpoint;
 use load::operation::list::attempts::{Restarts, Tries, until_whole};
-use load::operation::list::{ListCase, ListError, ListParameters, MOST_RESTARTS};
+use load::operation::list::{ListCase, ListError, ListParameters, MAX_RESTARTS};
 use load::verify::{Check, Expected};
 use loadgen::progress::{Counted, Progress};
-use loadgen::seed::{Written, seed};
+use loadgen::seed::{SeededSlices, seed};
 use loadgen::servers::target_spec::TargetSpec;
 use loadgen::servers::{Contexts, Launcher};
 use workloads::scenario::Media;
@@ -95,13 +95,21 @@ async fn a_list_that_is_compacted_under_its_reader_begins_again() {
         kind: Kind::Pods,
         objects: OBJECTS.try_into().expect("some"),
         object_size: None,
+        object_sizes: None,
         namespaces: 4.try_into().ok(),
         nodes: 2.try_into().ok(),
         seed: 1,
     }));
     let etcd = running.etcd.clone().expect("it has an etcd tier");
     let phase = Progress::silent().phase("seeding", OBJECTS, Counted::Objects);
-    let expected = seed(&etcd, &data, ROOT, &Arc::new(Written::default()), &phase).await;
+    let expected = seed(
+        &etcd,
+        &data,
+        ROOT,
+        &Arc::new(SeededSlices::default()),
+        &phase,
+    )
+    .await;
     let expected = expected.expect("it takes what is written");
     // Pages from the watch cache are not affected by compaction.
     let uncached = ["--watch-cache=false".to_owned()];
@@ -122,7 +130,7 @@ async fn a_list_that_is_compacted_under_its_reader_begins_again() {
             parameters: ListParameters::new(media, Options::default()),
             go_clients: GoClients::default(),
         };
-        for compactions in 0..=MOST_RESTARTS {
+        for compactions in 0..=MAX_RESTARTS {
             let (objects, restarts) = listed(&row, &endpoint, &expected, compactions).await;
             assert_eq!(objects.ok(), Some(OBJECTS), "{tier} {media:?}");
             assert_eq!(restarts.count, compactions, "{tier} {media:?}");
@@ -131,7 +139,7 @@ async fn a_list_that_is_compacted_under_its_reader_begins_again() {
         let (never, restarts) = listed(&row, &endpoint, &expected, u32::MAX).await;
         let error = never.expect_err("each try is cut off").to_string();
         assert!(error.contains("longer than history is kept"), "{error}");
-        assert_eq!(restarts.count, MOST_RESTARTS);
+        assert_eq!(restarts.count, MAX_RESTARTS);
     }
     running.stop().await;
 }

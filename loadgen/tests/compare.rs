@@ -130,10 +130,10 @@ fn one_start_a_side_cannot_tell_however_large_the_difference() {
     let folder = saved(&side(0, 1.0, 1), &side(1, 3.0, 1));
     let (code, out, log) = loadgen(folder.path(), &["base", "new"]);
     assert_eq!(code, Some(3), "{out}{log}");
-    let reason = "[1] one start a side, 4 are the least: 3 more would do at best";
+    let reason = "[1] one start per side, at least 4 are needed (3 more)";
     assert!(out.contains(reason) && !out.contains("WORSE"), "{out}");
     assert!(
-        out.contains("CANNOT TELL: ") && out.contains("about 3 more starts a side"),
+        out.contains("CANNOT TELL: ") && out.contains("about 3 more starts per side"),
         "{out}"
     );
 }
@@ -285,10 +285,7 @@ fn five_pairs_are_too_few_and_their_partners_are_found_by_run() {
     let comparison = compare(&sides, &only(Metric::P50)).expect("two targets");
     let found = line(&comparison, STREAM, Metric::P50);
     let reason = found.verdict.reason().expect("five").to_string();
-    assert_eq!(
-        reason,
-        "5 pairs of starts, 6 are the least: 1 more would do at best"
-    );
+    assert_eq!(reason, "5 pairs of starts, at least 6 are needed (1 more)");
 }
 
 #[test]

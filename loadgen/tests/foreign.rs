@@ -199,7 +199,7 @@ fn a_put_that_is_acknowledged_and_not_done_is_found() {
 
 #[test]
 fn a_put_that_is_answered_with_an_old_revision_is_found() {
-    assert_puts_found_out(Fault::StalePuts, "a put was answered with revision");
+    assert_puts_found_out(Fault::StalePuts, "a put returned revision");
 }
 
 #[test]

@@ -26,7 +26,7 @@ use probed::{probe, rules};
 use served::Served;
 
 /// Number of concurrent probes: a probe spends most of its time waiting for watches to end.
-const AT_ONCE: usize = 8;
+const CONCURRENT_REQUESTS: usize = 8;
 
 /// Creates ConfigMaps in a namespace.
 fn config_maps(server: &Served, namespace: &str, count: usize) {
@@ -76,7 +76,7 @@ fn every_rule_is_found_broken_where_a_server_breaks_it() {
     let lies = Mutex::new(KubeLie::ALL.iter());
     let missed = Mutex::new(Vec::new());
     thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
+        for _ in 0..CONCURRENT_REQUESTS {
             scope.spawn(|| {
                 loop {
                     let Some(lie) = lies.lock().expect("no panic holds it").next() else {

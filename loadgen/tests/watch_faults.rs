@@ -20,7 +20,7 @@ use etcd_api::client::config::ClientConfig;
 use etcd_api::proto::etcdserverpb::{CompactionRequest, PutRequest};
 use etcd_cluster::EtcdCluster;
 use load::driver::deliveries::{Delivered, DeliveryError, DeliveryWatchers, ExtraEvents, Watching};
-use load::driver::run::Written;
+use load::driver::run::AcknowledgedWrite;
 use served::Served;
 
 const PREFIX: &str = "/watched/";
@@ -35,7 +35,7 @@ struct Watched {
     watchers: DeliveryWatchers,
     writer: Client,
     begun: Instant,
-    writes: Vec<Written>,
+    writes: Vec<AcknowledgedWrite>,
 }
 
 impl Watched {
@@ -70,7 +70,7 @@ impl Watched {
             let intended = Instant::now();
             let put = self.writer.kv().put(put).await.expect("it takes a write");
             let revision = put.into_inner().header.expect("a header").revision;
-            self.writes.push(Written { revision, intended });
+            self.writes.push(AcknowledgedWrite { revision, intended });
         }
         self.writes.last().map_or(0, |write| write.revision)
     }

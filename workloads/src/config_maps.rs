@@ -6,6 +6,7 @@ use kube_api::protobuf::{bytes_field_len, put_bytes, put_bytes_header};
 use crate::data_set::Version;
 use crate::names::{Namespace, TEAMS, ascending, namespaces};
 use crate::random::{Stream, below, generator, nth_generator, put_letters, uuid};
+use crate::sizes::ObjectSizes;
 use crate::template::{Slot, Template};
 
 const JSON: &str = include_str!("../objects/config-map.json");
@@ -22,12 +23,13 @@ pub(crate) struct ConfigMaps {
     seed: u64,
     namespaces: Vec<Namespace>,
     per_namespace: u64,
-    /// For each team, the bytes before the payload, and the payload's length.
-    templates: Vec<(Template, usize)>,
+    sizes: ObjectSizes,
+    /// For each team and each size, the bytes before the payload, and the payload's length.
+    templates: Vec<Vec<(Template, usize)>>,
 }
 
 impl ConfigMaps {
-    pub(crate) fn new(seed: u64, objects: u64, object_size: u64, namespace_count: u32) -> Self {
+    pub(crate) fn new(seed: u64, objects: u64, sizes: ObjectSizes, namespace_count: u32) -> Self {
         let namespaces = namespaces(seed, namespace_count);
         let templates = TEAMS
             .iter()
@@ -53,7 +55,8 @@ impl ConfigMaps {
                 let constants = [("team", team), ("app", app)];
                 let metadata =
                     Template::new(&kube_api::schema::CONFIG_MAP, JSON, &constants, &slots);
-                with_payload(metadata, object_size as usize)
+                let of_size = |size| with_payload(&metadata, size);
+                sizes.all().map(of_size).collect()
             })
             .collect();
         let per_namespace = objects.div_ceil(u64::from(namespace_count));
@@ -61,12 +64,17 @@ impl ConfigMaps {
             seed,
             namespaces,
             per_namespace,
+            sizes,
             templates,
         }
     }
 
     fn namespace(&self, i: u64) -> &Namespace {
         &self.namespaces[(i / self.per_namespace) as usize]
+    }
+
+    fn template(&self, i: u64) -> &(Template, usize) {
+        &self.templates[self.namespace(i).team][self.sizes.index_of(i)]
     }
 
     /// Returns `settings-` and ten letters, with the generator for further values.
@@ -89,7 +97,7 @@ impl ConfigMaps {
     }
 
     pub(crate) fn value_len(&self, i: u64) -> usize {
-        let (head, payload) = &self.templates[self.namespace(i).team];
+        let (head, payload) = self.template(i);
         head.len() + payload + envelope::TAIL.len()
     }
 
@@ -110,7 +118,7 @@ impl ConfigMaps {
             ));
         }
         let created = FIRST_CREATION + below(&mut rng, 30 * 86_400) as i64;
-        let (head, payload) = &self.templates[namespace.team];
+        let (head, payload) = self.template(i);
         head.write(&[&name, namespace.name.as_bytes(), &uid], created, out);
         let mut letters = match change {
             0 => generator(self.seed, Stream::Payload, i),
@@ -125,7 +133,7 @@ impl ConfigMaps {
 ///
 /// Length prefixes grow with the payload, so lengths are tried in descending order. If a prefix
 /// grows exactly at the wanted size, no object has that size, and the object is one byte shorter.
-fn with_payload(metadata: Template, wanted: usize) -> (Template, usize) {
+fn with_payload(metadata: &Template, wanted: usize) -> (Template, usize) {
     let entry_len = |payload| bytes_field_len(1, DATA_KEY.len()) + bytes_field_len(2, payload);
     let raw_len = |payload| metadata.len() + bytes_field_len(2, entry_len(payload));
     let mut payload = wanted;
@@ -137,5 +145,5 @@ fn with_payload(metadata: Template, wanted: usize) -> (Template, usize) {
     put_bytes_header(&mut behind, 2, entry_len(payload));
     put_bytes(&mut behind, 1, DATA_KEY);
     put_bytes_header(&mut behind, 2, payload);
-    (metadata.enclose(&before, &behind), payload)
+    (metadata.clone().enclose(&before, &behind), payload)
 }

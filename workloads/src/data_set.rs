@@ -12,6 +12,7 @@ use crate::fingerprint::Fingerprint;
 use crate::pods::Pods;
 use crate::random::{Stream, generator, nth_generator, put_bytes};
 use crate::scenario::{DataSetSpec, Kind};
+use crate::sizes::ObjectSizes;
 
 /// The objects that a [`DataSetSpec`] describes.
 #[derive(Debug)]
@@ -34,14 +35,14 @@ pub struct Version {
 enum Objects {
     Pods(Pods),
     ConfigMaps(ConfigMaps),
-    Raw { object_size: usize },
+    Raw(ObjectSizes),
 }
 
 impl DataSet {
     /// Prepares the parts that objects share; takes well under a second for any number of objects.
     pub fn new(spec: &DataSetSpec) -> Self {
         let (seed, objects) = (spec.seed, spec.objects.get());
-        let object_size = spec.object_size.map_or(0, |size| size.get());
+        let sizes = ObjectSizes::new(seed, spec.size_table());
         let namespaces = spec.namespaces.map_or(1, |count| count.get());
         let objects = match spec.kind {
             Kind::Pods => Objects::Pods(Pods::new(
@@ -51,11 +52,9 @@ impl DataSet {
                 spec.nodes.map_or(1, |count| count.get()),
             )),
             Kind::ConfigMaps => {
-                Objects::ConfigMaps(ConfigMaps::new(seed, objects, object_size, namespaces))
+                Objects::ConfigMaps(ConfigMaps::new(seed, objects, sizes, namespaces))
             }
-            Kind::Raw => Objects::Raw {
-                object_size: object_size as usize,
-            },
+            Kind::Raw => Objects::Raw(sizes),
         };
         Self {
             spec: spec.clone(),
@@ -117,7 +116,7 @@ impl DataSet {
         match &self.objects {
             Objects::Pods(pods) => pods.write_key(i, out),
             Objects::ConfigMaps(config_maps) => config_maps.write_key(i, out),
-            Objects::Raw { .. } => out.extend_from_slice(format!("{i:010}").as_bytes()),
+            Objects::Raw(_) => out.extend_from_slice(format!("{i:010}").as_bytes()),
         }
     }
 
@@ -134,7 +133,7 @@ impl DataSet {
         match &self.objects {
             Objects::Pods(pods) => pods.value_len(i),
             Objects::ConfigMaps(config_maps) => config_maps.value_len(i),
-            Objects::Raw { object_size } => *object_size,
+            Objects::Raw(sizes) => sizes.of(i),
         }
     }
 
@@ -150,12 +149,12 @@ impl DataSet {
         match &self.objects {
             Objects::Pods(pods) => pods.write_version(i, version, out),
             Objects::ConfigMaps(config_maps) => config_maps.write_version(i, version, out),
-            Objects::Raw { object_size } => {
+            Objects::Raw(sizes) => {
                 let mut bytes = match version.change {
                     0 => generator(self.spec.seed, Stream::Payload, i),
                     nth => nth_generator(self.spec.seed, Stream::Changes, i, nth),
                 };
-                put_bytes(out, &mut bytes, *object_size);
+                put_bytes(out, &mut bytes, sizes.of(i));
             }
         }
     }

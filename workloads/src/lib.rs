@@ -32,6 +32,7 @@ mod go_client;
 mod names;
 mod pods;
 mod random;
+mod sizes;
 mod template;
 
 pub use arrivals::{Arrivals, Profile};
@@ -47,6 +48,7 @@ pub use scenario::{
     CaseSpec, DataSetSpec, Kind, Overrides, Scenario, ScenarioError, ThresholdSpec,
 };
 pub use selector::Selector;
+pub use sizes::{WeightedSize, WeightsError};
 pub use strategy::{Driver, EtcdResponse, PlainList, Strategy, Tier};
 pub use suite::{Suite, SuiteError, SuiteRun};
 pub use values::Values;

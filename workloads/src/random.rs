@@ -25,6 +25,7 @@ pub(crate) enum Stream {
     Mixes,
     Coins,
     Values,
+    Sizes,
 }
 
 /// Returns the generator for item `i` of a stream.

@@ -5,7 +5,7 @@
 //!
 //! - [`data`]: data sets
 //! - [`case`]: cases of one strategy; [`loads`]: cases of several loads
-//! - [`background`]: loads that run in the background of a case; [`network`]: the imitated network
+//! - [`background`]: loads that run in the background of a case; [`network`]: the emulated network
 //! - [`threshold`]: limits of metrics
 //! - [`overrides`]: the parts of a scenario that the command line replaces
 //! - [`saturate`]: searches for the highest rate that keeps an objective; [`units`]: sizes and
@@ -46,88 +46,51 @@ pub use units::{ByteSize, ByteSizeError, parse_with_unit};
 /// The scenario that `loadgen` runs by default.
 pub const DEFAULT: &str = "pods-150k";
 
-const BUILT_IN: [(&str, &str); 36] = [
-    ("pods-150k", include_str!("../scenarios/pods-150k.toml")),
-    ("list-large", include_str!("../scenarios/list-large.toml")),
-    ("objects-1mb", include_str!("../scenarios/objects-1mb.toml")),
-    (
-        "stream-shapes",
-        include_str!("../scenarios/stream-shapes.toml"),
-    ),
-    (
-        "small-requests",
-        include_str!("../scenarios/small-requests.toml"),
-    ),
-    ("watchers", include_str!("../scenarios/watchers.toml")),
-    ("speed-lists", include_str!("../scenarios/speed-lists.toml")),
-    (
-        "speed-together",
-        include_str!("../scenarios/speed-together.toml"),
-    ),
-    ("speed-flat", include_str!("../scenarios/speed-flat.toml")),
-    ("kube-150k", include_str!("../scenarios/kube-150k.toml")),
-    ("sel-small", include_str!("../scenarios/sel-small.toml")),
-    ("sel-large", include_str!("../scenarios/sel-large.toml")),
-    ("kubelets", include_str!("../scenarios/kubelets.toml")),
-    (
-        "informers-1mb",
-        include_str!("../scenarios/informers-1mb.toml"),
-    ),
-    (
-        "informers-1024",
-        include_str!("../scenarios/informers-1024.toml"),
-    ),
-    ("pods-80k", include_str!("../scenarios/pods-80k.toml")),
-    ("chunk-sweep", include_str!("../scenarios/chunk-sweep.toml")),
-    ("slow-reader", include_str!("../scenarios/slow-reader.toml")),
-    (
-        "real-clients",
-        include_str!("../scenarios/real-clients.toml"),
-    ),
-    (
-        "sharded-150k",
-        include_str!("../scenarios/sharded-150k.toml"),
-    ),
-    (
-        "list-under-write",
-        include_str!("../scenarios/list-under-write.toml"),
-    ),
-    (
-        "kubernetes-mix",
-        include_str!("../scenarios/kubernetes-mix.toml"),
-    ),
-    (
-        "kubernetes-writes",
-        include_str!("../scenarios/kubernetes-writes.toml"),
-    ),
-    ("write-watch", include_str!("../scenarios/write-watch.toml")),
-    ("check-perf", include_str!("../scenarios/check-perf.toml")),
-    ("txn-mixed", include_str!("../scenarios/txn-mixed.toml")),
-    ("growth", include_str!("../scenarios/growth.toml")),
-    ("cache-fill", include_str!("../scenarios/cache-fill.toml")),
-    (
-        "lease-keepalive",
-        include_str!("../scenarios/lease-keepalive.toml"),
-    ),
-    (
-        "watch-latency",
-        include_str!("../scenarios/watch-latency.toml"),
-    ),
-    (
-        "etcd-benchmark",
-        include_str!("../scenarios/etcd-benchmark.toml"),
-    ),
-    (
-        "consistent-100",
-        include_str!("../scenarios/consistent-100.toml"),
-    ),
-    (
-        "slow-network",
-        include_str!("../scenarios/slow-network.toml"),
-    ),
-    ("sustained", include_str!("../scenarios/sustained.toml")),
-    ("soak", include_str!("../scenarios/soak.toml")),
-    ("soak-kube", include_str!("../scenarios/soak-kube.toml")),
+/// Returns the name and the text of each file `../scenarios/NAME.toml`.
+macro_rules! built_in {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../scenarios/", $name, ".toml")))),*]
+    };
+}
+
+const BUILT_IN: [(&str, &str); 37] = built_in![
+    "pods-150k",
+    "list-large",
+    "objects-1mb",
+    "mixed-sizes",
+    "stream-shapes",
+    "small-requests",
+    "watchers",
+    "speed-lists",
+    "speed-together",
+    "speed-flat",
+    "kube-150k",
+    "sel-small",
+    "sel-large",
+    "kubelets",
+    "informers-1mb",
+    "informers-1024",
+    "pods-80k",
+    "chunk-sweep",
+    "slow-reader",
+    "real-clients",
+    "sharded-150k",
+    "list-under-write",
+    "kubernetes-mix",
+    "kubernetes-writes",
+    "write-watch",
+    "check-perf",
+    "txn-mixed",
+    "growth",
+    "cache-fill",
+    "lease-keepalive",
+    "watch-latency",
+    "etcd-benchmark",
+    "consistent-100",
+    "slow-network",
+    "sustained",
+    "soak",
+    "soak-kube",
 ];
 
 /// The data sets to load, the cases to measure on them, and the number of repeats.

@@ -251,6 +251,7 @@ mod tests {
             kind: Kind::Pods,
             objects: NonZeroU64::new(objects).expect("some"),
             object_size: None,
+            object_sizes: None,
             namespaces: NonZeroU32::new(2),
             nodes: NonZeroU32::new(nodes),
             seed: 1,

@@ -28,7 +28,7 @@ pub(crate) struct Slot<'a> {
 }
 
 /// An encoded object with the positions of its slots.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Template {
     bytes: Vec<u8>,
     /// Offset and number of each slot.

@@ -8,9 +8,10 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::random::{Stream, below, generator, put_bytes, uniform};
+use crate::sizes::{WeightedSize, WeightsError, check_weights, draw};
 
 /// Size of the largest value, bytes: etcd accepts requests of up to 1.5 MiB.
-const MOST_BYTES: u32 = 1 << 20;
+const MAX_BYTES: u32 = 1 << 20;
 /// Size of the buffer whose slices are the values, bytes. A slice may begin anywhere.
 const BUFFER_BYTES: usize = 2 << 20;
 /// Size of a block, bytes. The same fraction of each block is random.
@@ -34,7 +35,7 @@ pub struct Values {
     lognormal: Option<Lognormal>,
     /// A table of sizes and their weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    table: Option<Vec<TableEntry>>,
+    table: Option<Vec<WeightedSize>>,
     /// The fraction of each 64 bytes that is random, from 0 to 1.
     #[serde(default = "all")]
     entropy: f64,
@@ -51,13 +52,6 @@ struct Lognormal {
     most: u32,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TableEntry {
-    bytes: u32,
-    weight: f64,
-}
-
 fn all() -> f64 {
     1.0
 }
@@ -69,7 +63,7 @@ pub enum ValuesError {
     #[error("value: one of `bytes`, `lognormal` and `table` says its size, and here {0} do")]
     Sizes(usize),
     /// A size out of range.
-    #[error("value: {field} = {bytes} must be from 1 to {MOST_BYTES} bytes")]
+    #[error("value: {field} = {bytes} must be from 1 to {MAX_BYTES} bytes")]
     Bytes {
         /// The field's name in the scenario file.
         field: &'static str,
@@ -86,9 +80,9 @@ pub enum ValuesError {
         /// The allowed values.
         bound: &'static str,
     },
-    /// All weights are 0.
-    #[error("value: the weights of the table sum to 0, so no size would ever be drawn")]
-    Nothing,
+    /// A table from which nothing can be drawn.
+    #[error("value: {0}")]
+    Weights(#[from] WeightsError),
 }
 
 impl Values {
@@ -106,7 +100,7 @@ impl Values {
         if given != 1 {
             return Err(ValuesError::Sizes(given));
         }
-        let size = |field, bytes: u32| match (1..=MOST_BYTES).contains(&bytes) {
+        let size = |field, bytes: u32| match (1..=MAX_BYTES).contains(&bytes) {
             true => Ok(()),
             false => Err(ValuesError::Bytes { field, bytes }),
         };
@@ -135,14 +129,10 @@ impl Values {
             number("sigma", sigma, is_right, "of 0 or more")?;
         }
         if let Some(table) = &self.table {
-            for entry in table {
-                size("bytes", entry.bytes)?;
-                let is_right = entry.weight.is_finite() && entry.weight >= 0.0;
-                number("weight", entry.weight, is_right, "of 0 or more")?;
-            }
-            if !table.iter().any(|entry| entry.weight > 0.0) {
-                return Err(ValuesError::Nothing);
-            }
+            table
+                .iter()
+                .try_for_each(|entry| size("bytes", entry.bytes))?;
+            check_weights(table)?;
         }
         Ok(())
     }
@@ -179,18 +169,10 @@ impl Values {
             let bytes = f64::from(median) * libm::exp(sigma * normal);
             return bytes.round().clamp(1.0, f64::from(most)) as u32;
         }
-        let Some(table) = &self.table else {
-            return self.bytes.unwrap_or(1);
-        };
-        let sum: f64 = table.iter().map(|entry| entry.weight).sum();
-        let mut left = uniform(random) * sum;
-        let mut entries = table.iter().filter(|entry| entry.weight > 0.0);
-        let drawn = entries.find(|entry| {
-            left -= entry.weight;
-            left <= 0.0
-        });
-        // Rounding may leave a remainder after the last entry.
-        drawn.or(table.last()).map_or(1, |entry| entry.bytes)
+        match &self.table {
+            Some(table) => table[draw(table, random)].bytes,
+            None => self.bytes.unwrap_or(1),
+        }
     }
 }
 

@@ -31,9 +31,9 @@ const LONGEST_LINE: usize = 4 << 10;
 /// dropped.
 const WAITING_LINES: usize = 1_024;
 /// How long a process may take to end once its output is closed.
-const END_WITHIN: Duration = Duration::from_secs(2);
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a dead server's last lines may take to arrive.
-const LAST_WORDS_WITHIN: Duration = Duration::from_secs(2);
+const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The failure to start a server.
 #[derive(Debug, thiserror::Error)]
@@ -218,7 +218,7 @@ impl ChildServer {
     /// Returns how the server died, for a server whose standard output is closed. If it has not
     /// ended after a short time, the status says that it closed its output.
     pub async fn ends(&mut self) -> Death {
-        let status = timeout(END_WITHIN, self.child.wait()).await;
+        let status = timeout(END_TIMEOUT, self.child.wait()).await;
         let status = status.map_or_else(|_| "closed its output".into(), describe);
         self.death(status).await
     }
@@ -238,9 +238,9 @@ impl ChildServer {
     /// Asks the server to end (SIGTERM) and waits for that. Kills it after `within`.
     pub async fn terminate(mut self, within: Duration) {
         let pid = i32::try_from(self.pid).ok().map(Pid::from_raw);
-        let asked = pid.is_some_and(|pid| kill(pid, Signal::SIGTERM).is_ok());
+        let is_signalled = pid.is_some_and(|pid| kill(pid, Signal::SIGTERM).is_ok());
         // Until the child was waited for, no other process has its pid.
-        if !asked || timeout(within, self.child.wait()).await.is_err() {
+        if !is_signalled || timeout(within, self.child.wait()).await.is_err() {
             self.stop().await;
         }
     }
@@ -251,7 +251,7 @@ impl ChildServer {
         for reader in self.readers.drain(..) {
             // A grandchild may hold the pipe open. In that case the lines received so far must
             // suffice.
-            timeout(LAST_WORDS_WITHIN, reader).await.ok();
+            timeout(LAST_LINES_TIMEOUT, reader).await.ok();
         }
         Death {
             name: self.name.clone(),

@@ -26,9 +26,9 @@ use crate::clients::thread;
 /// The address on which a new relay listens.
 const ANY_PORT: (&str, u16) = ("127.0.0.1", 0);
 /// The smallest buffer of the relay, in bytes.
-const LEAST_BUFFER: u64 = 64 << 10;
+const MIN_BUFFER: u64 = 64 << 10;
 /// The largest buffer of the relay for each direction of each connection, in bytes.
-const MOST_BUFFER: u64 = 8 << 20;
+const MAX_BUFFER: u64 = 8 << 20;
 /// How long to wait when no connection can be accepted, for example because file descriptors have
 /// run out.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
@@ -54,10 +54,10 @@ impl Link {
         let slowest = limits.into_iter().flatten().min();
         let bytes = match slowest {
             Some(rate) => (rate as f64 * self.rtt.as_secs_f64()) as u64,
-            None if self.rtt.is_zero() => LEAST_BUFFER,
-            None => MOST_BUFFER,
+            None if self.rtt.is_zero() => MIN_BUFFER,
+            None => MAX_BUFFER,
         };
-        bytes.clamp(LEAST_BUFFER, MOST_BUFFER) as u32
+        bytes.clamp(MIN_BUFFER, MAX_BUFFER) as u32
     }
 }
 
@@ -86,7 +86,7 @@ impl Shaper {
     /// [`ShaperError`] when there is no port or no thread.
     pub async fn start(to: SocketAddr, link: Link) -> Result<Self, ShaperError> {
         let (end, ended) = oneshot::channel::<()>();
-        let body = async move |says: oneshot::Sender<Result<SocketAddr, ShaperError>>| {
+        let body = async move |result: oneshot::Sender<Result<SocketAddr, ShaperError>>| {
             let bound = async {
                 let listener = TcpListener::bind(ANY_PORT).await?;
                 let address = listener.local_addr()?;
@@ -95,20 +95,20 @@ impl Shaper {
             let (listener, address) = match bound.await {
                 Ok(bound) => bound,
                 Err(error) => {
-                    says.send(Err(ShaperError::Start(error))).ok();
+                    result.send(Err(ShaperError::Start(error))).ok();
                     return;
                 }
             };
             // The caller may have gone. In that case `ended` closes.
-            says.send(Ok(address)).ok();
+            result.send(Ok(address)).ok();
             tokio::select! {
                 () = accept(&listener, to, link) => {}
                 // It is never sent: the other half is dropped.
                 _ = ended => {}
             }
         };
-        let said = thread::start("shaper", ShaperError::Start, body)?;
-        let address = said.await.map_err(|_| ShaperError::Ended)??;
+        let bound = thread::start("shaper", ShaperError::Start, body)?;
+        let address = bound.await.map_err(|_| ShaperError::Ended)??;
         Ok(Self { address, _end: end })
     }
 

@@ -5,14 +5,17 @@
 //! and values.
 //!
 //! - [`invalid_response`]: the ways in which a complete response can be invalid
+//! - [`verifier`]: compares lists with what was written, or with each other
 
 mod invalid_response;
+mod verifier;
 
 use workloads::Fingerprint;
 
 use invalid_response::shown;
-pub(crate) use invalid_response::{FaultyKeys, not_a_list};
+pub(crate) use invalid_response::{FaultyKeys, malformed};
 pub use invalid_response::{History, InvalidResponse};
+pub use verifier::Verifier;
 
 /// The metadata of a list. Its contents are in the [`Check`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -152,7 +155,7 @@ impl Check {
         self,
         listed: &Listed,
         expected: Option<&Expected>,
-    ) -> Result<Found, InvalidResponse> {
+    ) -> Result<Contents, InvalidResponse> {
         if let Some(key) = self.foreign_key {
             return Err(InvalidResponse::ForeignKey(key));
         }
@@ -165,7 +168,7 @@ impl Check {
         if let Some((key, said)) = self.impossible {
             return Err(InvalidResponse::History { key, said });
         }
-        let found = Found {
+        let found = Contents {
             fingerprint: self.fingerprint,
             revisions: self.revisions,
         };
@@ -182,14 +185,14 @@ impl Check {
 
 /// The contents of one list.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Found {
+pub struct Contents {
     /// The fingerprint of the keys and values received.
     pub fingerprint: Fingerprint,
     /// See [`Expected::revisions`].
     pub revisions: u64,
 }
 
-impl Found {
+impl Contents {
     /// Adds the contents of another part of the same objects.
     pub fn merge(&mut self, other: &Self) {
         self.fingerprint.merge(&other.fingerprint);

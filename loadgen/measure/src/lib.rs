@@ -34,7 +34,7 @@ pub use metrics::{AllocatedWatch, MetricsClient, MetricsError, MetricsText, grow
 pub use peaks::{Highest, rss_resolution, socket_memory, socket_resolution};
 pub use process::{Handles, Memory, Process, ProcessError, thread_cpu};
 pub use profile::{
-    PerfStacks, Pprof, ProfileError, SAMPLE_FOR_MOST, perf_folder_prefix, perf_stacks,
+    MAX_SAMPLING_TIME, PerfStacks, Pprof, ProfileError, perf_folder_prefix, perf_stacks,
 };
 pub use remote::{MetricsPage, RemoteCost, RemotePage, RemoteServer, RemoteWork};
 pub use rounds::{Round, Rounds};

@@ -87,7 +87,7 @@ pub enum MachineError {
 
 /// The shortest phase for which a load is reported: a shorter one has too few of the kernel's
 /// ticks.
-const LEAST_TOLD: Duration = Duration::from_millis(500);
+const MIN_PHASE: Duration = Duration::from_millis(500);
 
 /// The machine's clocks at one moment.
 #[derive(Debug, Clone, Copy)]
@@ -119,13 +119,13 @@ impl MachineClocks {
         }
     }
 
-    /// Returns the load of the machine between `self` and `now`; `ours` is the CPU time of
+    /// Returns the load of the machine between `self` and `now`; `measured` is the CPU time of
     /// generator and servers, if known. Returns `None` for less than half a second.
     #[must_use]
-    pub fn load_until(&self, now: &Self, ours: Option<Duration>) -> Option<MachineLoad> {
+    pub fn load_until(&self, now: &Self, measured: Option<Duration>) -> Option<MachineLoad> {
         let elapsed = now.at.saturating_duration_since(self.at);
         let cores = std::thread::available_parallelism().ok()?.get();
-        if elapsed < LEAST_TOLD {
+        if elapsed < MIN_PHASE {
             return None;
         }
         let grown = |of: fn(&Self) -> Option<Duration>| {
@@ -133,10 +133,10 @@ impl MachineClocks {
             Some(after.saturating_sub(before))
         };
         let all = elapsed.as_secs_f64() * cores as f64;
-        let others = grown(|clocks| clocks.used).zip(ours);
+        let others = grown(|clocks| clocks.used).zip(measured);
         Some(MachineLoad {
             others_cpu_part: others
-                .map(|(used, ours)| used.saturating_sub(ours).as_secs_f64() / all),
+                .map(|(used, measured)| used.saturating_sub(measured).as_secs_f64() / all),
             stolen_cpu_part: grown(|clocks| clocks.stolen).map(|time| time.as_secs_f64() / all),
             waiting_part: grown(|clocks| clocks.waiting)
                 .map(|time| time.as_secs_f64() / elapsed.as_secs_f64()),
@@ -266,7 +266,7 @@ mod tests {
             stolen: before.stolen.map(|stolen| stolen + cores * second),
             waiting: Some(second),
         };
-        let load = |ours| before.load_until(&after, ours).expect("a long phase");
+        let load = |measured| before.load_until(&after, measured).expect("a long phase");
         let others = load(Some(cores * second)).others_cpu_part;
         assert_eq!(others, Some(0.5), "two of four seconds on each core");
         assert_eq!(load(Some(9 * cores * second)).others_cpu_part, Some(0.0));

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 /// The longest time that a response may take.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The largest page that is read, in bytes. etcd's has some 100 KiB.
 const LARGEST_PAGE: usize = 16 << 20;
 
@@ -47,7 +47,7 @@ pub enum MetricsError {
         reason: String,
     },
     /// The status of the response is not 200.
-    #[error("http://{authority}{path} answers {status}")]
+    #[error("http://{authority}{path} returned {status}")]
     Status {
         /// Host and port.
         authority: String,
@@ -95,15 +95,16 @@ impl MetricsClient {
     /// If the server cannot be reached, the status is not 200, or the response takes longer than
     /// ten seconds.
     pub async fn text(&mut self, method: Method, path: &str) -> Result<String, MetricsError> {
-        let answer = timeout(ANSWER_WITHIN, self.exchange(&method, path)).await;
-        let (status, body) = match answer {
-            Ok(Ok(answer)) => answer,
+        let response = timeout(RESPONSE_TIMEOUT, self.exchange(&method, path)).await;
+        let (status, body) = match response {
+            Ok(Ok(response)) => response,
             Ok(Err(KubeError::Connection { reason, .. })) => {
                 return Err(self.lost(method, path, reason));
             }
             Ok(Err(error)) => return Err(self.lost(method, path, error.to_string())),
             Err(_) => {
-                return Err(self.lost(method, path, format!("no answer within {ANSWER_WITHIN:?}")));
+                let reason = format!("no response within {RESPONSE_TIMEOUT:?}");
+                return Err(self.lost(method, path, reason));
             }
         };
         if status != StatusCode::OK {

@@ -15,7 +15,7 @@ pub use pprof::Pprof;
 
 /// The longest time for which a server is sampled: half a minute gives thousands of samples and
 /// small files.
-pub const SAMPLE_FOR_MOST: Duration = Duration::from_secs(30);
+pub const MAX_SAMPLING_TIME: Duration = Duration::from_secs(30);
 
 /// An error while taking a profile.
 #[derive(Debug, thiserror::Error)]

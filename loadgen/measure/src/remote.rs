@@ -16,9 +16,9 @@ use crate::metrics::{MetricsText, grown};
 
 const PATH: &str = "/metrics";
 /// The shortest interval between fetches: the page costs the server as much as a small list.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const FETCH_INTERVAL: Duration = Duration::from_secs(1);
 /// The longest time that the page may take.
-const PAGE_WITHIN: Duration = Duration::from_secs(10);
+const PAGE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The largest page that is read, in bytes; a large cluster's has some 20 MiB.
 const LARGEST_PAGE: usize = 128 << 20;
 
@@ -116,7 +116,7 @@ impl RemoteServer {
 
     /// Samples the memory, if the last sample is at least a second old.
     pub async fn look_again(&mut self) {
-        if self.looked.elapsed() >= LOOK_EVERY {
+        if self.looked.elapsed() >= FETCH_INTERVAL {
             // If the server is too busy to respond, the last values stay.
             self.look().await.ok();
         }
@@ -178,23 +178,23 @@ impl RemotePage {
     /// [`KubeError`] if the page cannot be fetched within ten seconds, or lacks CPU time or
     /// resident size.
     pub async fn read(&mut self) -> Result<MetricsPage, KubeError> {
-        let page = match timeout(PAGE_WITHIN, self.text()).await {
+        let page = match timeout(PAGE_TIMEOUT, self.text()).await {
             Ok(page) => page?,
             Err(_) => {
                 self.connection.cancel();
-                let within = PAGE_WITHIN.as_secs();
-                return Err(KubeError::Body(format!("no {PATH} within {within} s")));
+                let within = PAGE_TIMEOUT.as_secs();
+                return Err(KubeError::Timeout(format!("no {PATH} within {within} s")));
             }
         };
         // A missing value must not be read as zero.
-        let told = |name: &str| {
+        let value = |name: &str| {
             let missing = || KubeError::Body(format!("{PATH} has no {name}"));
             page.sum(name).ok_or_else(missing)
         };
         Ok(MetricsPage {
-            cpu_s: told("process_cpu_seconds_total")?,
+            cpu_s: value("process_cpu_seconds_total")?,
             started: page.sum("process_start_time_seconds"),
-            rss: told("process_resident_memory_bytes")? as u64,
+            rss: value("process_resident_memory_bytes")? as u64,
             allocated: page.allocated(),
             counters: page.totals(),
         })
@@ -204,8 +204,8 @@ impl RemotePage {
         let sent = self
             .connection
             .send(Method::GET, PATH, HeaderMap::new(), Bytes::new());
-        let answer = expect_success(Method::GET, PATH, sent.await?).await?;
-        let page = read_whole(answer.into_body(), LARGEST_PAGE).await?;
+        let response = expect_success(Method::GET, PATH, sent.await?).await?;
+        let page = read_whole(response.into_body(), LARGEST_PAGE).await?;
         let page = String::from_utf8_lossy(&page).into_owned();
         Ok(MetricsText::new(page))
     }

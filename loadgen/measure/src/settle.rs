@@ -10,7 +10,7 @@ use crate::process::{Process, ProcessError};
 
 /// Without a settle page, a server is idle once its memory changes by less than [`SETTLED_BYTES`]
 /// in a second, or after this time.
-const SETTLE_WITHIN: Duration = Duration::from_secs(10);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 const SETTLE_STEP: Duration = Duration::from_secs(1);
 const SETTLED_BYTES: u64 = 4 << 20;
 
@@ -30,7 +30,7 @@ pub async fn settle(
     }
     let begun = Instant::now();
     let mut before = process.memory()?.anon;
-    while begun.elapsed() < SETTLE_WITHIN {
+    while begun.elapsed() < SETTLE_TIMEOUT {
         tokio::time::sleep(SETTLE_STEP).await;
         let now = process.memory()?.anon;
         if now.abs_diff(before) < SETTLED_BYTES {

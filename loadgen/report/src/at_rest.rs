@@ -17,7 +17,7 @@ use crate::result::{AtRest, Held, HeldKind, Verdict, median};
 /// alone is at most this.
 const SURE: f64 = 0.01;
 /// The number of rounds below which a trend cannot be judged.
-const LEAST_ROUNDS: usize = 5;
+const MIN_ROUNDS: usize = 5;
 /// The permitted growth of allocated bytes: a hundredth of what is held, plus 1 MiB. Revisions take
 /// more digits as they grow, tables double in size, and the metrics page that reports the value is
 /// itself allocated.
@@ -28,7 +28,7 @@ const PRIVATE_PART: f64 = 0.05;
 const PRIVATE_BYTES: f64 = (8 << 20) as f64;
 /// The permitted growth of threads, descriptors and tasks over all rounds, since some come and go
 /// by themselves.
-const FEW: f64 = 2.0;
+const MAX_COUNT_GROWTH: f64 = 2.0;
 
 impl Held {
     /// Judges the amounts before the first round and after each.
@@ -45,7 +45,7 @@ impl Held {
                 let allowed = kind.allowed(after.first().copied().unwrap_or(0));
                 let chance = chance_of_trend(after);
                 let verdict = match after.len() {
-                    0..LEAST_ROUNDS => Verdict::CannotTell,
+                    0..MIN_ROUNDS => Verdict::CannotTell,
                     _ if growth > allowed && chance <= SURE => Verdict::NotReturned,
                     _ if growth > allowed || scatter(after) > allowed => Verdict::CannotTell,
                     _ => Verdict::Returned,
@@ -125,7 +125,7 @@ impl HeldKind {
         match self {
             Self::Allocated => ALLOCATED_PART * held + ALLOCATED_BYTES,
             Self::PrivateMemory => PRIVATE_PART * held + PRIVATE_BYTES,
-            _ => FEW,
+            _ => MAX_COUNT_GROWTH,
         }
     }
 

@@ -8,7 +8,7 @@ mod sharding;
 use serde::Serialize;
 
 use crate::quantity::{ABSENT, Quantity, step_of};
-use crate::result::{Case, Cold, Quantiles, ServedFrom, ServerFigures};
+use crate::result::{Case, Cold, Quantiles, ServedFrom, ServerMetrics};
 
 pub use notes::{notes, warnings};
 
@@ -100,7 +100,7 @@ pub(super) fn strategy_and_clients(case: &Case) -> String {
 }
 
 /// Returns the peak of private memory above idle, and the growth of pages of mapped files.
-pub(super) fn peak(server: &ServerFigures) -> String {
+pub(super) fn peak(server: &ServerMetrics) -> String {
     let private = Quantity::bytes_within(server.peak_above_idle, server.rss_resolution);
     match server.mapped_above_idle() {
         Some(mapped) => format!("{private} (+ {} of files)", Quantity::bytes(mapped)),
@@ -153,7 +153,7 @@ fn first_list(case: &Case, cold: &Cold) -> String {
 }
 
 /// Returns the growth of the kernel's memory of sockets.
-fn sockets(server: &ServerFigures) -> String {
+fn sockets(server: &ServerMetrics) -> String {
     let grown = server.sockets_above_idle();
     Quantity::or_absent(grown.map(|bytes| Quantity::bytes_within(bytes, server.socket_resolution)))
 }

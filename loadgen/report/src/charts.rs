@@ -5,8 +5,8 @@ pub(crate) mod axis;
 mod canvas;
 pub(crate) mod curves;
 pub(crate) mod downsample;
-mod figures;
 mod frame;
+mod from_result;
 mod panels;
 pub(crate) mod rows;
 pub(crate) mod timeline;
@@ -19,10 +19,10 @@ use plotters::prelude::*;
 use crate::result::SavedResult;
 pub use canvas::DrawError;
 use canvas::{Area, Ruler, failed};
-use curves::CurvesFigure;
-use figures::Subject;
-use panels::PanelsFigure;
-use rows::RowsFigure;
+use curves::CurveChart;
+use from_result::Subject;
+use panels::PanelChart;
+use rows::RowChart;
 
 /// Pixels of the bitmap per user unit of the SVG.
 const BITMAP_SCALE: u32 = 2;
@@ -39,15 +39,15 @@ pub struct Chart {
     pub data_set: String,
     /// The chart's content in a sentence, for readers who cannot see it.
     pub caption: String,
-    pub(crate) figure: Figure,
+    pub(crate) drawing: Drawing,
 }
 
 /// The content of a chart, independent of how it is drawn.
 #[derive(Debug, Clone)]
-pub(crate) enum Figure {
-    Rows(RowsFigure),
-    Panels(PanelsFigure),
-    Curves(CurvesFigure),
+pub(crate) enum Drawing {
+    Rows(RowChart),
+    Panels(PanelChart),
+    Curves(CurveChart),
 }
 
 impl Chart {
@@ -58,8 +58,8 @@ impl Chart {
     pub fn svg(&self) -> Result<String, DrawError> {
         let mut svg = String::new();
         {
-            let area = SVGBackend::with_string(&mut svg, self.figure.size()).into_drawing_area();
-            self.figure.draw(&area, Ruler(1))?;
+            let area = SVGBackend::with_string(&mut svg, self.drawing.size()).into_drawing_area();
+            self.drawing.draw(&area, Ruler(1))?;
             area.present().map_err(failed)?;
         }
         Ok(svg)
@@ -67,10 +67,10 @@ impl Chart {
 
     /// Writes the picture as a PNG.
     fn write_png(&self, path: &Path) -> Result<(), DrawError> {
-        let (width, height) = self.figure.size();
+        let (width, height) = self.drawing.size();
         let area = BitMapBackend::new(path, (width * BITMAP_SCALE, height * BITMAP_SCALE))
             .into_drawing_area();
-        self.figure.draw(&area, Ruler(BITMAP_SCALE))?;
+        self.drawing.draw(&area, Ruler(BITMAP_SCALE))?;
         area.present().map_err(failed)
     }
 
@@ -90,12 +90,12 @@ impl Chart {
     }
 }
 
-impl Figure {
+impl Drawing {
     fn size(&self) -> (u32, u32) {
         match self {
-            Self::Rows(figure) => figure.size(),
-            Self::Panels(figure) => figure.size(),
-            Self::Curves(figure) => figure.size(),
+            Self::Rows(chart) => chart.size(),
+            Self::Panels(chart) => chart.size(),
+            Self::Curves(chart) => chart.size(),
         }
     }
 
@@ -103,9 +103,9 @@ impl Figure {
         plot_font::register();
         area.fill(&WHITE).map_err(failed)?;
         match self {
-            Self::Rows(figure) => figure.draw(area, ruler),
-            Self::Panels(figure) => figure.draw(area, ruler),
-            Self::Curves(figure) => figure.draw(area, ruler),
+            Self::Rows(chart) => chart.draw(area, ruler),
+            Self::Panels(chart) => chart.draw(area, ruler),
+            Self::Curves(chart) => chart.draw(area, ruler),
         }
     }
 }
@@ -117,65 +117,65 @@ pub fn charts(result: &SavedResult) -> Vec<Chart> {
     let mut charts = Vec::new();
     for data_set in data_sets {
         let subject = Subject::new(result, data_set);
-        let figures = [
+        let drawings = [
             (
                 "latency",
                 "Time of one whole list, small request or event per strategy: median, extremes and the quantiles that n carries.",
-                subject.latency().map(Figure::Rows),
+                subject.latency().map(Drawing::Rows),
             ),
             (
                 "open-loop",
                 "Latency of small requests on a schedule, from their intended start and from sending, and how late they were sent.",
-                subject.open_loop().map(Figure::Rows),
+                subject.open_loop().map(Drawing::Rows),
             ),
             (
                 "bars",
                 "Each figure as a part of the limit that the scenario sets.",
-                subject.bars().map(Figure::Rows),
+                subject.bars().map(Drawing::Rows),
             ),
             (
                 "first-chunk",
                 "Time to the first chunk against the time of the whole list, per strategy.",
-                subject.first_chunk().map(Figure::Rows),
+                subject.first_chunk().map(Drawing::Rows),
             ),
             (
                 "peak",
                 "Peak of the server's private memory above idle, per strategy, heap that the warm-up left behind included. Pages of mapped files (etcd's database) that lists read in are a mark of their own.",
-                subject.peak().map(Figure::Rows),
+                subject.peak().map(Drawing::Rows),
             ),
             (
                 "memory",
                 "Private and allocated memory of the server over time, with the idle line. Private memory includes heap that the warm-up left behind: what is above idle is not all of it held by a list. Pages of mapped files (etcd's database) are not in it.",
-                subject.memory().map(Figure::Panels),
+                subject.memory().map(Drawing::Panels),
             ),
             (
                 "cpu",
                 "CPU time of server and generator for one list or request, per strategy.",
-                subject.cpu().map(Figure::Rows),
+                subject.cpu().map(Drawing::Rows),
             ),
             (
                 "shards",
                 "What a whole list costs that N workers share, against N: shards cut by the server, and everything cut by the clients.",
-                subject.shards().map(Figure::Curves),
+                subject.shards().map(Drawing::Curves),
             ),
             (
                 "shard-watches",
                 "What watches cost that N workers share, against N, while objects are written.",
-                subject.shard_watches().map(Figure::Curves),
+                subject.shard_watches().map(Drawing::Curves),
             ),
         ];
-        for (kind, caption, figure) in figures {
+        for (kind, caption, drawing) in drawings {
             let name = if data_sets.len() == 1 {
                 kind.to_owned()
             } else {
                 format!("{kind}-{}", file_name(&data_set.name))
             };
-            charts.extend(figure.map(|figure| Chart {
+            charts.extend(drawing.map(|drawing| Chart {
                 name,
                 kind,
                 data_set: data_set.name.clone(),
                 caption: caption.to_owned(),
-                figure,
+                drawing,
             }));
         }
     }

@@ -58,7 +58,7 @@ pub enum CompareError {
     )]
     Mixed(Difference),
     /// One side contains the same run twice.
-    #[error("the run of {started} on {host} is there twice: its starts count once")]
+    #[error("the run of {started} on {host} is given twice: its starts count once")]
     SameRun {
         /// When the run began.
         started: String,

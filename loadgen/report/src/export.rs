@@ -24,7 +24,7 @@ use crate::result::{Environment, ServerSetup};
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The same run was given twice.
-    #[error("the run of {started} on {host} is there twice: its starts count once")]
+    #[error("the run of {started} on {host} is given twice: its starts count once")]
     SameRun {
         /// When the run began.
         started: String,

@@ -111,12 +111,12 @@ mod tests {
         let stacks =
             Stacks::parse("main;serve;encode 30\nmain;serve;write <&> 70\n").expect("stacks");
         let drawn = svg(&stacks, "pods/bench/etcd/stream: CPU time of etcd").expect("a graph");
-        for said in [
+        for part in [
             "pods/bench/etcd/stream",
             "encode (30 samples, 30.00%)",
             "write &lt;&amp;&gt;",
         ] {
-            assert!(drawn.contains(said), "{said}: {drawn}");
+            assert!(drawn.contains(part), "{part}: {drawn}");
         }
         assert_eq!(svg(&stacks, "x").ok(), svg(&stacks, "x").ok());
     }

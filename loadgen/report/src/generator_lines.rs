@@ -102,14 +102,14 @@ mod tests {
             clock_within_ms: Some(0.5),
         };
         report.shard = Some(shard.clone());
-        let said = lines(&report);
-        assert_eq!(said.len(), 1);
+        let found = lines(&report);
+        assert_eq!(found.len(), 1);
         for part in [
             "Generator 1 of 2, numbered from 0, to begin at 2026-01-02T03:04:05.000Z",
             "begun 0.4 ms late",
             "its clock -3.0 ms (± 0.5)",
         ] {
-            assert!(said[0].contains(part), "{part}: {}", said[0]);
+            assert!(found[0].contains(part), "{part}: {}", found[0]);
         }
         report.shard = None;
         report.generators = vec![
@@ -125,13 +125,13 @@ mod tests {
                 ..Generator::default()
             },
         ];
-        let said = lines(&report);
-        assert_eq!(said.len(), 3, "{said:?}");
-        assert!(said[0].starts_with("Made by 2 generators"), "{said:?}");
+        let found = lines(&report);
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert!(found[0].starts_with("Made by 2 generators"), "{found:?}");
         assert!(
-            said[1].starts_with("Generator 0 on a: 10 requests"),
-            "{said:?}"
+            found[1].starts_with("Generator 0 on a: 10 requests"),
+            "{found:?}"
         );
-        assert!(said[2].contains("2 errors"), "{said:?}");
+        assert!(found[2].contains("2 errors"), "{found:?}");
     }
 }

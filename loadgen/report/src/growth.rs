@@ -9,14 +9,14 @@ use crate::quantity::Quantity;
 use crate::result::{Case, Growth, Report};
 
 /// The least number of points. A line through two points always fits.
-const LEAST_POINTS: usize = 3;
+const MIN_POINTS: usize = 3;
 /// The factor below which sizes of objects in different data sets count as the same.
 const SAME_SIZE: f64 = 1.2;
 
 /// A metric whose growth is fitted: its path in `report.json`, its name in text, and its value.
-type Figure = (&'static str, &'static str, fn(&Case) -> Option<f64>);
+type Fitted = (&'static str, &'static str, fn(&Case) -> Option<f64>);
 
-const FIGURES: [Figure; 2] = [
+const FITTED: [Fitted; 2] = [
     ("latency_ms.p50", "time", |case| {
         case.latency_ms.as_ref()?.p50
     }),
@@ -35,7 +35,7 @@ pub fn fit(report: &Report) -> Vec<Growth> {
         if known.contains(&same) {
             continue;
         }
-        for (metric, _, value) in FIGURES {
+        for (metric, _, value) in FITTED {
             let points = points(report, same.0, &same.1, value);
             if let Some(exponent) = exponent(&points) {
                 all.push(Growth {
@@ -85,7 +85,7 @@ fn points(
 /// Returns the slope of the least-squares line through the logarithms; `None` if there are too few
 /// points.
 fn exponent(points: &[[f64; 2]]) -> Option<f64> {
-    if points.len() < LEAST_POINTS {
+    if points.len() < MIN_POINTS {
         return None;
     }
     let logs = || points.iter().map(|[x, y]| (x.ln(), y.ln()));
@@ -102,8 +102,8 @@ fn exponent(points: &[[f64; 2]]) -> Option<f64> {
 pub fn lines(report: &Report) -> Vec<String> {
     let line = |growth: &Growth| {
         let (first, last) = (growth.points.first()?, growth.points.last()?);
-        let mut figures = FIGURES.iter();
-        let name = figures
+        let mut fitted = FITTED.iter();
+        let name = fitted
             .find(|(metric, ..)| *metric == growth.metric)
             .map_or(growth.metric.as_str(), |(_, name, _)| name);
         Some(format!(

@@ -77,12 +77,12 @@ fn of_load(case: &Case, load: &Load) -> Vec<LoadRow> {
 fn arrivals(load: &Load) -> String {
     let mut text = vec![load.arrivals.clone()];
     if load.clients > 1 {
-        let who = if load.operation == "watch" {
+        let noun = if load.operation == "watch" {
             "watchers"
         } else {
             "clients"
         };
-        text.push(format!("{} {who}", Quantity::Count(load.clients.into())));
+        text.push(format!("{} {noun}", Quantity::Count(load.clients.into())));
     }
     text.extend(load.keys.clone());
     text.join(", ")
@@ -112,7 +112,38 @@ fn conflicts(conflicts: u64) -> Option<String> {
     })
 }
 
+/// Returns what to know before comparing a load.
 fn notes(load: &Load) -> Vec<String> {
+    let mut notes = validity_notes(load);
+    notes.extend(open_loop_note(load));
+    if let Some(first) = load.first_object_ms.as_ref().and_then(|q| q.p50) {
+        notes.push(format!(
+            "first object after {} (p50)",
+            Quantity::Milliseconds(first)
+        ));
+    }
+    notes.extend(watcher_notes(load));
+    if load.throttled > 0 {
+        notes.push(format!(
+            "the server put off {} requests (429), which were sent again",
+            Quantity::Count(load.throttled)
+        ));
+    }
+    notes.extend(conflicts(load.conflicts).filter(|_| load.kinds.is_empty()));
+    if load.restarts > 0 {
+        notes.push(format!(
+            "begun again {} times after a compaction",
+            load.restarts
+        ));
+    }
+    if !load.measured {
+        notes.push("runs with the others, not measured".to_owned());
+    }
+    notes
+}
+
+/// Returns why a load's metrics must not be ranked, and which requests failed.
+fn validity_notes(load: &Load) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(load.invalid.iter().map(|why| format!("INVALID: {why}")));
     if load.saturated {
@@ -126,23 +157,26 @@ fn notes(load: &Load) -> Vec<String> {
             Quantity::Count(load.requests)
         ));
     }
-    if let Some(offered) = load.offered_per_s {
-        let p99 = |q: Option<&Quantiles>| {
-            Quantity::or_absent(q.and_then(|q| q.p99).map(Quantity::Milliseconds))
-        };
-        notes.push(format!(
-            "{} intended; p99 from sending {}, sent late by {} (p99)",
-            Quantity::PerSecond(offered),
-            p99(load.service_ms.as_ref()),
-            p99(load.lag_ms.as_ref()),
-        ));
-    }
-    if let Some(first) = load.first_object_ms.as_ref().and_then(|q| q.p50) {
-        notes.push(format!(
-            "first object after {} (p50)",
-            Quantity::Milliseconds(first)
-        ));
-    }
+    notes
+}
+
+/// Returns the rate of an open loop, the latency from sending, and how late requests were sent.
+fn open_loop_note(load: &Load) -> Option<String> {
+    let offered = load.offered_per_s?;
+    let p99 = |q: Option<&Quantiles>| {
+        Quantity::or_absent(q.and_then(|q| q.p99).map(Quantity::Milliseconds))
+    };
+    Some(format!(
+        "{} intended; p99 from sending {}, sent late by {} (p99)",
+        Quantity::PerSecond(offered),
+        p99(load.service_ms.as_ref()),
+        p99(load.lag_ms.as_ref()),
+    ))
+}
+
+/// Returns what watchers received, how much they differ, and how often they were interrupted.
+fn watcher_notes(load: &Load) -> Vec<String> {
+    let mut notes = Vec::new();
     if let Some(events) = load.events {
         notes.push(format!(
             "from a write's intended start to its event; {} events, each once and in order",
@@ -155,7 +189,7 @@ fn notes(load: &Load) -> Vec<String> {
             Quantity::Count(load.foreign_events)
         ));
     }
-    notes.extend(load.watchers.as_ref().and_then(watchers));
+    notes.extend(load.watchers.as_ref().and_then(watcher_spread));
     if let Some(cuts) = &load.cut_ms {
         notes.push(format!(
             "{} cuts, over after {} (the longest)",
@@ -176,28 +210,12 @@ fn notes(load: &Load) -> Vec<String> {
             Quantity::Count(load.missed_events)
         ));
     }
-    if load.throttled > 0 {
-        notes.push(format!(
-            "the server put off {} requests (429), which were sent again",
-            Quantity::Count(load.throttled)
-        ));
-    }
-    notes.extend(conflicts(load.conflicts).filter(|_| load.kinds.is_empty()));
-    if load.restarts > 0 {
-        notes.push(format!(
-            "begun again {} times after a compaction",
-            load.restarts
-        ));
-    }
-    if !load.measured {
-        notes.push("runs with the others, not measured".to_owned());
-    }
     notes
 }
 
 /// Returns how much watchers differ, and which was the slowest; in a merged result only the
 /// slowest.
-fn watchers(spread: &WatcherSpread) -> Option<String> {
+fn watcher_spread(spread: &WatcherSpread) -> Option<String> {
     let slowest = spread.slowest.first()?;
     let mut reached = format!("the slowest event reached number {}", slowest.number);
     if let Some(generator) = slowest.generator {
@@ -262,6 +280,7 @@ mod tests {
         assert_eq!(rows[0].cells[8].matches("watcher").count(), 0);
         assert!(rows[1].cells[8].starts_with("3 requests found their key changed"));
     }
+
     #[test]
     fn watchers_that_fared_differently_are_told_apart() {
         let spread = WatcherSpread {
@@ -273,7 +292,7 @@ mod tests {
                 ..WatcherTimes::default()
             }],
         };
-        let text = watchers(&spread).expect("three watchers");
+        let text = watcher_spread(&spread).expect("three watchers");
         assert_eq!(
             text,
             "p99 of a watcher from 1.00 ms over 2.00 ms to 30.0 ms; the slowest event reached number 17"
@@ -282,10 +301,9 @@ mod tests {
             p99_ms: None,
             ..spread
         };
-        assert!(
-            watchers(&few).is_some_and(|text| text.starts_with("p50 of a watcher from 400 µs"))
-        );
-        assert_eq!(watchers(&WatcherSpread::default()), None);
+        let text = watcher_spread(&few).expect("three watchers");
+        assert!(text.starts_with("p50 of a watcher from 400 µs"), "{text}");
+        assert_eq!(watcher_spread(&WatcherSpread::default()), None);
         let merged = WatcherSpread {
             slowest: vec![WatcherTimes {
                 number: 17,
@@ -294,7 +312,7 @@ mod tests {
             }],
             ..WatcherSpread::default()
         };
-        let text = watchers(&merged);
+        let text = watcher_spread(&merged);
         assert_eq!(
             text.as_deref(),
             Some("the slowest event reached number 17 of generator 1")

@@ -11,10 +11,10 @@ pub(crate) const DISTURBED: f64 = 0.05;
 pub fn line<'a>(cases: impl Iterator<Item = &'a Case>) -> Option<String> {
     let cases: Vec<MachineLoad> = cases.filter_map(|case| case.machine).collect();
     let of = |part: fn(&MachineLoad) -> Option<f64>| Spread::of(cases.iter().filter_map(part));
-    let mut said = Vec::new();
+    let mut facts = Vec::new();
     if let Some(others) = of(|load| load.others_cpu_part) {
         let known = || cases.iter().filter_map(|load| load.others_cpu_part);
-        said.push(format!(
+        facts.push(format!(
             "other processes had {} of its CPU (median of {} cases; at worst {}; more than {} in {})",
             percent(others.p50),
             known().count(),
@@ -32,12 +32,12 @@ pub fn line<'a>(cases: impl Iterator<Item = &'a Case>) -> Option<String> {
         ),
     ];
     for (parts, begin, end) in rest {
-        said.extend(parts.map(|parts| {
+        facts.extend(parts.map(|parts| {
             let [median, worst] = [parts.p50, parts.max].map(percent);
             format!("{begin} {median}{end} (at worst {worst})")
         }));
     }
-    (!said.is_empty()).then(|| format!("The machine: {}.", said.join("; ")))
+    (!facts.is_empty()).then(|| format!("The machine: {}.", facts.join("; ")))
 }
 
 /// Returns a part as a percentage, or `< 0.1 %` if it is smaller.

@@ -6,11 +6,11 @@
 //! every part is. The metrics of each generator are kept too.
 //!
 //! - [`agreement`]: checks that the results are the parts of one run, and complete
-//! - [`figures`]: merges the cases and their loads; [`histograms`]: merges the latencies
+//! - [`metrics`]: merges the cases and their loads; [`histograms`]: merges the latencies
 
 mod agreement;
-mod figures;
 mod histograms;
+mod metrics;
 
 use workloads::{Scenario, ScenarioError};
 
@@ -45,7 +45,7 @@ pub enum MergeError {
         reason: String,
     },
     /// Two results are of the same generator.
-    #[error("generator {index} is there twice: {one} and {other}")]
+    #[error("generator {index} is given twice: {one} and {other}")]
     Twice {
         /// The number of the generator.
         index: u32,
@@ -64,7 +64,7 @@ pub enum MergeError {
     },
     /// Two results belong to different runs.
     #[error(
-        "{one} and {other} are of different runs: the {what} is {ours} in one and {theirs} in the other"
+        "{one} and {other} are of different runs: the {what} is {value} in one and {other_value} in the other"
     )]
     Differ {
         /// What differs.
@@ -74,9 +74,9 @@ pub enum MergeError {
         /// The second result.
         other: String,
         /// Its value in the first result.
-        ours: String,
+        value: String,
         /// Its value in the second result.
-        theirs: String,
+        other_value: String,
     },
     /// The histogram log lacks some of the values that the report counts.
     #[error("{name}: histograms.hlog has {found} times of `{measure}` and report.json {expected}")]
@@ -124,7 +124,7 @@ pub fn merge(parts: Vec<GeneratorResult>, command: Vec<String>) -> Result<SavedR
         name: first.name.clone(),
         source,
     })?;
-    let case = figures::case(&parts, &times);
+    let case = metrics::case(&parts, &times);
     let id = case.id();
     let mut report = Report {
         shard: None,

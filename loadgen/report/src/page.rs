@@ -3,11 +3,10 @@
 //!
 //! - `side_by_side`: each work with the case of each target; `pairs`: ratios of targets to the
 //!   first
-//! - `overview`, `answer`, `matrix`, `details`, `environment`: the parts of the page in text;
+//! - `overview`, `summary`, `matrix`, `details`, `environment`: the parts of the page in text;
 //!   `graphics`: its charts; `markup`: text as HTML
 //! - `context`, `readme`: the values that fill the templates
 
-mod answer;
 mod context;
 mod details;
 mod environment;
@@ -20,6 +19,7 @@ mod overview;
 mod pairs;
 mod readme;
 mod side_by_side;
+mod summary;
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
@@ -81,9 +81,9 @@ pub(super) fn readme(
 ) -> Result<String, minijinja::Error> {
     let report = &result.report;
     let cases = SideBySide::of(report);
-    let answer = answer::sentences(report, &cases, &Pairs::of(result, &cases));
+    let sentences = summary::sentences(report, &cases, &Pairs::of(result, &cases));
     let pictures = readme_pictures(pictures);
-    render(README, &Readme::of(report, answer, &pictures, history))
+    render(README, &Readme::of(report, sentences, &pictures, history))
 }
 
 /// Returns the charts for the README, in the order of the page.

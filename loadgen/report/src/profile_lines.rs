@@ -94,12 +94,12 @@ mod tests {
                 ..CpuProfile::default()
             },
         ];
-        let said: Vec<String> = lines([&case].into_iter()).iter().map(text).collect();
+        let texts: Vec<String> = lines([&case].into_iter()).iter().map(text).collect();
         let expected = [
             "Profile of etcd in pods/etcd-3.7.1/etcd/stream: profiles/pods-etcd.svg, 412 samples in 4.00 s by pprof; most in `runtime.memmove` 25 %",
             "Profile of kube in pods/etcd-3.7.1/etcd/stream: N/A: there is no `perf`",
         ];
-        assert_eq!(said, expected);
+        assert_eq!(texts, expected);
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
         }];
         assert!(case.counts(), "nothing disturbed it");
         case.profiles[0].sampled_s = 2.0;
-        assert!(!case.counts(), "whatever came of the profile");
+        assert!(!case.counts(), "even if the profile failed");
         assert!(case.refusal().starts_with("profiled"), "{}", case.refusal());
     }
 }

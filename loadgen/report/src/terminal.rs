@@ -93,7 +93,7 @@ fn data_set_text(
         let note = &row.cells[NOTES];
         if !note.is_empty() {
             // A note that applies to several rows is written once.
-            let at = notes.iter().position(|said| *said == note);
+            let at = notes.iter().position(|known| *known == note);
             let at = at.unwrap_or_else(|| {
                 notes.push(note);
                 notes.len() - 1

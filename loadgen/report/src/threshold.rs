@@ -7,7 +7,7 @@ use workloads::{Scenario, ThresholdSpec};
 
 use crate::compare::Metric;
 use crate::quantity::Quantity;
-use crate::result::{Case, OtherTarget, Outcome, Report, Threshold};
+use crate::result::{Case, OtherTarget, Outcome, Report, Threshold, targets_of};
 
 /// The published schema, which defines the fields of a case and so the metrics that a threshold may
 /// name.
@@ -32,30 +32,30 @@ const ABOVE_IDLE: &str = "peak_above_idle";
 const RESOLUTION: &str = "server.rss_resolution";
 
 /// The prefix of the generator's own metrics, which are also valid for cases that do not count.
-const OWN_FIGURES: &str = "client.";
+const OWN_METRICS: &str = "client.";
 
 /// Evaluates every threshold of a scenario for the first target that has a case. The values of the
 /// other targets are included. Thresholds apply only to objects that loadgen generated, not to
 /// existing data.
 #[must_use]
 pub fn judge(scenario: &Scenario, report: &Report) -> Vec<Threshold> {
-    let is_ours = |name: &str| {
+    let is_generated = |name: &str| {
         let mut named = report.data_sets.iter().filter(|set| set.name == name);
         named.any(|set| set.seed.is_some())
     };
     scenario
         .thresholds
         .iter()
-        .filter(|spec| is_ours(spec.data_set(scenario)))
+        .filter(|spec| is_generated(spec.data_set(scenario)))
         .map(|spec| judged(spec, spec.data_set(scenario), &report.cases))
         .collect()
 }
 
 fn judged(spec: &ThresholdSpec, data_set: &str, cases: &[Case]) -> Threshold {
-    let figures = Figures::new(spec, cases);
-    let target = figures.targets.first().copied().unwrap_or_default();
-    let own = figures.of(target, data_set, &spec.case);
-    let (basis, base) = figures.basis(target, data_set);
+    let found = ThresholdCases::new(spec, cases);
+    let target = found.targets.first().copied().unwrap_or_default();
+    let own = found.of(target, data_set, &spec.case);
+    let (basis, base) = found.basis(target, data_set);
     let value = if spec.has_basis() {
         own.zip(base).and_then(|(own, base)| ratio(own, base))
     } else {
@@ -72,12 +72,12 @@ fn judged(spec: &ThresholdSpec, data_set: &str, cases: &[Case]) -> Threshold {
         at_least: spec.at_least.is_some(),
         basis: basis.map(str::to_owned),
         figure: own,
-        range: figures.range(target, data_set),
+        range: found.range(target, data_set),
         base,
         value,
-        resolution: figures.resolution(target, data_set),
-        met: value.and_then(|value| is_met(spec, value, figures.likely(target, data_set))),
-        others: figures.others(own, data_set),
+        resolution: found.resolution(target, data_set),
+        met: value.and_then(|value| is_met(spec, value, found.likely(target, data_set))),
+        others: found.others(own, data_set),
     }
 }
 
@@ -104,25 +104,19 @@ fn is_met(spec: &ThresholdSpec, value: f64, likely: Option<[f64; 2]>) -> Option<
 }
 
 /// The cases in which the values of one threshold are found.
-struct Figures<'a> {
+struct ThresholdCases<'a> {
     spec: &'a ThresholdSpec,
     cases: &'a [Case],
-    /// The targets, in the order of the cases.
+    /// The targets, in the order of their first cases.
     targets: Vec<&'a str>,
 }
 
-impl<'a> Figures<'a> {
+impl<'a> ThresholdCases<'a> {
     fn new(spec: &'a ThresholdSpec, cases: &'a [Case]) -> Self {
-        let mut targets = Vec::new();
-        for case in cases {
-            if !targets.contains(&case.target.as_str()) {
-                targets.push(&case.target);
-            }
-        }
         Self {
             spec,
             cases,
-            targets,
+            targets: targets_of(cases),
         }
     }
 
@@ -142,14 +136,14 @@ impl<'a> Figures<'a> {
     fn metric(&self, metric: &str, target: &str, data_set: &str, row: &str) -> Option<f64> {
         let case = self.case(target, data_set, row)?;
         // The metrics page of a server tells its memory between lists, so its peaks are unknown.
-        let by_own_word = case.server.as_ref().is_some_and(|s| s.is_own_word);
-        if by_own_word && PEAKS.contains(&metric) {
+        let is_self_reported = case.server.as_ref().is_some_and(|s| s.is_self_reported);
+        if is_self_reported && PEAKS.contains(&metric) {
             return None;
         }
         // What a late generator measured of a target is invalid, but how late it was is not.
-        let is_own = self.spec.metric.starts_with(OWN_FIGURES);
+        let is_own = self.spec.metric.starts_with(OWN_METRICS);
         let late = matches!(case.outcome, Outcome::Invalid { .. });
-        (case.counts() || is_own && late).then(|| figure_of(case, metric))?
+        (case.counts() || is_own && late).then(|| value_at(case, metric))?
     }
 
     /// Returns the smallest and the largest value where the metric is a median, otherwise the
@@ -177,8 +171,8 @@ impl<'a> Figures<'a> {
     /// ± its resolution, otherwise the confidence interval of the median or of the metric.
     fn likely(&self, target: &str, data_set: &str) -> Option<[f64; 2]> {
         if let Some(resolution) = self.resolution(target, data_set) {
-            let figure = self.of(target, data_set, &self.spec.case)?;
-            return Some([figure - resolution, figure + resolution]);
+            let value = self.of(target, data_set, &self.spec.case)?;
+            return Some([value - resolution, value + resolution]);
         }
         self.interval(target, data_set)
     }
@@ -247,13 +241,8 @@ fn ratio(a: f64, b: f64) -> Option<f64> {
     (b > 0.0).then(|| a / b)
 }
 
-/// Returns the number at a path of a case in `report.json`: `latency_ms.p50`, or
+/// Returns the value at a path of a case in `report.json`: `latency_ms.p50`, or
 /// `loads.puts.latency_ms.p99` for a load.
-fn figure_of(case: &Case, metric: &str) -> Option<f64> {
-    value_at(case, metric)
-}
-
-/// Returns the value at a path of a case in `report.json`.
 fn value_at<T: DeserializeOwned>(case: &Case, path: &str) -> Option<T> {
     let json = serde_json::to_value(case).ok()?;
     let value = path.split('.').try_fold(&json, |at, name| match at {

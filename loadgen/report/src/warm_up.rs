@@ -58,12 +58,12 @@ mod tests {
         let warm = [case(3, Some(true)), case(7, Some(true)), case(1, None)];
         let beginning =
             "Warm-up: 3 to 7 lists a case, until time (10 %) and peak memory (2 %) stood still";
-        let told = format!("{beginning}, which they did in each.");
-        assert_eq!(line_of(&warm), Some(told));
+        let text = format!("{beginning}, which they did in each.");
+        assert_eq!(line_of(&warm), Some(text));
         let mut restless = warm.to_vec();
         restless[1].warm_up = case(7, Some(false)).warm_up;
-        let told = format!("{beginning}; they did not in etcd unary.");
-        assert_eq!(line_of(&restless), Some(told));
+        let text = format!("{beginning}; they did not in etcd unary.");
+        assert_eq!(line_of(&restless), Some(text));
         let many = vec![case(7, Some(false)); NAMED + 1];
         assert!(line_of(&many).is_some_and(|line| line.ends_with("they did not in 5 of 5.")));
         assert_eq!(line_of(&warm[2..]), None, "as many as the scenario says");

@@ -308,17 +308,17 @@ fn github_action_benchmark_has_no_entry_of_which_more_is_better() {
 fn what_does_not_go_together_is_no_value() {
     type Format = fn(&[SavedResult]) -> Result<String, ExportError>;
     let formats: [Format; 4] = [bencher, perfdash, github_action_benchmark, openmetrics];
-    let refused = |results: &[SavedResult], said: &str| {
+    let refused = |results: &[SavedResult], text: &str| {
         for format in formats {
-            let error = format(results).expect_err(said).to_string();
-            assert!(error.contains(said), "{error}");
+            let error = format(results).expect_err(text).to_string();
+            assert!(error.contains(text), "{error}");
         }
     };
     let mut twice = results();
     twice[1].report.started = twice[0].report.started.clone();
     refused(
         &twice,
-        "the run of 2026-01-02T03:04:05Z on nowhere is there twice",
+        "the run of 2026-01-02T03:04:05Z on nowhere is given twice",
     );
     let mut machines = results();
     machines[1].report.environment.cores = 64;
@@ -337,9 +337,9 @@ fn what_does_not_go_together_is_no_value() {
     builds[1].report.environment.servers[1].program = "etcd 3.8.0".to_owned();
     for format in &formats[..3] {
         let error = format(&builds).expect_err("two builds").to_string();
-        let said =
+        let text =
             "the build of etcd is etcd 3.7.1 in one run of synthetic and etcd 3.8.0 in another";
-        assert!(error.contains(said), "{error}");
+        assert!(error.contains(text), "{error}");
     }
     openmetrics(&builds).expect("a history has many builds");
     // Results of different scenarios have different names.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use report::draw;
 use report::result::{
-    Case, CpuProfile, HotFunction, Load, Outcome, Profiler, Round, SavedResult, ServerFigures,
+    Case, CpuProfile, HotFunction, Load, Outcome, Profiler, Round, SavedResult, ServerMetrics,
 };
 use serde_json::Value;
 use test_support::program_or_skip;
@@ -60,7 +60,7 @@ fn faults(window: Window, opened: &Opened) -> Vec<String> {
     if value["needed"].as_u64() > Some(width.into()) {
         faults.push(format!("needs {} px: {}", value["needed"], value["wide"]));
     }
-    for (kind, said) in [
+    for (kind, fault) in [
         ("pale", "pale text"),
         ("small", "small text"),
         ("unnamed", "no name"),
@@ -68,9 +68,9 @@ fn faults(window: Window, opened: &Opened) -> Vec<String> {
         ("twice", "an id twice"),
     ] {
         let found = value[kind].as_array().into_iter().flatten();
-        faults.extend(found.map(|it| format!("{said}: {it}")));
+        faults.extend(found.map(|it| format!("{fault}: {it}")));
     }
-    faults.extend(complaints.iter().map(|said| format!("console: {said}")));
+    faults.extend(complaints.iter().map(|text| format!("console: {text}")));
     faults.extend(requests.iter().map(|url| format!("asks for {url}")));
     faults
 }
@@ -138,9 +138,9 @@ fn profiled(result: &mut SavedResult) {
             ms: 10_000.0,
             server_cpu_ms: None,
         }];
-        case.server = Some(ServerFigures {
+        case.server = Some(ServerMetrics {
             cpu_s: Some(cpu_s),
-            ..ServerFigures::default()
+            ..ServerMetrics::default()
         });
         let function = "go.etcd.io/etcd/server/v3/storage/mvcc.(*storeTxnCommon).rangeKeys[go.shape.struct { Key []uint8 }]";
         let hot = |part| HotFunction {
@@ -302,9 +302,9 @@ fn a_broken_page_is_noticed() {
         (r##"<svg><use href="#m-none"/></svg>"##, "no such mark"),
         (r#"<p id="time"></p>"#, "an id twice"),
     ];
-    for (fault, said) in broken {
-        let text = page.replacen("<h2>", &format!("{fault}<h2>"), 1);
-        std::fs::write(&file, text).expect("a writable folder");
+    for (fault, text) in broken {
+        let faulty = page.replacen("<h2>", &format!("{fault}<h2>"), 1);
+        std::fs::write(&file, faulty).expect("a writable folder");
         // Grey has the same contrast on black as on white.
         for width in WIDTHS {
             let window = Window {
@@ -314,7 +314,7 @@ fn a_broken_page_is_noticed() {
             let opened = browser.open(&file, window, CHECKS);
             let faults = faults(window, &opened);
             assert!(
-                faults.iter().any(|fault| fault.contains(said)),
+                faults.iter().any(|fault| fault.contains(text)),
                 "{fault} at {width} px: {faults:?}"
             );
         }

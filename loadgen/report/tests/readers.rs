@@ -215,12 +215,12 @@ fn junit_has_a_test_for_each_deciding_metric() {
     assert_eq!(kind("pods-150k/etcd/paged:10000", "p50"), "Failure");
     assert!(message("pods-150k/etcd/paged:10000", "p50").contains("worse by 5 % or more"));
     assert_eq!(kind("pods-150k/etcd/unary", "all metrics"), "Failure");
-    let said = r#"gone: FAILED: the server said \"<no>\" & died"#;
-    assert!(message("pods-150k/etcd/unary", "all metrics").contains(said));
+    let part = r#"gone: FAILED: the server said \"<no>\" & died"#;
+    assert!(message("pods-150k/etcd/unary", "all metrics").contains(part));
     assert_eq!(kind("pods-150k/etcd/stream", "all metrics"), "Error");
     assert_eq!(kind("pods-150k/etcd/paged:500", "server_cpu"), "Skipped");
-    let said = "no such value in the new result";
-    assert!(message("pods-150k/etcd/paged:500", "server_cpu").contains(said));
+    let part = "no such value in the new result";
+    assert!(message("pods-150k/etcd/paged:500", "server_cpu").contains(part));
     let count = |kind: &str| {
         let of_kind = cases
             .iter()

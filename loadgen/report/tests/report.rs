@@ -5,6 +5,7 @@ mod synthetic;
 
 use std::path::PathBuf;
 
+use report::result::{SavedResult, ServerStart};
 use report::{charts, draw, terminal};
 
 /// Returns the folder for pictures: the one that `LOADGEN_TEST_PICTURES` names, for inspection,
@@ -37,12 +38,37 @@ fn every_chart_is_drawn_both_ways() {
             "bars" => &["at most 600: not met", "≤ 600 ms", "latency_ms.p50"],
             _ => &["unary-incremental", "N/A", "FAILED", "INVALID"],
         };
-        for said in of_rows.iter().chain(&["pods-150k: 150,000 objects"]) {
-            assert!(svg.contains(said), "{} does not say `{said}`", chart.name);
+        for part in of_rows.iter().chain(&["pods-150k: 150,000 objects"]) {
+            assert!(svg.contains(part), "{} does not say `{part}`", chart.name);
         }
         let png = std::fs::read(folder.join(format!("{}.png", chart.name))).expect("the picture");
         assert!(png.starts_with(b"\x89PNG"), "{}", chart.name);
     }
+}
+
+#[test]
+fn several_starts_of_a_server_are_shown_as_a_range() {
+    let (folder, _guard) = pictures();
+    let kinds_with_ranges = |result: &SavedResult| {
+        let charts = charts::charts(result).into_iter().filter(|chart| {
+            let svg = chart
+                .write(&folder)
+                .expect("plotters draws what it is given");
+            svg.contains("lowest to highest of the server's starts")
+                || svg.contains("lowest to highest of the server&apos;s starts")
+        });
+        charts.map(|chart| chart.name).collect::<Vec<_>>()
+    };
+    let mut result = synthetic::result(1.0);
+    assert!(
+        kinds_with_ranges(&result).is_empty(),
+        "there is one start of each"
+    );
+    for case in &mut result.report.cases {
+        case.starts = vec![ServerStart::of(case); 3];
+    }
+    let charts = kinds_with_ranges(&result);
+    assert_eq!(charts, ["latency", "first-chunk", "peak", "cpu"]);
 }
 
 #[test]
@@ -204,7 +230,7 @@ fn each_threshold_says_in_how_many_of_the_last_runs_it_held() {
 }
 
 #[test]
-fn a_result_without_a_measured_row_still_says_why() {
+fn a_result_without_a_measured_case_still_says_why() {
     let mut result = synthetic::result(1.0);
     result.report.cases.retain(|case| case.latency_ms.is_none());
     result.report.thresholds.clear();
@@ -223,7 +249,7 @@ fn a_result_without_a_measured_row_still_says_why() {
 fn the_table_says_what_must_not_be_compared() {
     let report = synthetic::result(1.0).report;
     let text = terminal::text(&report, None);
-    for said in [
+    for part in [
         "pods-150k: 150,000 objects, 1.41 GiB",
         "2.33 s",
         "3.73 s · 694 MiB",
@@ -235,7 +261,7 @@ fn the_table_says_what_must_not_be_compared() {
         "FAILED: 150,000 objects expected, 149,999 received",
         "\nThe machine: other processes had 1.0 % of its CPU (median of 11 cases; at worst 1.0 %; more than 5.0 % in 0)",
     ] {
-        assert!(text.contains(said), "`{said}` is missing:\n{text}");
+        assert!(text.contains(part), "`{part}` is missing:\n{text}");
     }
     let narrow = terminal::text(&report, Some(100));
     let widest = narrow

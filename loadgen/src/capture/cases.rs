@@ -10,14 +10,14 @@ use super::requests::RequestRates;
 
 /// The rates below which small requests (at random times) and lists (evenly spaced) are left out,
 /// per second: a case in which none of them is sent would be invalid.
-const LEAST_RATE: f64 = 0.5;
-const LEAST_LISTS: f64 = 0.1;
+const MIN_RATE: f64 = 0.5;
+const MIN_LISTS: f64 = 0.1;
 /// The duration of a case.
 const DURATION: &str = "20s";
 /// The most watchers of a case.
-const MOST_WATCHERS: u64 = 1_000;
+const MAX_WATCHERS: u64 = 1_000;
 /// The concurrent lists of a schedule; further ones wait.
-const LISTS_AT_ONCE: u32 = 4;
+const CONCURRENT_LISTS: u32 = 4;
 /// The strategies of the list beside the requests of the etcd tier.
 const BESIDE: [&str; 3] = ["unary", "stream", "paged:500"];
 
@@ -111,7 +111,7 @@ impl RequestMix {
         let mut loads = Vec::new();
         let weights = self.weights();
         let writes: f64 = weights.iter().map(|(_, rate)| rate).sum();
-        if writes >= LEAST_RATE {
+        if writes >= MIN_RATE {
             let written = weights
                 .iter()
                 .map(|(name, rate)| format!("{name} = {}", rounded(*rate)));
@@ -123,7 +123,7 @@ impl RequestMix {
                 ", keys = { zipf = 0.8 }",
             ));
         }
-        if self.gets >= LEAST_RATE {
+        if self.gets >= MIN_RATE {
             loads.push(load(
                 "gets",
                 "\"get\"",
@@ -131,7 +131,7 @@ impl RequestMix {
                 ", keys = { latest = 0.99 }",
             ));
         }
-        if self.keep_alives >= LEAST_RATE {
+        if self.keep_alives >= MIN_RATE {
             loads.push(load(
                 "keep-alives",
                 "\"lease-keep-alive\"",
@@ -142,9 +142,9 @@ impl RequestMix {
         for (nth, (strategy, rate)) in (1..).zip(&self.lists) {
             let is_known = strategy.parse::<Strategy>().is_ok();
             let rate = rounded(*rate);
-            if is_known && rate >= LEAST_LISTS {
+            if is_known && rate >= MIN_LISTS {
                 loads.push(format!(
-                    "{{ name = \"lists-{nth}\", operation = {{ list = \"{strategy}\" }}, arrivals = {{ constant = {rate} }}, clients = {LISTS_AT_ONCE} }}"
+                    "{{ name = \"lists-{nth}\", operation = {{ list = \"{strategy}\" }}, arrivals = {{ constant = {rate} }}, clients = {CONCURRENT_LISTS} }}"
                 ));
             }
         }
@@ -154,7 +154,7 @@ impl RequestMix {
             Tier::Kube => name != "delete",
         };
         if self.watchers > 0 && weights.iter().any(|(name, _)| is_received(name)) {
-            let watchers = self.watchers.min(MOST_WATCHERS);
+            let watchers = self.watchers.min(MAX_WATCHERS);
             loads.push(format!(
                 "{{ name = \"watches\", operation = \"watch\", clients = {watchers}{on} }}"
             ));
@@ -170,10 +170,10 @@ impl RequestMix {
             ("patch", self.patches),
             ("create", self.creates),
         ];
-        if self.creates >= LEAST_RATE {
+        if self.creates >= MIN_RATE {
             weights.push(("delete", self.deletes.min(self.creates)));
         }
-        weights.retain(|(_, rate)| *rate >= LEAST_RATE);
+        weights.retain(|(_, rate)| *rate >= MIN_RATE);
         weights
     }
 }

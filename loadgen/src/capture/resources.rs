@@ -13,13 +13,13 @@ use crate::timeouts::in_time;
 
 /// The most resources that are searched for: a cluster with many custom resources has some
 /// hundreds.
-const MOST_RESOURCES: usize = 2_000;
+const MAX_RESOURCES: usize = 2_000;
 /// The number of resources that are sampled: those with the most keys.
 const SAMPLED: usize = 8;
 /// The number of resources in the scenario: those with the most bytes.
 const KEPT: usize = 3;
 /// The most namespaces of a resource that are counted.
-const MOST_NAMESPACES: u64 = 500;
+const MAX_NAMESPACES: u64 = 500;
 /// The name under which an apiserver stores nodes.
 const NODES: &str = "minions";
 /// Names of Kubernetes' own resources. Any other name may reveal whose cluster it is.
@@ -63,7 +63,7 @@ pub struct Resource {
 
 /// All resources found below a prefix.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct Resources {
     pub(super) largest: Vec<Resource>,
     pub(super) other_keys: u64,
     pub(super) nodes: u64,
@@ -80,11 +80,11 @@ pub(super) async fn find(
     client: &Client,
     prefix: &str,
     in_use_bytes: Option<u64>,
-) -> Result<Found, Error> {
+) -> Result<Resources, Error> {
     let mut counted = Vec::new();
     let mut from = prefix.as_bytes().to_vec();
     let end = prefix_end(prefix.as_bytes());
-    while counted.len() < MOST_RESOURCES {
+    while counted.len() < MAX_RESOURCES {
         let Some(key) = first_key(client, &from, &end).await? else {
             break;
         };
@@ -93,9 +93,9 @@ pub(super) async fn find(
         let keys = in_time(count(client, &resource)).await?;
         counted.push((keys, resource));
     }
-    let mut found = Found {
+    let mut found = Resources {
         count: counted.len() as u64,
-        ..Found::default()
+        ..Resources::default()
     };
     let nodes = [prefix, NODES, "/"].concat().into_bytes();
     found.nodes = counted
@@ -175,12 +175,12 @@ fn shown(resource: &[u8], customs: &mut u32) -> String {
 }
 
 /// Returns the number of namespaces of a resource's keys, found by seeking from each to the next.
-/// Stops at [`MOST_NAMESPACES`].
+/// Stops at [`MAX_NAMESPACES`].
 async fn namespaces(client: &Client, resource: &[u8]) -> Result<u64, Error> {
     let end = prefix_end(resource);
     let mut from = resource.to_vec();
     let mut namespaces = 0;
-    while namespaces < MOST_NAMESPACES {
+    while namespaces < MAX_NAMESPACES {
         let Some(key) = first_key(client, &from, &end).await? else {
             break;
         };

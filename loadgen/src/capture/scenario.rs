@@ -7,6 +7,7 @@ use workloads::Tier;
 
 use super::cases::RequestMix;
 use super::{Captured, Resource};
+use crate::safety::census::Sample;
 
 /// The size of a pod of the built-in kind, in bytes. Captured pods within [`LIKE_PODS`] of it, as a
 /// fraction, are represented by such pods.
@@ -14,18 +15,21 @@ const POD_BYTES: f64 = 10_100.0;
 const LIKE_PODS: f64 = 0.2;
 /// The smallest and the largest size of an object: a ConfigMap's metadata, and etcd's limit of a
 /// request.
-const LEAST_BYTES: u64 = 700;
-const MOST_BYTES: u64 = 1_500_000;
+const MIN_BYTES: u64 = 700;
+const MAX_BYTES: u64 = 1_500_000;
+/// Objects of which the largest have at most so many times the bytes of the smallest are all given
+/// the mean size.
+const NEARLY_ONE_SIZE: f64 = 1.1;
 
 impl Captured {
     /// Returns a scenario file for `loadgen run`, with the same number of objects of about the same
-    /// size in the same number of namespaces, and the same requests per second.
+    /// sizes in the same number of namespaces, and the same requests per second.
     #[must_use]
     pub fn scenario(&self) -> String {
         let mut file = String::from(
             "# Made by `loadgen capture`: how many objects a cluster has and how large they are, and no name of it.\n\n\
              name = \"captured\"\n\
-             summary = \"as many objects of about that size as a cluster has\"\n\n\
+             summary = \"as many objects of about those sizes as a cluster has\"\n\n\
              repeats = 5\n\
              warmup = 1\n\
              first_chunk_streams = 100\n\n\
@@ -108,10 +112,7 @@ impl Captured {
         let is_pods = name == "pods" && (value - POD_BYTES).abs() < LIKE_PODS * POD_BYTES;
         let kind = match is_pods {
             true => format!("kind = \"pods\"\nnodes = {}", self.nodes.max(1)),
-            false => {
-                let size = (value.round() as u64).clamp(LEAST_BYTES, MOST_BYTES);
-                format!("kind = \"config-maps\"\nobject_size = {size}")
-            }
+            false => format!("kind = \"config-maps\"\n{}", object_sizes(&census.sample)),
         };
         // Each namespace holds at least one object.
         let namespaces = (*namespaces).min(objects);
@@ -125,6 +126,26 @@ impl Captured {
     }
 }
 
+/// Returns the fields of a data set whose objects have the sizes of a sample.
+fn object_sizes(sample: &Sample) -> String {
+    let sizes = sample.value_sizes();
+    let bytes = |size: f64| (size.round() as u64).clamp(MIN_BYTES, MAX_BYTES);
+    let (Some((smallest, _)), Some((largest, _))) = (sizes.first(), sizes.last()) else {
+        return format!("object_size = {MIN_BYTES}");
+    };
+    if bytes(*largest) as f64 <= bytes(*smallest) as f64 * NEARLY_ONE_SIZE {
+        let mean = sizes.iter().map(|(size, part)| size * part).sum();
+        return format!("object_size = {}", bytes(mean));
+    }
+    let mut text = String::from("object_sizes = [\n");
+    for (size, part) in &sizes {
+        // Writing to a String cannot fail.
+        let (bytes, percent) = (bytes(*size), part * 100.0);
+        writeln!(text, "    {{ bytes = {bytes}, weight = {percent:.2} }},").unwrap_or_default();
+    }
+    text + "]"
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -136,7 +157,7 @@ mod tests {
     use super::*;
     use crate::capture::RequestRates;
     use crate::capture::audit_log::{ApiRequests, AuditLog};
-    use crate::safety::census::{Census, Sample, SampledPage};
+    use crate::safety::census::{Census, SampledPage};
 
     fn resource(name: &str, keys: u64, bytes: u64) -> Resource {
         let page = SampledPage {
@@ -294,6 +315,33 @@ mod tests {
     }
 
     #[test]
+    fn objects_of_different_sizes_stay_different() {
+        let mut secrets = resource("secrets", 1_000, 0);
+        // 1,000 objects, of which 20 are large, and as many bytes in all.
+        let sizes = (0..1_000).map(|i| 76 + if i % 50 == 0 { 400_000 } else { 1_000 + i });
+        secrets.census.sample = Sample {
+            pages: vec![SampledPage {
+                sizes: sizes.collect(),
+                key_bytes: 40_000,
+                weight: 1_000.0,
+            }],
+            unread: 0,
+        };
+        let mean = secrets.census.sample.mean_value().expect("it was read");
+        let captured = Captured {
+            resources: vec![secrets],
+            ..captured()
+        };
+        let scenario = Scenario::parse(&captured.scenario(), "captured").expect("a scenario");
+        let sizes = scenario.data_sets[0].object_sizes.as_ref().expect("sizes");
+        assert_eq!(sizes.len(), 11);
+        assert_eq!(sizes[10].bytes, 400_000);
+        let sum: f64 = sizes.iter().map(|s| f64::from(s.bytes) * s.weight).sum();
+        let weights: f64 = sizes.iter().map(|size| size.weight).sum();
+        assert!((sum / weights / mean - 1.0).abs() < 0.001, "{sizes:?}");
+    }
+
+    #[test]
     fn the_file_is_a_scenario_with_as_many_objects_of_that_size() {
         let captured = captured();
         let scenario = Scenario::parse(&captured.scenario(), "captured").expect("a scenario");
@@ -304,12 +352,12 @@ mod tests {
         assert_eq!(pods.nodes.map(u32::from), Some(5_000));
         assert_eq!(pods.namespaces.map(u32::from), Some(7));
         assert_eq!((custom.kind, custom.objects.get()), (Kind::ConfigMaps, 20));
-        assert_eq!(custom.object_size.map(u64::from), Some(LEAST_BYTES));
+        assert_eq!(custom.object_size.map(u64::from), Some(MIN_BYTES));
         assert_eq!(
             events.namespaces.map(u32::from),
             Some(5),
             "no more than objects"
         );
-        assert_eq!(events.object_size.map(u64::from), Some(MOST_BYTES));
+        assert_eq!(events.object_size.map(u64::from), Some(MAX_BYTES));
     }
 }

@@ -15,9 +15,6 @@ use crate::isolation::network::NetworkNamespace;
 use crate::live::http::MetricsAddress;
 use crate::safety::limits::{Allowed, PAUSE};
 
-/// The scenario that runs if none is named.
-pub const DEFAULT_SCENARIO: &str = "pods-150k";
-
 /// Arguments of `loadgen run`.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct RunArgs {
@@ -212,16 +209,16 @@ pub struct RunArgs {
 
 /// Parses the name of a namespace.
 fn namespace(text: &str) -> Result<String, String> {
-    const MOST_BYTES: usize = 63;
+    const MAX_BYTES: usize = 63;
     let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let is_name = (1..=MOST_BYTES).contains(&text.len())
+    let is_name = (1..=MAX_BYTES).contains(&text.len())
         && text.bytes().all(is_part)
         && !text.starts_with('-')
         && !text.ends_with('-');
     match is_name {
         true => Ok(text.to_owned()),
         false => Err(format!(
-            "a namespace has 1 to {MOST_BYTES} small letters, digits and inner hyphens"
+            "a namespace has 1 to {MAX_BYTES} small letters, digits and inner hyphens"
         )),
     }
 }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use workloads::Scenario;
 
 use super::{compare, metrics_listener, save, serve_metrics, stop_on_signals};
-use crate::cli::{AbArgs, DEFAULT_SCENARIO, RunArgs, shown_command};
+use crate::cli::{AbArgs, RunArgs, shown_command};
 use crate::environment::environment;
 use crate::exit::{Exit, Failure};
 use crate::isolation::Isolation;
@@ -39,7 +39,7 @@ pub(super) fn run(args: &AbArgs) -> Result<Exit, Failure> {
         .map_err(Failure::usage)?;
     let mut run = args.run.clone();
     if run.scenarios.is_empty() {
-        run.scenarios = vec![DEFAULT_SCENARIO.to_owned()];
+        run.scenarios = vec![workloads::scenario::DEFAULT.to_owned()];
         run.objects = run.objects.or(Some(OBJECTS));
         run.repeats = run.repeats.or(Some(REPEATS));
     }

@@ -26,7 +26,7 @@ use super::metrics::registry;
 /// The most concurrent connections; further ones wait.
 const CONNECTIONS: usize = 16;
 /// The longest time of a connection, from the first byte to the last.
-const CONNECTION_WITHIN: Duration = Duration::from_secs(10);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause after a failed `accept`, as when no descriptors are left.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
@@ -107,7 +107,7 @@ impl MetricsListener {
                     .keep_alive(false)
                     .serve_connection(TokioIo::new(socket), answer);
                 // A client that disconnects or is slow gets no response; others are not affected.
-                timeout(CONNECTION_WITHIN, connection).await.ok();
+                timeout(CONNECTION_TIMEOUT, connection).await.ok();
                 drop(permit);
             });
         }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::finding::{Finding, Verdict};
+use super::finding::{Finding, RuleVerdict};
 
 /// The findings of a probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -61,10 +61,10 @@ impl Document {
             version: version.to_owned(),
             wrote,
             counts: Counts {
-                honoured: count(Verdict::Honoured),
-                lacking: count(Verdict::Lacking),
-                broken: count(Verdict::Broken),
-                not_tried: count(Verdict::NotTried),
+                honoured: count(RuleVerdict::Honoured),
+                lacking: count(RuleVerdict::Lacking),
+                broken: count(RuleVerdict::Broken),
+                not_tried: count(RuleVerdict::NotTried),
             },
             rules,
         }
@@ -76,17 +76,17 @@ impl Document {
 impl fmt::Display for Document {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let widest = self.rules.iter().map(|f| f.rule.len()).max().unwrap_or(0);
-        let tried = |finding: &&Finding| finding.verdict != Verdict::NotTried;
+        let tried = |finding: &&Finding| finding.verdict != RuleVerdict::NotTried;
         for finding in self.rules.iter().filter(tried) {
             let state = match finding.verdict {
-                Verdict::Honoured => "ok",
-                Verdict::Lacking => "lacks",
-                Verdict::Broken => "BROKEN",
-                Verdict::NotTried => continue,
+                RuleVerdict::Honoured => "ok",
+                RuleVerdict::Lacking => "lacks",
+                RuleVerdict::Broken => "BROKEN",
+                RuleVerdict::NotTried => continue,
             };
-            let Finding { rule, came, .. } = finding;
-            writeln!(f, "{state:<6}  {rule:<widest$}  {came}")?;
-            if finding.verdict == Verdict::Broken {
+            let Finding { rule, received, .. } = finding;
+            writeln!(f, "{state:<6}  {rule:<widest$}  {received}")?;
+            if finding.verdict == RuleVerdict::Broken {
                 let Finding { contract, sent, .. } = finding;
                 writeln!(f, "{:<6}  {:<widest$}    contract: {contract}", "", "")?;
                 writeln!(f, "{:<6}  {:<widest$}    sent: {sent}", "", "")?;
@@ -95,9 +95,9 @@ impl fmt::Display for Document {
         // Rules that were not tried for the same reason are listed on one line.
         let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
         for finding in self.rules.iter().filter(|finding| !tried(finding)) {
-            match reasons.iter_mut().find(|(why, _)| *why == finding.came) {
+            match reasons.iter_mut().find(|(why, _)| *why == finding.received) {
                 Some((_, rules)) => rules.push(finding.rule),
-                None => reasons.push((&finding.came, vec![finding.rule])),
+                None => reasons.push((&finding.received, vec![finding.rule])),
             }
         }
         for (why, rules) in reasons {

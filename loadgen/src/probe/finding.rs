@@ -7,18 +7,18 @@ use super::rule::Rule;
 /// The outcome of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum RuleVerdict {
     /// The server behaves as the contract says.
     Honoured,
     /// The feature is missing, which a client can detect and work around.
     Lacking,
     /// The feature exists, and does not behave as the contract says.
     Broken,
-    /// The rule was not tried; [`Finding::came`] has the reason.
+    /// The rule was not tried; [`Finding::received`] has the reason.
     NotTried,
 }
 
-impl Verdict {
+impl RuleVerdict {
     /// Returns the verdict's name in text and in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -37,23 +37,24 @@ pub struct Finding {
     /// The rule's name, as `txn-create`.
     pub rule: &'static str,
     /// The outcome.
-    pub verdict: Verdict,
+    pub verdict: RuleVerdict,
     /// The statement of the contract.
     pub contract: &'static str,
     /// The requests that were sent.
     pub sent: &'static str,
     /// What was received, or the reason why nothing was sent.
-    pub came: String,
+    #[serde(rename = "came")]
+    pub received: String,
 }
 
 impl Finding {
-    pub(super) fn of(rule: &Rule, verdict: Verdict, came: impl Into<String>) -> Self {
+    pub(super) fn of(rule: &Rule, verdict: RuleVerdict, received: impl Into<String>) -> Self {
         Self {
             rule: rule.name,
             verdict,
             contract: rule.contract,
             sent: rule.sent,
-            came: came.into(),
+            received: received.into(),
         }
     }
 }

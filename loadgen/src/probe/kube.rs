@@ -31,11 +31,11 @@ use kube_api::client::{KubeAccess, KubeError};
 use tokio_util::sync::CancellationToken;
 
 use super::document::{Api, Document};
-use super::finding::{Finding, Verdict};
+use super::finding::{Finding, RuleVerdict};
 use super::rule::Rule;
-use super::{Found, NEEDS_ANOTHER, all_of};
+use super::{NEEDS_ANOTHER, Observation, all_of};
 use crate::progress::Progress;
-use crate::seed::kube::{Left, LoadError};
+use crate::seed::kube::{Left, SeedError};
 use crate::timeouts::in_time;
 use collection::{Collection, Own};
 use list::List;
@@ -66,7 +66,7 @@ pub enum KubeProbeError {
     Lost(#[from] KubeError),
     /// The probe's namespace could not be created or filled.
     #[error(transparent)]
-    Own(#[from] LoadError),
+    Own(#[from] SeedError),
     /// The probe's namespace could not be removed.
     #[error(transparent)]
     Left(#[from] Left),
@@ -178,17 +178,17 @@ fn semantic(findings: &mut Vec<Finding>, version: Result<Response, CheckError>) 
             let numbers = text.strip_prefix('v').unwrap_or_default();
             let parts: Vec<_> = numbers.split(['.', '-', '+']).take(3).collect();
             let is_semantic = parts.len() == 3 && parts.iter().all(|p| p.parse::<u64>().is_ok());
-            let came = match text {
+            let received = match text {
                 "" => response.shown(),
                 text => text.to_owned(),
             };
-            super::found(is_semantic, came)
+            super::judged(is_semantic, received)
         }
         Err(trouble) => of_trouble(trouble),
     };
-    let text = found.came.clone();
-    let is_told = found.verdict == Verdict::Honoured;
-    findings.push(Finding::of(&VERSION, found.verdict, found.came));
+    let text = found.received.clone();
+    let is_told = found.verdict == RuleVerdict::Honoured;
+    findings.push(Finding::of(&VERSION, found.verdict, found.received));
     match is_told {
         true => text,
         false => "of unknown version".to_owned(),
@@ -196,16 +196,16 @@ fn semantic(findings: &mut Vec<Finding>, version: Result<Response, CheckError>) 
 }
 
 /// Returns the outcome of a check without a usable response.
-fn of_trouble(trouble: CheckError) -> Found {
+fn of_trouble(trouble: CheckError) -> Observation {
     match trouble {
-        CheckError::Lost(error) => super::found(false, error.to_string()),
+        CheckError::Lost(error) => super::judged(false, error.to_string()),
         CheckError::NotTried(why) => super::not_tried(why),
-        CheckError::Broken(came) => super::found(false, came),
+        CheckError::Broken(received) => super::judged(false, received),
     }
 }
 
 /// The result of a check.
-type Checked = Result<Found, CheckError>;
+type Checked = Result<Observation, CheckError>;
 
 /// A running probe.
 struct Probe {
@@ -225,8 +225,8 @@ impl Probe {
             Err(CheckError::Lost(error)) => return Err(error),
             Err(trouble) => of_trouble(trouble),
         };
-        let holds = found.verdict == Verdict::Honoured;
-        let finding = Finding::of(rule, found.verdict, found.came);
+        let holds = found.verdict == RuleVerdict::Honoured;
+        let finding = Finding::of(rule, found.verdict, found.received);
         self.findings.push(finding);
         Ok(holds)
     }

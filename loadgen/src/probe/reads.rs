@@ -9,7 +9,7 @@ use etcd_api::proto::etcdserverpb::{RangeRequest, RangeResponse, StatusRequest};
 use tokio::time::{Duration, sleep, timeout};
 
 use super::rules::*;
-use super::{Found, Probe, WITHIN, found, lacking, not_tried};
+use super::{Observation, Probe, RULE_TIMEOUT, judged, lacking, not_tried};
 use crate::timeouts::in_time;
 
 /// The number of keys of a page.
@@ -17,7 +17,7 @@ const PAGE: i64 = 5;
 /// The number of keys that are compared: more than the first message of a RangeStream has.
 const SAMPLE: i64 = 20;
 /// A key that does not exist, for requests that need a key.
-const NOBODYS_KEY: &[u8] = b"/loadgen/probe/nobody";
+const NONEXISTENT_KEY: &[u8] = b"/loadgen/probe/nobody";
 /// The interval between requests for progress.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 
@@ -34,7 +34,7 @@ pub(super) async fn try_all(probe: &mut Probe) -> Result<(), Error> {
     probe.note(&ERROR_EMPTY_KEY, checked)?;
     let future = RangeRequest {
         revision: i64::MAX,
-        ..one_key(NOBODYS_KEY)
+        ..one_key(NONEXISTENT_KEY)
     };
     let checked = refused(probe, future, Refusal::FutureRevision).await;
     probe.note(&ERROR_FUTURE, checked)?;
@@ -59,24 +59,24 @@ pub(super) async fn try_all(probe: &mut Probe) -> Result<(), Error> {
     Ok(())
 }
 
-async fn version(client: &Client) -> Result<Found, Error> {
+async fn version(client: &Client) -> Result<Observation, Error> {
     let status = in_time(client.maintenance().status(StatusRequest {})).await?;
     let version = status.into_inner().version;
     let parts: Vec<_> = version.split(['.', '-', '+']).take(3).collect();
     let is_semantic = parts.len() == 3 && parts.iter().all(|part| part.parse::<u64>().is_ok());
-    Ok(found(is_semantic, format!("version `{version}`")))
+    Ok(judged(is_semantic, format!("version `{version}`")))
 }
 
-async fn header(probe: &Probe) -> Result<Found, Error> {
-    let response = probe.range(one_key(NOBODYS_KEY)).await?;
+async fn header(probe: &Probe) -> Result<Observation, Error> {
+    let response = probe.range(one_key(NONEXISTENT_KEY)).await?;
     let Some(header) = response.header else {
-        return Ok(found(false, "no header"));
+        return Ok(judged(false, "no header"));
     };
     let is_whole = header.revision > 0
         && header.cluster_id != 0
         && header.member_id != 0
         && header.raft_term != 0;
-    Ok(found(
+    Ok(judged(
         is_whole,
         format!(
             "cluster {:x}, member {:x}, revision {}, term {}",
@@ -85,15 +85,15 @@ async fn header(probe: &Probe) -> Result<Found, Error> {
     ))
 }
 
-async fn refused(probe: &Probe, request: RangeRequest, as_: Refusal) -> Result<Found, Error> {
+async fn refused(probe: &Probe, request: RangeRequest, as_: Refusal) -> Result<Observation, Error> {
     match probe.range(request).await {
-        Err(Error::Refused(refusal)) => Ok(found(refusal == as_, refusal.text())),
+        Err(Error::Refused(refusal)) => Ok(judged(refusal == as_, refusal.text())),
         Err(other) => Err(other),
-        Ok(_) => Ok(found(false, "a response")),
+        Ok(_) => Ok(judged(false, "a response")),
     }
 }
 
-async fn count_only(probe: &Probe) -> Result<Found, Error> {
+async fn count_only(probe: &Probe) -> Result<Observation, Error> {
     let request = RangeRequest {
         count_only: true,
         ..everything(0)
@@ -101,32 +101,32 @@ async fn count_only(probe: &Probe) -> Result<Found, Error> {
     let RangeResponse {
         kvs, count, more, ..
     } = probe.range(request).await?;
-    let came = format!("count {count}, {} keys, more {more}", kvs.len());
-    Ok(found(kvs.is_empty() && !more && count >= 0, came))
+    let received = format!("count {count}, {} keys, more {more}", kvs.len());
+    Ok(judged(kvs.is_empty() && !more && count >= 0, received))
 }
 
-async fn limit(probe: &Probe) -> Result<Found, Error> {
+async fn limit(probe: &Probe) -> Result<Observation, Error> {
     let page = probe.range(everything(PAGE)).await?;
     let keys = page.kvs.len() as i64;
-    let came = format!("{keys} keys of {}, more {}", page.count, page.more);
+    let received = format!("{keys} keys of {}, more {}", page.count, page.more);
     let holds = keys == page.count.min(PAGE) && page.more == (page.count > keys);
-    Ok(found(holds, came))
+    Ok(judged(holds, received))
 }
 
-async fn key_order(probe: &Probe) -> Result<Found, Error> {
+async fn key_order(probe: &Probe) -> Result<Observation, Error> {
     let page = probe.range(everything(SAMPLE)).await?;
     if page.kvs.len() < 2 {
         return Ok(not_tried(format!("there are {} keys", page.kvs.len())));
     }
     let out_of_order = page.kvs.windows(2).find(|two| two[0].key >= two[1].key);
     Ok(match out_of_order {
-        None => found(true, format!("{} keys in order", page.kvs.len())),
+        None => judged(true, format!("{} keys in order", page.kvs.len())),
         // Keys belong to the endpoint's owner, so the report does not name them.
-        Some(_) => found(false, format!("{} keys out of order", page.kvs.len())),
+        Some(_) => judged(false, format!("{} keys out of order", page.kvs.len())),
     })
 }
 
-async fn keys_only(probe: &Probe) -> Result<Found, Error> {
+async fn keys_only(probe: &Probe) -> Result<Observation, Error> {
     let whole = probe.range(everything(PAGE)).await?;
     let request = RangeRequest {
         keys_only: true,
@@ -141,11 +141,11 @@ async fn keys_only(probe: &Probe) -> Result<Found, Error> {
         .map(|kv| &kv.key)
         .eq(keys.kvs.iter().map(|kv| &kv.key));
     let same = if is_same { "the same" } else { "other" };
-    let came = format!("{} {same} keys, {with_value} with a value", keys.kvs.len());
-    Ok(found(is_same && with_value == 0, came))
+    let received = format!("{} {same} keys, {with_value} with a value", keys.kvs.len());
+    Ok(judged(is_same && with_value == 0, received))
 }
 
-async fn pages(probe: &Probe) -> Result<Found, Error> {
+async fn pages(probe: &Probe) -> Result<Observation, Error> {
     let first = probe.range(everything(PAGE)).await?;
     let Some(last) = first.kvs.last().filter(|_| first.more) else {
         return Ok(not_tried(format!(
@@ -165,12 +165,12 @@ async fn pages(probe: &Probe) -> Result<Found, Error> {
         other => other?,
     };
     let expected = first.count - first.kvs.len() as i64;
-    let came = format!(
+    let received = format!(
         "count {} on the second page, where {expected} remained",
         second.count
     );
     let goes_on = second.kvs.first().is_some_and(|kv| kv.key > last.key);
-    Ok(found(second.count == expected && goes_on, came))
+    Ok(judged(second.count == expected && goes_on, received))
 }
 
 /// Reads all messages of a RangeStream.
@@ -186,7 +186,7 @@ async fn streamed(probe: &Probe, request: RangeRequest) -> Result<Vec<RangeRespo
     in_time(messages).await
 }
 
-async fn range_stream(probe: &Probe) -> Result<Found, Error> {
+async fn range_stream(probe: &Probe) -> Result<Observation, Error> {
     let unary = probe.range(everything(SAMPLE)).await?;
     let request = RangeRequest {
         revision: revision(&unary),
@@ -201,7 +201,7 @@ async fn range_stream(probe: &Probe) -> Result<Found, Error> {
         .last()
         .map_or((0, false), |last| (last.count, last.more));
     let is_same = unary.kvs.iter().eq(kvs.iter().copied());
-    let came = format!(
+    let received = format!(
         "{} keys in {} messages, count {count}, more {more}; by Range {} keys, count {}, more {}",
         kvs.len(),
         messages.len(),
@@ -209,22 +209,22 @@ async fn range_stream(probe: &Probe) -> Result<Found, Error> {
         unary.count,
         unary.more
     );
-    Ok(found(
+    Ok(judged(
         is_same && (count, more) == (unary.count, unary.more),
-        came,
+        received,
     ))
 }
 
-async fn layout(probe: &Probe) -> Result<Found, Error> {
+async fn layout(probe: &Probe) -> Result<Observation, Error> {
     let messages = match streamed(probe, everything(SAMPLE)).await {
         Err(Error::Unimplemented(text)) => return Ok(lacking(text)),
         other => other?,
     };
     let Some((last, before)) = messages.split_last() else {
-        return Ok(found(false, "no message"));
+        return Ok(judged(false, "no message"));
     };
     if last.header.is_none() {
-        return Ok(found(false, "no header in the last message"));
+        return Ok(judged(false, "no header in the last message"));
     }
     let odd = before.iter().position(|message| {
         message.header.is_some() || message.count != 0 || message.more || message.kvs.is_empty()
@@ -232,7 +232,7 @@ async fn layout(probe: &Probe) -> Result<Found, Error> {
     Ok(match odd {
         Some(at) => {
             let message = &before[at];
-            found(
+            judged(
                 false,
                 format!(
                     "message {} of {} has {} keys, count {}, more {}, {} header",
@@ -245,18 +245,18 @@ async fn layout(probe: &Probe) -> Result<Found, Error> {
                 ),
             )
         }
-        None => found(true, format!("{} messages", messages.len())),
+        None => judged(true, format!("{} messages", messages.len())),
     })
 }
 
-async fn stream_sort(probe: &Probe) -> Result<Found, Error> {
+async fn stream_sort(probe: &Probe) -> Result<Observation, Error> {
     let request = RangeRequest {
         sort_order: SortOrder::Descend.into(),
-        ..one_key(NOBODYS_KEY)
+        ..one_key(NONEXISTENT_KEY)
     };
     match streamed(probe, request).await {
-        Ok(_) => Ok(found(false, "a response")),
-        Err(Error::Refused(refusal)) => Ok(found(
+        Ok(_) => Ok(judged(false, "a response")),
+        Err(Error::Refused(refusal)) => Ok(judged(
             refusal == Refusal::StreamSortUnsupported,
             refusal.text(),
         )),
@@ -265,7 +265,7 @@ async fn stream_sort(probe: &Probe) -> Result<Found, Error> {
     }
 }
 
-async fn progress(probe: &Probe) -> Result<Found, Error> {
+async fn progress(probe: &Probe) -> Result<Observation, Error> {
     let storage = &probe.storage;
     let features = in_time(storage.features()).await?;
     if !features.request_progress {
@@ -279,11 +279,11 @@ async fn progress(probe: &Probe) -> Result<Found, Error> {
         stream_key: "probe".to_owned(),
         ..WatchOptions::default()
     };
-    let at_least = in_time(storage.current_revision(NOBODYS_KEY)).await?;
-    let mut watch = match timeout(WITHIN, storage.watch(NOBODYS_KEY, options)).await {
+    let at_least = in_time(storage.current_revision(NONEXISTENT_KEY)).await?;
+    let mut watch = match timeout(RULE_TIMEOUT, storage.watch(NONEXISTENT_KEY, options)).await {
         Ok(Ok(watch)) => watch,
-        Ok(Err(error)) => return Ok(found(false, format!("no watch: {error}"))),
-        Err(_) => return Ok(found(false, "no watch within 3 s")),
+        Ok(Err(error)) => return Ok(judged(false, format!("no watch: {error}"))),
+        Err(_) => return Ok(judged(false, "no watch within 3 s")),
     };
     let ask = async {
         loop {
@@ -301,16 +301,16 @@ async fn progress(probe: &Probe) -> Result<Found, Error> {
         }
         false
     };
-    let answered = timeout(WITHIN, async {
+    let answered = timeout(RULE_TIMEOUT, async {
         tokio::select! {
             () = ask => false,
             answered = answered => answered,
         }
     });
     Ok(match answered.await {
-        Ok(true) => found(true, "progress at the latest revision"),
-        Ok(false) => found(false, "the watch ended"),
-        Err(_) => found(false, "no progress within 3 s"),
+        Ok(true) => judged(true, "progress at the latest revision"),
+        Ok(false) => judged(false, "the watch ended"),
+        Err(_) => judged(false, "no progress within 3 s"),
     })
 }
 

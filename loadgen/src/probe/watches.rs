@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::rules::*;
 use super::writes::{FIRST, History, SECOND};
-use super::{Found, Probe, WITHIN, found};
+use super::{Observation, Probe, RULE_TIMEOUT, judged};
 use crate::timeouts::in_time;
 
 /// One event as rules compare it.
@@ -31,34 +31,34 @@ pub(super) async fn try_all(
     let expected = expected(history);
     let delivered = watched(probe, history.created, history.revoked).await;
     match delivered {
-        Err(came) => {
-            let none = found(false, came);
+        Err(received) => {
+            let none = judged(false, received);
             probe.note(&WATCH_ORDER, Ok(none))?;
         }
         Ok(items) => {
-            let came = events(probe, &items);
-            probe.note(&WATCH_ORDER, Ok(order(&came, &expected)))?;
+            let received = events(probe, &items);
+            probe.note(&WATCH_ORDER, Ok(order(&received, &expected)))?;
             probe.note(&WATCH_ONE_REVISION, Ok(one_revision(&items, history.both)))?;
-            probe.note(&WATCH_DELETE, Ok(deletes(&came, history)))?;
+            probe.note(&WATCH_DELETE, Ok(deletes(&received, history)))?;
             probe.note(&WATCH_PREV_KV, Ok(prev_kv(&items, history)))?;
         }
     }
     let resumed = watched(probe, history.updated, history.revoked).await;
     let resumed = match resumed {
-        Err(came) => found(false, came),
+        Err(received) => judged(false, received),
         Ok(items) => {
-            let came = events(probe, &items);
-            let first = came.first().map_or(0, |(revision, ..)| *revision);
+            let received = events(probe, &items);
+            let first = received.first().map_or(0, |(revision, ..)| *revision);
             let after: Vec<_> = expected
                 .iter()
                 .filter(|(revision, ..)| *revision >= history.updated)
                 .cloned()
                 .collect();
-            found(
-                came == after,
+            judged(
+                received == after,
                 format!(
                     "{} events, the first at revision {first}, where {} were due from {}",
-                    came.len(),
+                    received.len(),
                     after.len(),
                     history.updated
                 ),
@@ -119,7 +119,7 @@ async fn watched(probe: &Probe, from: i64, until: i64) -> Result<Vec<WatchItem>,
         }
         Ok::<_, String>(())
     };
-    match timeout(WITHIN, watching).await {
+    match timeout(RULE_TIMEOUT, watching).await {
         Ok(Err(error)) => Err(error),
         // What was received by then is checked; a check finds what is missing.
         Ok(Ok(())) | Err(_) => Ok(items),
@@ -146,7 +146,7 @@ fn of_item(item: &WatchItem) -> &[WatchEvent] {
     }
 }
 
-fn order(came: &[Event], expected: &[Event]) -> Found {
+fn order(received: &[Event], expected: &[Event]) -> Observation {
     let shown = |events: &[Event]| {
         let events = events.iter().map(|(at, _, name)| format!("{name}@{at}"));
         events.collect::<Vec<_>>().join(" ")
@@ -156,16 +156,16 @@ fn order(came: &[Event], expected: &[Event]) -> Found {
         let events = events.iter().map(|(at, _, name)| (*at, name.clone()));
         events.collect::<Vec<_>>()
     };
-    match plain(came) == plain(expected) {
-        true => found(true, format!("{} events", came.len())),
-        false => found(
+    match plain(received) == plain(expected) {
+        true => judged(true, format!("{} events", received.len())),
+        false => judged(
             false,
-            format!("{}; where {} were due", shown(came), shown(expected)),
+            format!("{}; where {} were due", shown(received), shown(expected)),
         ),
     }
 }
 
-fn one_revision(items: &[WatchItem], both: i64) -> Found {
+fn one_revision(items: &[WatchItem], both: i64) -> Observation {
     let parts: Vec<_> = items
         .iter()
         .filter_map(|item| match item {
@@ -173,7 +173,7 @@ fn one_revision(items: &[WatchItem], both: i64) -> Found {
             _ => None,
         })
         .collect();
-    found(
+    judged(
         parts == [2],
         format!(
             "{} events in {} parts",
@@ -183,16 +183,16 @@ fn one_revision(items: &[WatchItem], both: i64) -> Found {
     )
 }
 
-fn deletes(came: &[Event], history: &History) -> Found {
-    let deletes = came
+fn deletes(received: &[Event], history: &History) -> Observation {
+    let deletes = received
         .iter()
         .filter(|(_, kind, _)| *kind == EventKind::Delete);
     let deletes: Vec<_> = deletes.map(|(at, _, name)| (*at, name.as_str())).collect();
     let due = [(history.deleted, "a"), (history.revoked, "d")];
-    found(deletes == due, format!("deletes {deletes:?} of {due:?}"))
+    judged(deletes == due, format!("deletes {deletes:?} of {due:?}"))
 }
 
-fn prev_kv(items: &[WatchItem], history: &History) -> Found {
+fn prev_kv(items: &[WatchItem], history: &History) -> Observation {
     let prev = |at: i64| {
         let events = items.iter().flat_map(of_item);
         let mut events = events.filter(move |event| event.kv.mod_revision == at);
@@ -203,7 +203,7 @@ fn prev_kv(items: &[WatchItem], history: &History) -> Found {
         None => "nothing".to_owned(),
         Some(value) => format!("`{}`", value.escape_ascii()),
     };
-    found(
+    judged(
         updated.as_deref() == Some(FIRST) && deleted.as_deref() == Some(SECOND),
         format!(
             "the update had {}, the delete {}",
@@ -213,7 +213,7 @@ fn prev_kv(items: &[WatchItem], history: &History) -> Found {
     )
 }
 
-async fn compacted_range(probe: &Probe) -> Result<Found, Error> {
+async fn compacted_range(probe: &Probe) -> Result<Observation, Error> {
     let key = probe.key("a");
     let latest = in_time(probe.storage.current_revision(&key)).await?;
     in_time(probe.storage.compact(latest)).await?;
@@ -223,15 +223,15 @@ async fn compacted_range(probe: &Probe) -> Result<Found, Error> {
         ..RangeRequest::default()
     };
     match probe.range(request).await {
-        Err(Error::Refused(refusal)) => Ok(found(refusal == Refusal::Compacted, refusal.text())),
+        Err(Error::Refused(refusal)) => Ok(judged(refusal == Refusal::Compacted, refusal.text())),
         Err(other) => Err(other),
-        Ok(_) => Ok(found(false, "a response")),
+        Ok(_) => Ok(judged(false, "a response")),
     }
 }
 
-async fn compacted_watch(probe: &Probe, history: &History) -> Found {
+async fn compacted_watch(probe: &Probe, history: &History) -> Observation {
     match watched(probe, history.created, history.revoked).await {
-        Ok(items) => found(false, format!("{} items", items.len())),
-        Err(came) => found(came.contains("compacted revision is"), came),
+        Ok(items) => judged(false, format!("{} items", items.len())),
+        Err(received) => judged(received.contains("compacted revision is"), received),
     }
 }

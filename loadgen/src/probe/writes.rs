@@ -16,13 +16,13 @@ use etcd_api::proto::etcdserverpb::{
 use etcd_api::proto::mvccpb::KeyValue;
 
 use super::rules::*;
-use super::{Found, Probe, found};
+use super::{Observation, Probe, judged};
 use crate::timeouts::in_time;
 
 /// The TTL of the lease, in seconds; it is revoked earlier.
 const LEASE_TTL_S: i64 = 60;
 /// The ID of a lease that does not exist.
-const NOBODYS_LEASE: i64 = 1;
+const NONEXISTENT_LEASE: i64 = 1;
 /// The successive values of the key `a`.
 pub(super) const FIRST: &[u8] = b"first";
 pub(super) const SECOND: &[u8] = b"second";
@@ -136,7 +136,7 @@ impl Probe {
     }
 }
 
-async fn create(probe: &Probe, history: &mut History) -> Result<Found, Error> {
+async fn create(probe: &Probe, history: &mut History) -> Result<Observation, Error> {
     let done = probe.put_if(FIRST, 0, false).await?;
     let now = probe.get("a", 0).await?.kv;
     let at = done.revision;
@@ -148,7 +148,7 @@ async fn create(probe: &Probe, history: &mut History) -> Result<Found, Error> {
         history.created = at;
     }
     let succeeded = done.succeeded;
-    Ok(found(
+    Ok(judged(
         holds,
         format!(
             "succeeded {succeeded} at revision {at}; {}",
@@ -157,7 +157,7 @@ async fn create(probe: &Probe, history: &mut History) -> Result<Found, Error> {
     ))
 }
 
-async fn conflict(probe: &Probe, history: &History, wants_key: bool) -> Result<Found, Error> {
+async fn conflict(probe: &Probe, history: &History, wants_key: bool) -> Result<Observation, Error> {
     let done = probe.put_if(SECOND, 0, wants_key).await?;
     let now = probe.get("a", 0).await?.kv;
     let is_kept = now
@@ -165,18 +165,18 @@ async fn conflict(probe: &Probe, history: &History, wants_key: bool) -> Result<F
         .is_some_and(|kv| kv.mod_revision == history.created);
     let succeeded = done.succeeded;
     Ok(match wants_key {
-        false => found(
+        false => judged(
             !succeeded && is_kept,
             format!("succeeded {succeeded}; {}", shown(now.as_ref())),
         ),
-        true => found(
+        true => judged(
             !succeeded && done.kv.is_some() && done.kv == now,
             format!("succeeded {succeeded}; with {}", shown(done.kv.as_ref())),
         ),
     })
 }
 
-async fn update(probe: &Probe, history: &mut History) -> Result<Found, Error> {
+async fn update(probe: &Probe, history: &mut History) -> Result<Observation, Error> {
     let done = probe.put_if(SECOND, history.created, false).await?;
     let now = probe.get("a", 0).await?.kv;
     let at = done.revision;
@@ -189,7 +189,7 @@ async fn update(probe: &Probe, history: &mut History) -> Result<Found, Error> {
         history.updated = at;
     }
     let succeeded = done.succeeded;
-    Ok(found(
+    Ok(judged(
         holds,
         format!(
             "succeeded {succeeded} at revision {at}; {}",
@@ -198,24 +198,24 @@ async fn update(probe: &Probe, history: &mut History) -> Result<Found, Error> {
     ))
 }
 
-async fn stale(probe: &Probe, history: &History) -> Result<Found, Error> {
+async fn stale(probe: &Probe, history: &History) -> Result<Observation, Error> {
     let done = probe.put_if(FIRST, history.created, true).await?;
     let kv = done.kv.as_ref();
     let is_kept = kv.is_some_and(|kv| kv.mod_revision == history.updated);
     let succeeded = done.succeeded;
-    Ok(found(
+    Ok(judged(
         !succeeded && is_kept,
         format!("succeeded {succeeded}; with {}", shown(kv)),
     ))
 }
 
-async fn past(probe: &Probe, history: &History) -> Result<Found, Error> {
+async fn past(probe: &Probe, history: &History) -> Result<Observation, Error> {
     let then = probe.get("a", history.created).await?.kv;
     let holds = then.as_ref().is_some_and(|kv| kv.value == FIRST);
-    Ok(found(holds, shown(then.as_ref())))
+    Ok(judged(holds, shown(then.as_ref())))
 }
 
-async fn put_prev_kv(probe: &Probe, history: &mut History) -> Result<Found, Error> {
+async fn put_prev_kv(probe: &Probe, history: &mut History) -> Result<Observation, Error> {
     let put = |value: &'static [u8], prev_kv| PutRequest {
         key: probe.key("p"),
         value: Bytes::from_static(value),
@@ -228,31 +228,33 @@ async fn put_prev_kv(probe: &Probe, history: &mut History) -> Result<Found, Erro
     let holds = prev
         .as_ref()
         .is_some_and(|kv| kv.value == FIRST && kv.mod_revision == first);
-    Ok(found(holds, format!("prev_kv: {}", shown(prev.as_ref()))))
+    Ok(judged(holds, format!("prev_kv: {}", shown(prev.as_ref()))))
 }
 
-async fn both(probe: &Probe, history: &mut History) -> Result<Found, Error> {
+async fn both(probe: &Probe, history: &mut History) -> Result<Observation, Error> {
     let at = probe.put_all(["b", "c"]).await?;
     let b = probe.get("b", 0).await?.kv;
     let c = probe.get("c", 0).await?.kv;
     let of = |kv: &Option<KeyValue>| kv.as_ref().map_or(0, |kv| kv.mod_revision);
     history.both = at;
-    Ok(found(
+    Ok(judged(
         (of(&b), of(&c)) == (at, at),
         format!("revision {at}; b at {}, c at {}", of(&b), of(&c)),
     ))
 }
 
-async fn duplicate(probe: &Probe) -> Result<Found, Error> {
+async fn duplicate(probe: &Probe) -> Result<Observation, Error> {
     match probe.put_all(["e", "e"]).await {
-        Err(Error::Refused(refusal)) => Ok(found(refusal == Refusal::DuplicateKey, refusal.text())),
+        Err(Error::Refused(refusal)) => {
+            Ok(judged(refusal == Refusal::DuplicateKey, refusal.text()))
+        }
         Err(other) => Err(other),
-        Ok(at) => Ok(found(false, format!("it was done, at revision {at}"))),
+        Ok(at) => Ok(judged(false, format!("it was done, at revision {at}"))),
     }
 }
 
 /// Checks counts of the keys that [`Probe::seed_keys`] wrote, which nothing else changes.
-async fn exact_count(probe: &Probe) -> Result<Found, Error> {
+async fn exact_count(probe: &Probe) -> Result<Observation, Error> {
     let prefix = probe.key("read/");
     let counted = RangeRequest {
         key: prefix.clone(),
@@ -268,13 +270,13 @@ async fn exact_count(probe: &Probe) -> Result<Found, Error> {
     let counted = probe.range(counted).await?.count;
     let limited = probe.range(limited).await?.count;
     let there = super::SEEDED_KEYS as i64;
-    Ok(found(
+    Ok(judged(
         (counted, limited) == (there, there),
         format!("count {counted}, with a limit {limited}, of {there} keys"),
     ))
 }
 
-async fn sort(probe: &Probe) -> Result<Found, Error> {
+async fn sort(probe: &Probe) -> Result<Observation, Error> {
     let request = RangeRequest {
         key: probe.key("b"),
         range_end: probe.key("d"),
@@ -284,10 +286,10 @@ async fn sort(probe: &Probe) -> Result<Found, Error> {
     let kvs = probe.range(request).await?.kvs;
     let name = |kv: &KeyValue| String::from_utf8_lossy(&kv.key[probe.prefix.len()..]).into_owned();
     let names: Vec<_> = kvs.iter().map(name).collect();
-    Ok(found(names == ["c", "b"], names.join(", ")))
+    Ok(judged(names == ["c", "b"], names.join(", ")))
 }
 
-async fn delete(probe: &Probe, history: &mut History) -> Result<Found, Error> {
+async fn delete(probe: &Probe, history: &mut History) -> Result<Observation, Error> {
     let options = DeleteOptions::default();
     let key = probe.key("a");
     let deleted = probe
@@ -299,7 +301,7 @@ async fn delete(probe: &Probe, history: &mut History) -> Result<Found, Error> {
     if holds {
         history.deleted = done.revision;
     }
-    Ok(found(
+    Ok(judged(
         holds,
         format!(
             "succeeded {} at revision {}; {}",
@@ -310,22 +312,26 @@ async fn delete(probe: &Probe, history: &mut History) -> Result<Found, Error> {
     ))
 }
 
-async fn unknown_lease(probe: &Probe) -> Result<Found, Error> {
+async fn unknown_lease(probe: &Probe) -> Result<Observation, Error> {
     let put = PutRequest {
         key: probe.key("f"),
-        lease: NOBODYS_LEASE,
+        lease: NONEXISTENT_LEASE,
         ..PutRequest::default()
     };
     match probe.put(put).await {
         Err(Error::Refused(refusal)) => {
-            Ok(found(refusal == Refusal::LeaseNotFound, refusal.text()))
+            Ok(judged(refusal == Refusal::LeaseNotFound, refusal.text()))
         }
         Err(other) => Err(other),
-        Ok((at, _)) => Ok(found(false, format!("it was done, at revision {at}"))),
+        Ok((at, _)) => Ok(judged(false, format!("it was done, at revision {at}"))),
     }
 }
 
-async fn attach(probe: &Probe, history: &mut History, lease: &mut i64) -> Result<Found, Error> {
+async fn attach(
+    probe: &Probe,
+    history: &mut History,
+    lease: &mut i64,
+) -> Result<Observation, Error> {
     let grant = LeaseGrantRequest {
         ttl: LEASE_TTL_S,
         id: 0,
@@ -343,10 +349,10 @@ async fn attach(probe: &Probe, history: &mut History, lease: &mut i64) -> Result
     history.leased = at;
     let holds = *lease != 0 && now.as_ref().is_some_and(|kv| kv.lease == *lease);
     let bound = now.as_ref().map_or(0, |kv| kv.lease);
-    Ok(found(holds, format!("lease {lease}; d has lease {bound}")))
+    Ok(judged(holds, format!("lease {lease}; d has lease {bound}")))
 }
 
-async fn revoke(probe: &Probe, history: &mut History, lease: i64) -> Result<Found, Error> {
+async fn revoke(probe: &Probe, history: &mut History, lease: i64) -> Result<Observation, Error> {
     let revoke = LeaseRevokeRequest { id: lease };
     in_time(probe.client.lease().lease_revoke(revoke)).await?;
     let now = probe.get("d", 0).await?;
@@ -354,7 +360,7 @@ async fn revoke(probe: &Probe, history: &mut History, lease: i64) -> Result<Foun
     if holds {
         history.revoked = now.revision;
     }
-    Ok(found(holds, shown(now.kv.as_ref())))
+    Ok(judged(holds, shown(now.kv.as_ref())))
 }
 
 /// Formats a key for the report.

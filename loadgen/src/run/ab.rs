@@ -22,7 +22,7 @@ use crate::exit::Exit;
 use crate::progress::Progress;
 
 /// The most pairs of one case: the count is bounded as well as the time.
-const MOST_PAIRS: u32 = 200;
+const MAX_PAIRS: u32 = 200;
 
 /// The parameters of a comparison in pairs.
 #[derive(Debug, Clone)]
@@ -213,7 +213,7 @@ impl Run<'_> {
         for (side, measured) in pair {
             case.sides[side].push(measured);
         }
-        case.is_open = case.pairs() < MOST_PAIRS;
+        case.is_open = case.pairs() < MAX_PAIRS;
         if let Some(comparison) = self.so_far(ab, &case.sides) {
             case.worse = comparison.worse().map(|line| line.metric).collect();
             case.is_open &= !self.tell(case.pairs(), &comparison);

@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 use load::driver::writers::WriteError;
 use load::endpoint::TargetEndpoint;
 use load::operation::list::{ListCase, ListError};
+use load::verify::Verifier;
 use measure::ProcessError;
 use report::result::histogram_log::TaggedHistogram;
 use report::result::series::Series;
@@ -78,7 +79,7 @@ mod warm_up;
 mod writing;
 
 /// How long to wait, after a list failed, for its server to be found dead.
-const DEATH_WITHIN: Duration = Duration::from_secs(2);
+const DEATH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A case to run.
 pub(super) struct CaseRun<'a> {
@@ -179,7 +180,7 @@ impl CaseRun<'_> {
             data_set: None,
             idle: None,
         };
-        if let Err(early) = self.phases(&mut measured).await {
+        if let Err(early) = self.start_and_run(&mut measured).await {
             let case = &mut measured.case;
             case.valid = false;
             let stopped = self.care.and_then(Precautions::stopped);
@@ -196,7 +197,8 @@ impl CaseRun<'_> {
         measured
     }
 
-    async fn phases(&self, measured: &mut Measured) -> Result<(), EarlyEnd> {
+    /// Starts the servers, runs the phases on them, and stops them.
+    async fn start_and_run(&self, measured: &mut Measured) -> Result<(), EarlyEnd> {
         self.check_possible()?;
         self.check_allowed()?;
         let Target { build, given, .. } = self.target.clone();
@@ -207,13 +209,13 @@ impl CaseRun<'_> {
             .unless_stopped(started)
             .await?
             .map_err(|e| EarlyEnd::Failed(e.to_string()))?;
-        let outcome = self.on(&mut running, measured).await;
+        let outcome = self.run_phases(&mut running, measured).await;
         running.setup.target = self.target.name.clone();
         measured.setup = Some(running.setup.clone());
         let outcome = match outcome {
             // Report the first cause: lists fail because the server has ended.
             Err(EarlyEnd::Failed(reason)) => Err(EarlyEnd::Failed(
-                match running.death_within(DEATH_WITHIN).await {
+                match running.death_within(DEATH_TIMEOUT).await {
                     Some(death) => format!("{death} (then: {reason})"),
                     None => reason,
                 },
@@ -228,32 +230,16 @@ impl CaseRun<'_> {
         outcome
     }
 
-    async fn on(&self, running: &mut Running, measured: &mut Measured) -> Result<(), EarlyEnd> {
+    /// Runs the phases of the case on servers that have started.
+    async fn run_phases(
+        &self,
+        running: &mut Running,
+        measured: &mut Measured,
+    ) -> Result<(), EarlyEnd> {
         let mut case = self.list_case();
-        let refused = target::refused(&case, running);
-        if let Some(reason) = refused.or_else(|| self.refused_list(&case, running)) {
-            return Err(EarlyEnd::NotApplicable(reason));
-        }
-        // The lists of a case of several loads, if any, stand for the case.
-        let lists: Vec<ListCase> = match self.strategy().driver() {
-            Driver::List => vec![case.clone()],
-            _ => self.lists_of_case(&case).collect(),
-        };
-        let shown = lists.first().unwrap_or(&case);
-        measured.case.encoding = Some(target::encoding(shown, running).to_owned());
-        measured.case.served_from = target::served_from(&case);
-        if self.tier == Tier::Etcd {
-            for list in &lists {
-                self.probe(list, running).await?;
-            }
-        }
+        self.check_supported(&case, running, measured).await?;
         self.check_fits()?;
-        let mut verifier = self.load(running, measured).await?;
-        if let ObjectSource::Fresh(_) = &self.source {
-            let restarted = running.restart_on_disk();
-            let restarted = self.unless_stopped(restarted).await?;
-            restarted.map_err(|e| EarlyEnd::Failed(format!("restarting after seeding: {e}")))?;
-        }
+        let mut verifier = self.seed_and_restart(running, measured).await?;
         if let Some(nodes) = self.narrow(self.strategy(), &mut verifier).await? {
             case.parameters.nodes = nodes;
         }
@@ -275,38 +261,9 @@ impl CaseRun<'_> {
             measured.idle = Some(self.settled(running, measured).await?);
         }
         let loads = self.start_background(&case, &endpoint, &verifier).await?;
-        let measured_part = match self.strategy().driver() {
-            Driver::List => {
-                self.lists(&case, &endpoint, verifier, running, measured)
-                    .await
-            }
-            Driver::Shards => {
-                self.shards(&case, &endpoint, verifier, running, measured)
-                    .await
-            }
-            Driver::ShardedWatch => {
-                self.sharded_watch(&case, &endpoint, &verifier, running, measured)
-                    .await
-            }
-            Driver::Requests => self.requests(&endpoint, &verifier, running, measured).await,
-            Driver::Delivery => {
-                self.deliveries(&endpoint, &verifier.root, running, measured)
-                    .await
-            }
-            // A scenario that measures nothing was rejected before.
-            Driver::Idle => Ok(()),
-            Driver::Loads => match &self.spec.loads {
-                Some(case) if case.rounds.is_some() => {
-                    self.rounds_of_loads(case, &endpoint, verifier, running, measured)
-                        .await
-                }
-                Some(case) => {
-                    self.loads(case, &endpoint, verifier, running, measured)
-                        .await
-                }
-                None => Err(EarlyEnd::Failed("a case without loads".to_owned())),
-            },
-        };
+        let measured_part = self
+            .measured_part(&case, &endpoint, verifier, running, measured)
+            .await;
         // Also after a failure: the errors of the background loads may explain it.
         measured.case.background = loads.stop().await;
         let broken = measured.case.background.iter().find(|load| load.errors > 0);
@@ -316,6 +273,92 @@ impl CaseRun<'_> {
                 load.name, load.errors, load.requests
             ))),
             (outcome, _) => outcome,
+        }
+    }
+
+    /// Checks that the servers support what the case lists, and records how they serve it.
+    async fn check_supported(
+        &self,
+        case: &ListCase,
+        running: &Running,
+        measured: &mut Measured,
+    ) -> Result<(), EarlyEnd> {
+        let refused = target::refused(case, running);
+        if let Some(reason) = refused.or_else(|| self.refused_list(case, running)) {
+            return Err(EarlyEnd::NotApplicable(reason));
+        }
+        // The lists of a case of several loads, if any, stand for the case.
+        let lists: Vec<ListCase> = match self.strategy().driver() {
+            Driver::List => vec![case.clone()],
+            _ => self.lists_of_case(case).collect(),
+        };
+        let shown = lists.first().unwrap_or(case);
+        measured.case.encoding = Some(target::encoding(shown, running).to_owned());
+        measured.case.served_from = target::served_from(case);
+        if self.tier == Tier::Etcd {
+            for list in &lists {
+                self.probe(list, running).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Seeds the servers, and restarts those that keep their data on disk. Returns the verifier for
+    /// the lists.
+    async fn seed_and_restart(
+        &self,
+        running: &mut Running,
+        measured: &mut Measured,
+    ) -> Result<Verifier, EarlyEnd> {
+        let verifier = self.seeded(running, measured).await?;
+        if let ObjectSource::Fresh(_) = &self.source {
+            let restarted = running.restart_on_disk();
+            let restarted = self.unless_stopped(restarted).await?;
+            restarted.map_err(|e| EarlyEnd::Failed(format!("restarting after seeding: {e}")))?;
+        }
+        Ok(verifier)
+    }
+
+    /// Runs the measured part, by the driver of the case's strategy.
+    async fn measured_part(
+        &self,
+        case: &ListCase,
+        endpoint: &TargetEndpoint,
+        verifier: Verifier,
+        running: &mut Running,
+        measured: &mut Measured,
+    ) -> Result<(), EarlyEnd> {
+        match self.strategy().driver() {
+            Driver::List => {
+                self.lists(case, endpoint, verifier, running, measured)
+                    .await
+            }
+            Driver::Shards => {
+                self.shards(case, endpoint, verifier, running, measured)
+                    .await
+            }
+            Driver::ShardedWatch => {
+                self.sharded_watch(case, endpoint, &verifier, running, measured)
+                    .await
+            }
+            Driver::Requests => self.requests(endpoint, &verifier, running, measured).await,
+            Driver::Delivery => {
+                self.deliveries(endpoint, &verifier.root, running, measured)
+                    .await
+            }
+            // A scenario that measures nothing was rejected before.
+            Driver::Idle => Ok(()),
+            Driver::Loads => match &self.spec.loads {
+                Some(case) if case.rounds.is_some() => {
+                    self.rounds_of_loads(case, endpoint, verifier, running, measured)
+                        .await
+                }
+                Some(case) => {
+                    self.loads(case, endpoint, verifier, running, measured)
+                        .await
+                }
+                None => Err(EarlyEnd::Failed("a case without loads".to_owned())),
+            },
         }
     }
 

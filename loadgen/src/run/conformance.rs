@@ -8,7 +8,7 @@ use super::Run;
 use super::target::{Target, unusable};
 use crate::exit::Failure;
 use crate::probe::kube::KubeEndpoint;
-use crate::probe::{Access, Document, Verdict, kube, probe};
+use crate::probe::{Access, Document, RuleVerdict, kube, probe};
 use crate::servers::target_spec::TargetSpec;
 use crate::to_result;
 
@@ -28,10 +28,10 @@ impl Run<'_> {
             probed => probed?,
         };
         for finding in &document.rules {
-            if finding.verdict == Verdict::Broken {
-                let (rule, came) = (finding.rule, &finding.came);
+            if finding.verdict == RuleVerdict::Broken {
+                let (rule, received) = (finding.rule, &finding.received);
                 self.progress
-                    .say(&format!("{target}: breaks the rule {rule}: {came}"));
+                    .say(&format!("{target}: breaks the rule {rule}: {received}"));
             }
         }
         let found = to_result::conformance(&target.name, &document);

@@ -74,7 +74,7 @@ impl Run<'_> {
             return Ok(());
         };
         let collection = plan.collection(self.scenario, &data.spec().name);
-        let source = ObjectSource::Loaded(Arc::clone(&loaded));
+        let source = ObjectSource::SeededNamespaces(Arc::clone(&loaded));
         let listed = Listed::Collection(collection);
         let data_set = &data.spec().name;
         let measured = self

@@ -101,45 +101,22 @@ impl Plan {
         own_program: &Path,
         targets: Vec<Target>,
     ) -> Result<Self, Failure> {
-        let strategies = args
-            .strategies
-            .iter()
-            .map(|name| name.parse().map_err(Failure::usage))
-            .collect::<Result<Vec<Strategy>, _>>()?;
         if args.prefix.is_some()
             && let Some(started) = targets.iter().find(|t| t.spec.is_started())
         {
             return Err(Failure::usage(anyhow!(
-                "--prefix reads what is there, and nothing is on `{}`: name an endpoint with --etcd URL",
+                "--prefix lists existing keys, and loadgen starts `{}` without any: name an existing etcd with --etcd URL",
                 started.name
             )));
         }
         let starts = starts(args, saturate.is_some(), &targets)?;
         let resource_flags = ResourceFlags::of(args, &targets)?;
-        let overrides = Overrides {
-            objects: args.objects.and_then(NonZeroU64::new),
-            object_size: args.object_size.and_then(NonZeroU64::new),
-            seed: args.seed,
-            repeats: args.repeats.and_then(NonZeroU32::new),
-            clients: args.clients.and_then(NonZeroU32::new),
-            rate: args.rate,
-            duration: args.duration,
-            saturate,
-            strategies: (!strategies.is_empty()).then_some(strategies),
-            network: args.network(),
-            cases: (!args.cases.is_empty()).then(|| args.cases.clone()),
-        };
+        let overrides = overrides_of(args, saturate)?;
         let mut scenarios = match &args.prefix {
             Some(prefix) => vec![prefix_scenario(prefix)?],
             None => named(&args.scenarios)?,
         };
-        let mut notes = Vec::new();
-        for target in &targets {
-            if let TargetSpec::Kubeconfig(name) = &target.spec {
-                let context = Context::named(name).map_err(Failure::usage)?;
-                notes.extend(context.warning().map(|text| format!("{target}: {text}")));
-            }
-        }
+        let mut notes = warnings_of_contexts(&targets)?;
         let starts_all = targets.iter().all(|target| target.spec.is_started());
         for scenario in &mut scenarios {
             scenario.override_with(&overrides).map_err(Failure::usage)?;
@@ -188,17 +165,17 @@ impl Plan {
     pub fn of_sides(args: &AbArgs, run: &RunArgs, own_program: &Path) -> Result<Self, Failure> {
         if !run.targets.is_empty() || run.etcd.is_some() || run.kube.is_some() {
             return Err(Failure::usage(anyhow!(
-                "ab has two targets, --base and --new: --target, --etcd and --kube do not go with it"
+                "ab takes its targets from --base and --new: remove --target, --etcd and --kube"
             )));
         }
         if run.shard.is_some() || run.start_at.is_some() {
             return Err(Failure::usage(anyhow!(
-                "ab begins when its servers are ready, on one machine: --shard and --start-at do not go with it"
+                "ab runs on one machine and begins when its servers are ready: remove --shard and --start-at"
             )));
         }
         if run.starts.is_some() {
             return Err(Failure::usage(anyhow!(
-                "ab starts its servers until the verdict is sure, or --within is over: --starts does not go with it"
+                "ab starts its servers until it has a verdict, or until --within is over: remove --starts"
             )));
         }
         if run.profile {
@@ -210,7 +187,7 @@ impl Plan {
             let spec: TargetSpec = text.parse().map_err(Failure::usage)?;
             if !spec.is_started() {
                 return Err(Failure::usage(anyhow!(
-                    "ab starts its targets anew for every pair, and `{text}` is there: run it twice and compare"
+                    "ab starts its targets itself, and `{text}` is an existing endpoint: use `loadgen run` twice, then `loadgen compare`"
                 )));
             }
             if let Some(wrong) = environment.iter().find(|one| !one.contains('=')) {
@@ -405,6 +382,40 @@ pub fn run_id() -> String {
     format!("{}-{}", plain.to_lowercase(), std::process::id())
 }
 
+/// Returns what the command line changes of each scenario.
+fn overrides_of(args: &RunArgs, saturate: Option<Saturate>) -> Result<Overrides, Failure> {
+    let strategies = args
+        .strategies
+        .iter()
+        .map(|name| name.parse().map_err(Failure::usage))
+        .collect::<Result<Vec<Strategy>, _>>()?;
+    Ok(Overrides {
+        objects: args.objects.and_then(NonZeroU64::new),
+        object_size: args.object_size.and_then(NonZeroU64::new),
+        seed: args.seed,
+        repeats: args.repeats.and_then(NonZeroU32::new),
+        clients: args.clients.and_then(NonZeroU32::new),
+        rate: args.rate,
+        duration: args.duration,
+        saturate,
+        strategies: (!strategies.is_empty()).then_some(strategies),
+        network: args.network(),
+        cases: (!args.cases.is_empty()).then(|| args.cases.clone()),
+    })
+}
+
+/// Returns what the contexts of kubeconfig files warn of.
+fn warnings_of_contexts(targets: &[Target]) -> Result<Vec<String>, Failure> {
+    let mut warnings = Vec::new();
+    for target in targets {
+        if let TargetSpec::Kubeconfig(name) = &target.spec {
+            let context = Context::named(name).map_err(Failure::usage)?;
+            warnings.extend(context.warning().map(|text| format!("{target}: {text}")));
+        }
+    }
+    Ok(warnings)
+}
+
 /// Returns on how many starts each case is measured.
 ///
 /// # Errors
@@ -420,17 +431,17 @@ fn starts(args: &RunArgs, is_search: bool, targets: &[Target]) -> Result<NonZero
     }
     if let Some(there) = targets.iter().find(|target| !target.spec.is_started()) {
         return Err(Failure::usage(anyhow!(
-            "--starts starts servers anew, and `{there}` is there: run it {starts} times and compare the results"
+            "--starts needs servers that loadgen starts, and `{there}` is an existing endpoint: use `loadgen run` {starts} times, then `loadgen compare`"
         )));
     }
     if is_search {
         return Err(Failure::usage(anyhow!(
-            "saturate repeats its search with --searches: --starts does not go with it"
+            "saturate repeats its search with --searches: remove --starts"
         )));
     }
     if args.start_at.is_some() {
         return Err(Failure::usage(anyhow!(
-            "--start-at is one moment, and {starts} starts begin at several: --starts does not go with it"
+            "--start-at is one moment, and {starts} starts begin at several: remove --starts"
         )));
     }
     Ok(starts)

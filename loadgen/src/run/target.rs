@@ -8,7 +8,7 @@ use anyhow::anyhow;
 use crate::exit::Failure;
 use crate::servers::target_spec::TargetSpec;
 use crate::servers::{Build, Given};
-use crate::timeouts::ANSWERS_WITHIN;
+use crate::timeouts::RESPONSE_TIMEOUT;
 
 /// A target and its name in results.
 #[derive(Debug, Clone)]
@@ -112,10 +112,10 @@ pub(super) async fn answered<T>(
     target: &Target,
     looked: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
-    let looked = tokio::time::timeout(ANSWERS_WITHIN, looked).await;
+    let looked = tokio::time::timeout(RESPONSE_TIMEOUT, looked).await;
     looked.unwrap_or_else(|_| {
-        let within = ANSWERS_WITHIN.as_secs();
-        Err(unusable(target, format!("no answer within {within} s")))
+        let within = RESPONSE_TIMEOUT.as_secs();
+        Err(unusable(target, format!("no response within {within} s")))
     })
 }
 

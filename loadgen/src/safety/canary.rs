@@ -21,7 +21,7 @@ use kube_api::client::{Connection, read_whole};
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
-use pulse::{LONGEST, Pulse};
+use pulse::{Pulse, READ_TIMEOUT};
 pub use server_status::ServerStatus;
 
 /// The interval between the starts of two reads.
@@ -30,7 +30,7 @@ const EVERY: Duration = Duration::from_millis(200);
 /// small list.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// The fewest reads of a baseline.
-const LEAST_BASELINE: usize = 5;
+const MIN_BASELINE: usize = 5;
 /// The path that is read from a Kubernetes API: a read without a resourceVersion reads from its
 /// etcd.
 const KUBE_PATH: &str = "/api/v1/namespaces/default";
@@ -94,9 +94,9 @@ impl Read {
     /// Reads once; returns the time, or a line with the reason why the server is unwell.
     async fn timed(&mut self) -> Result<Duration, String> {
         let begun = Instant::now();
-        match timeout(LONGEST, self.once()).await {
+        match timeout(READ_TIMEOUT, self.once()).await {
             Ok(read) => read.map(|()| begun.elapsed()),
-            Err(_) => Err(format!("a small read took {} s", LONGEST.as_secs())),
+            Err(_) => Err(format!("a small read took {} s", READ_TIMEOUT.as_secs())),
         }
     }
 }
@@ -136,7 +136,7 @@ impl Canary {
         let mut times = Vec::new();
         // The first read opens the connection, and its time does not count.
         read.timed().await?;
-        while times.len() < LEAST_BASELINE || begun.elapsed() < baseline {
+        while times.len() < MIN_BASELINE || begun.elapsed() < baseline {
             ticks.tick().await;
             times.push(read.timed().await?);
         }

@@ -1,7 +1,7 @@
 //! Counts the objects below a prefix and estimates their sizes, without reading them all.
 //!
 //! To count, an etcd iterates over keys that it has in memory anyway. Sizes are estimated from at
-//! most [`MOST_PAGES`] ascending pages of [`PAGE`] keys, see [`spread`]. A descending sort or a
+//! most [`MAX_PAGES`] ascending pages of [`PAGE`] keys, see [`spread`]. A descending sort or a
 //! filter by revision is never used: etcd ignores the limit of such a page and reads everything.
 
 mod metadata;
@@ -24,7 +24,7 @@ use spread::{Keys, Page, sample};
 /// The number of keys of a page.
 pub const PAGE: usize = 8;
 /// The most pages with keys that are read.
-pub const MOST_PAGES: usize = 32;
+pub const MAX_PAGES: usize = 32;
 /// The bytes of an object in a list besides key and value: tags, lengths and revisions.
 pub const ENVELOPE_BYTES: u64 = 36;
 
@@ -135,8 +135,8 @@ impl Sample {
     pub fn mean_value(&self) -> Option<f64> {
         let weight: f64 = self.pages.iter().map(|page| page.weight).sum();
         let values = self.pages.iter().map(|page| {
-            let keys = page.key_bytes as f64 / page.sizes.len().max(1) as f64;
-            page.weight * (page.mean() - keys - ENVELOPE_BYTES as f64).max(0.0)
+            let sum: u64 = page.values().sum();
+            page.weight * sum as f64 / page.sizes.len().max(1) as f64
         });
         (weight > 0.0).then(|| values.sum::<f64>() / weight)
     }
@@ -144,13 +144,9 @@ impl Sample {
     /// Returns the quantile `q` of the sizes; `None` if none was read.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<u64> {
-        let mut sizes: Vec<(u64, f64)> = Vec::new();
-        for page in &self.pages {
-            let each = page.weight / page.sizes.len().max(1) as f64;
-            sizes.extend(page.sizes.iter().map(|size| (*size, each)));
-        }
-        sizes.sort_by_key(|(size, _)| *size);
-        let all: f64 = sizes.iter().map(|(_, weight)| weight).sum();
+        let pages = self.pages.iter();
+        let sizes = pages.flat_map(|page| page.weighted(page.sizes.iter().copied()));
+        let (sizes, all) = sorted(sizes.collect());
         let mut so_far = 0.0;
         let last = sizes.last().map(|(size, _)| *size);
         let reached = sizes.into_iter().find(|(_, weight)| {
@@ -159,9 +155,60 @@ impl Sample {
         });
         reached.map(|(size, _)| size).or(last)
     }
+
+    /// Returns a few sizes that stand for those of all values, ascending, each with the fraction of
+    /// the values that it stands for: the mean of each tenth of the values by size, and of the
+    /// largest hundredth. Their mean is [`Self::mean_value`]. Empty if none was read.
+    #[must_use]
+    pub fn value_sizes(&self) -> Vec<(f64, f64)> {
+        let pages = self.pages.iter();
+        let values = pages.flat_map(|page| page.weighted(page.values()));
+        let (values, all) = sorted(values.collect());
+        let mut groups: Vec<(usize, f64, f64)> = Vec::new();
+        let mut so_far = 0.0;
+        for (value, weight) in values {
+            let middle = (so_far + weight / 2.0) / all;
+            so_far += weight;
+            let group = GROUP_ENDS.iter().take_while(|end| middle > **end).count();
+            match groups.last_mut().filter(|(last, ..)| *last == group) {
+                Some((_, sum, weights)) => {
+                    *sum += value as f64 * weight;
+                    *weights += weight;
+                }
+                None => groups.push((group, value as f64 * weight, weight)),
+            }
+        }
+        let groups = groups.into_iter();
+        groups
+            .map(|(_, sum, weight)| (sum / weight, weight / all))
+            .collect()
+    }
+}
+
+/// The fractions of the values, in ascending order of size, at which groups of them end.
+const GROUP_ENDS: [f64; 10] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99];
+
+/// Sorts sizes with their weights, and returns the sum of the weights.
+fn sorted(mut sizes: Vec<(u64, f64)>) -> (Vec<(u64, f64)>, f64) {
+    sizes.sort_by_key(|(size, _)| *size);
+    let all = sizes.iter().map(|(_, weight)| weight).sum();
+    (sizes, all)
 }
 
 impl SampledPage {
+    /// Returns about the size of each value: without the page's mean key.
+    fn values(&self) -> impl Iterator<Item = u64> {
+        let key = self.key_bytes / self.sizes.len().max(1) as u64;
+        let sizes = self.sizes.iter();
+        sizes.map(move |size| size.saturating_sub(key + ENVELOPE_BYTES))
+    }
+
+    /// Returns sizes of the page's objects, each with the weight of an object of this page.
+    fn weighted(&self, sizes: impl Iterator<Item = u64>) -> impl Iterator<Item = (u64, f64)> {
+        let each = self.weight / self.sizes.len().max(1) as f64;
+        sizes.map(move |size| (size, each))
+    }
+
     fn mean(&self) -> f64 {
         self.sizes.iter().sum::<u64>() as f64 / self.sizes.len().max(1) as f64
     }

@@ -4,18 +4,19 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
 use kube_api::client::{Connection, KubeError, expect_success, read_whole};
+use kube_api::media_type;
 use serde_json::Value;
 use tokio::time::timeout;
 
 use super::census::{Census, PAGE, Sample, SampledPage};
-use crate::timeouts::ANSWERS_WITHIN;
+use crate::timeouts::RESPONSE_TIMEOUT;
 
 /// The most pages that are read. They are the first ones, since a token is the only way to a later
 /// page.
-const MOST_PAGES: usize = 4;
+const MAX_PAGES: usize = 4;
 /// The largest response that is read, in bytes: 8 objects of 1.5 MB, with as much again for JSON.
 const ANSWER_BYTES: usize = 32 << 20;
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const JSON: HeaderValue = HeaderValue::from_static(media_type::JSON);
 /// The group whose requests no priority level limits.
 const EXEMPT_GROUP: &str = "system:masters";
 
@@ -88,7 +89,7 @@ pub async fn census(connection: &mut Connection, collection: &str) -> Result<Cen
     let keys = items(&first).len() as u64 + remaining.unwrap_or(0);
     let mut pages = Vec::new();
     let mut token = String::new();
-    while pages.len() < MOST_PAGES && keys > 0 {
+    while pages.len() < MAX_PAGES && keys > 0 {
         let page = ask(connection, Method::GET, &path(PAGE, &token), Bytes::new()).await;
         let page = match page {
             Ok(page) => page,
@@ -148,13 +149,13 @@ async fn ask(
         let body = read_whole(answer.into_body(), ANSWER_BYTES).await?;
         serde_json::from_slice(&body).map_err(|e| KubeError::Body(format!("{path}: {e}")))
     };
-    match timeout(ANSWERS_WITHIN, asked).await {
+    match timeout(RESPONSE_TIMEOUT, asked).await {
         Ok(answer) => answer,
         Err(_) => {
             connection.cancel();
-            let within = ANSWERS_WITHIN.as_secs();
-            Err(KubeError::Body(format!(
-                "{path}: no answer within {within} s"
+            let within = RESPONSE_TIMEOUT.as_secs();
+            Err(KubeError::Timeout(format!(
+                "{path}: no response within {within} s"
             )))
         }
     }

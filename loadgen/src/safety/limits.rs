@@ -13,7 +13,7 @@ pub const ASK_ABOVE_PERCENT: u64 = 10;
 pub const NEVER_ABOVE_PERCENT: u64 = 50;
 /// The assumed memory of a server of which nothing is known, in bytes: the minimum of etcd's
 /// documentation.
-const LEAST_MEMORY_BYTES: u64 = 2 << 30;
+const MIN_MEMORY_BYTES: u64 = 2 << 30;
 /// The default pause between two lists.
 pub const PAUSE: Duration = Duration::from_secs(5);
 /// The shortest pause after a list, as a multiple of the list's duration: the server is busy with
@@ -35,7 +35,7 @@ impl ServerMemory {
     #[must_use]
     pub fn new(told: Option<u64>, resident: Option<u64>) -> Self {
         Self {
-            bytes: told.unwrap_or_else(|| resident.unwrap_or(0).max(LEAST_MEMORY_BYTES)),
+            bytes: told.unwrap_or_else(|| resident.unwrap_or(0).max(MIN_MEMORY_BYTES)),
             is_told: told.is_some(),
         }
     }

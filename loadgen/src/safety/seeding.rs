@@ -135,8 +135,8 @@ pub async fn must_be_empty(
 /// Returns the bytes that a data set takes in a database, as etcd's quota counts them.
 #[must_use]
 pub fn stored_bytes(data: &DataSet, root: &str) -> u64 {
-    // Keys and values of a data set vary by a few bytes only: a sample is enough.
-    let sample = data.len().min(1_000);
+    // Where sizes differ, a sample as large as this has some of those that are rare.
+    let sample = data.len().min(100_000);
     let step = data.len() / sample;
     let of_sample: u64 = (0..sample)
         .map(|i| {
@@ -182,6 +182,7 @@ mod tests {
             kind: Kind::Raw,
             objects: NonZeroU64::new(objects).expect("some objects"),
             object_size: NonZeroU64::new(size),
+            object_sizes: None,
             namespaces: None,
             nodes: None,
             seed: 1,

@@ -56,12 +56,12 @@ const OP_OVERHEAD: usize = 32;
 /// The objects that a clean-up must delete: those that were sent and not refused for their size,
 /// whether or not there was a response.
 #[derive(Debug, Default)]
-pub struct Written {
+pub struct SeededSlices {
     slices: Mutex<Vec<Range<u64>>>,
     stop: CancellationToken,
 }
 
-impl Written {
+impl SeededSlices {
     /// Takes the slices of the data set that were sent, in no order and without overlap.
     pub fn take(&self) -> Vec<Range<u64>> {
         std::mem::take(&mut self.slices.lock())
@@ -84,9 +84,9 @@ impl Written {
     }
 }
 
-/// Writes every object of `data` below `root`, or those until [`Written::stop`]. When it returns,
-/// with an error or not, no transaction is in flight, except those without a response. Dropping the
-/// future stops writing at once and leaves transactions in flight.
+/// Writes every object of `data` below `root`, or those until [`SeededSlices::stop`]. When it
+/// returns, with an error or not, no transaction is in flight, except those without a response.
+/// Dropping the future stops writing at once and leaves transactions in flight.
 ///
 /// # Errors
 /// The first error of any connection. A transaction without a response within 30 s is an error.
@@ -94,7 +94,7 @@ pub async fn seed(
     config: &ClientConfig,
     data: &Arc<DataSet>,
     root: &str,
-    written: &Arc<Written>,
+    written: &Arc<SeededSlices>,
     phase: &Phase,
 ) -> Result<Expected, EtcdError> {
     let mut all = nothing();
@@ -125,7 +125,7 @@ pub async fn seed(
     while let Some(writer) = writers.join_next().await {
         // A writer ends by itself only if it panics; the message is on standard error already.
         let part = writer
-            .map_err(|e| EtcdError::Protocol(format!("a task that seeds ended by itself: {e}")))
+            .map_err(|e| EtcdError::Client(format!("a seeding task ended unexpectedly: {e}")))
             .flatten();
         let part = match part {
             Ok(part) => part,
@@ -249,7 +249,7 @@ struct Writer {
     data: Arc<DataSet>,
     root: String,
     next: Arc<AtomicU64>,
-    written: Arc<Written>,
+    written: Arc<SeededSlices>,
     phase: Phase,
 }
 

@@ -20,18 +20,19 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use kube_api::client::{KubeAccess, KubeError};
 use kube_api::envelope::{self, MEDIA_TYPE};
+use kube_api::media_type::JSON;
 use kube_api::shard_selector::ShardKey;
 use kube_api::{ApiResource, GroupVersionResource};
 use load::operation::list::ItemDecoder;
 use load::shards::Inventory;
 use load::shards::inventory::Entry;
-use load::verify::{Check, Expected, Found, InvalidResponse};
+use load::verify::{Check, Contents, Expected, InvalidResponse};
 use serde_json::{Map, Value};
 use tokio::task::JoinSet;
 use workloads::{DataSet, Fingerprint, Selector};
 
 use crate::progress::Phase;
-pub(crate) use client::{Client, JSON, MERGE_PATCH, Reply};
+pub(crate) use client::{Client, Reply};
 pub use namespaces::{Left, Namespaces};
 
 /// The number of requests in flight, each on a connection of its own. An apiserver permits 400
@@ -40,9 +41,9 @@ const WRITERS: usize = 16;
 /// The prefix of stored keys, as apiservers have it by default.
 const ROOT: &str = "/registry/";
 
-/// An error while seeding, after which nothing or not everything is loaded.
+/// An error while seeding, after which nothing or not everything is seeded.
 #[derive(Debug, thiserror::Error)]
-pub enum LoadError {
+pub enum SeedError {
     /// The API refused a request, or could not be reached.
     #[error(transparent)]
     Api(#[from] KubeError),
@@ -109,24 +110,24 @@ pub fn objects_like(
         .collect()
 }
 
-/// The objects that were loaded, with which lists are compared.
+/// The objects that were seeded, with which lists are compared.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct SeededObjects {
     data: Arc<DataSet>,
     namespaces: Arc<Namespaces>,
     /// The prefix of the names of all its namespaces, and of no others.
     pub names_begin: String,
     /// The namespace, if there is only one.
     pub only_namespace: Option<String>,
-    /// The expected contents of a list of all loaded objects.
+    /// The expected contents of a list of all seeded objects.
     pub expected: Expected,
     /// Every object as the server returned it, by number, with the hash of its UID for shards.
     /// `None` if another generator has loaded the objects.
     entries: Option<Vec<Entry>>,
 }
 
-impl Loaded {
-    /// Returns the objects that another generator loaded into these namespaces, as it reports them.
+impl SeededObjects {
+    /// Returns the objects that another generator seeded into these namespaces, as it reports them.
     /// Whole lists can be checked; the response for each object is unknown here.
     #[must_use]
     pub fn by_another(
@@ -202,13 +203,13 @@ impl Loaded {
 /// Writes every object of `data` into existing namespaces. Dropping the future stops writing.
 ///
 /// # Errors
-/// [`LoadError`], the first of any writer. The objects written before it remain.
-pub async fn load(
+/// [`SeedError`], the first of any writer. The objects written before it remain.
+pub async fn seed(
     api: &Api,
     data: &Arc<DataSet>,
     namespaces: &Arc<Namespaces>,
     phase: &Phase,
-) -> Result<Loaded, LoadError> {
+) -> Result<SeededObjects, SeedError> {
     let next = Arc::new(AtomicU64::new(0));
     let mut writers = JoinSet::new();
     for _ in 0..WRITERS {
@@ -236,7 +237,7 @@ pub async fn load(
         revision: all.revision,
     };
     let entries = all.entries.into_iter().map(|(_, entry)| entry).collect();
-    let loaded = Loaded::new(data, namespaces, expected, Some(entries));
+    let loaded = SeededObjects::new(data, namespaces, expected, Some(entries));
     until_listed(api, data, loaded.expected.revision).await?;
     Ok(loaded)
 }
@@ -258,7 +259,7 @@ async fn until_listed(api: &Api, data: &DataSet, revision: i64) -> Result<(), Ku
 /// The objects that one writer wrote.
 #[derive(Debug, Default)]
 struct WriterOutcome {
-    found: Found,
+    found: Contents,
     revision: i64,
     entries: Vec<(u64, Entry)>,
 }
@@ -284,7 +285,7 @@ struct Writer {
 }
 
 impl Writer {
-    async fn run(mut self) -> Result<WriterOutcome, LoadError> {
+    async fn run(mut self) -> Result<WriterOutcome, SeedError> {
         loop {
             let i = self.next.fetch_add(1, Ordering::Relaxed);
             if i >= self.data.len() {
@@ -295,13 +296,13 @@ impl Writer {
         }
     }
 
-    async fn write(&mut self, i: u64) -> Result<(), LoadError> {
+    async fn write(&mut self, i: u64) -> Result<(), SeedError> {
         let namespace = self.namespaces.name(self.data.namespace_of(i));
         let key = self.data.key(i);
         let name = key.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let name = String::from_utf8_lossy(name).into_owned();
         let collection = self.resource.collection(Some(namespace));
-        let wrong = |reason: String| LoadError::Object {
+        let wrong = |reason: String| SeedError::Object {
             key: format!("{collection}/{name}"),
             reason,
         };
@@ -314,7 +315,7 @@ impl Writer {
         if reply.status == StatusCode::CONFLICT {
             let path = format!("{collection}/{name}");
             if !reply.repeated {
-                return Err(LoadError::ObjectExists(path));
+                return Err(SeedError::ObjectExists(path));
             }
             // An earlier attempt, whose response was lost, has created it.
             let nothing = Bytes::new();

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use etcd_api::client::config::ClientConfig;
 use kube_api::client::config::Context;
 use kube_api::client::{Connection, KubeAccess, KubeError, Options};
+use kube_api::media_type::JSON;
 use parking_lot::Mutex;
 use report::result::ServerSetup;
 
 use super::launcher::{Launcher, StartError, status};
 use super::running::Running;
 use super::target_spec::TargetSpec;
-use crate::timeouts::{ANSWERS_WITHIN, in_time};
+use crate::timeouts::{RESPONSE_TIMEOUT, in_time};
 
 /// The contexts of kubeconfigs that were read: URL and credentials by name. Clones share them.
 #[derive(Debug, Clone, Default)]
@@ -74,7 +75,7 @@ impl Launcher {
     pub(super) async fn connect_kube(&self, target: &TargetSpec) -> Result<Running, StartError> {
         let (url, kube_access) = self.kube_of(target)?;
         let version = kube_version(&url, &kube_access);
-        let version = tokio::time::timeout(ANSWERS_WITHIN, version).await;
+        let version = tokio::time::timeout(RESPONSE_TIMEOUT, version).await;
         let version = version.ok().flatten().map(|version| format!(" {version}"));
         Ok(Running {
             etcd: None,
@@ -119,7 +120,7 @@ impl Launcher {
 /// Returns the version of a Kubernetes API; `None` if it does not report one.
 async fn kube_version(url: &str, access: &KubeAccess) -> Option<String> {
     let mut connection = Connection::new(url, access.clone(), Options::default()).ok()?;
-    let mut body = connection.get("/version", "application/json").await.ok()?;
+    let mut body = connection.get("/version", JSON).await.ok()?;
     let mut text = Vec::new();
     while let Some(part) = body.next().await.ok()? {
         text.extend_from_slice(&part);

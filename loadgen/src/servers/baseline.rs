@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use load::child::ChildServer;
 
-use super::launcher::{Launcher, READY_WITHIN, StartError, spawn_child, words};
+use super::launcher::{Launcher, READY_TIMEOUT, StartError, spawn_child, words};
 
 /// The hidden command's name.
 pub const COMMAND: &str = "serve-baseline";
@@ -29,7 +29,7 @@ impl Launcher {
     pub async fn start_baseline(&self, bytes: u64) -> Result<BaselineServer, StartError> {
         let args = words(&[COMMAND, &bytes.to_string()]);
         let mut child = spawn_child("baseline", &self.own_program, &self.own_program.path, &args)?;
-        let ready = child.ready_line("ready baseline=", READY_WITHIN).await?;
+        let ready = child.ready_line("ready baseline=", READY_TIMEOUT).await?;
         let addresses = ready.split_once(" socket=");
         let addresses = addresses.and_then(|(url, socket)| Some((url, socket.parse().ok()?)));
         let Some((url, socket)) = addresses else {

@@ -14,8 +14,8 @@ use workloads::strategy::{EtcdResponse, Strategy};
 
 use super::etcd::data_folder;
 use super::launcher::{
-    CACHE_WITHIN, Launcher, QUOTA_BYTES, READY_WITHIN, StartError, shown, spawn_child, status,
-    words,
+    CACHE_READY_TIMEOUT, Launcher, QUOTA_BYTES, READY_TIMEOUT, StartError, shown, spawn_child,
+    status, words,
 };
 use super::ports::free_url;
 use super::running::{OnDisk, Running};
@@ -72,7 +72,7 @@ impl Launcher {
         }
         args.extend(given.iter().map(OsString::from));
         let mut child = spawn_child("etcd", &self.own_program, program, &args)?;
-        let url = child.ready_line("ready etcd=", READY_WITHIN).await?;
+        let url = child.ready_line("ready etcd=", READY_TIMEOUT).await?;
         let config = ClientConfig::new(&url)?;
         let version = in_time(status(&config)).await?.version;
         Ok(Running {
@@ -130,7 +130,7 @@ impl Running {
         ]));
         args.extend(flags.iter().map(OsString::from));
         let mut child = spawn_child("kube", &self.own_program, program, &args)?;
-        let url = child.ready_line("ready kube=", READY_WITHIN).await?;
+        let url = child.ready_line("ready kube=", READY_TIMEOUT).await?;
         let url = url.trim_end_matches('/').to_owned();
         cache_filled(&url, &mut child).await?;
         self.kube_url = Some(url);
@@ -157,7 +157,7 @@ async fn cache_filled(url: &str, child: &mut ChildServer) -> Result<(), StartErr
         if let Some(death) = child.died().await {
             return Err(ChildError::Died(death).into());
         }
-        if begun.elapsed() > CACHE_WITHIN {
+        if begun.elapsed() > CACHE_READY_TIMEOUT {
             return Err(not_filled(error.to_string(), child));
         }
         tokio::time::sleep(READY_STEP).await;

@@ -12,13 +12,13 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 use super::launcher::{
-    Launcher, QUOTA_BYTES, READY_WITHIN, StartError, shown, spawn_child, status, words,
+    Launcher, QUOTA_BYTES, READY_TIMEOUT, StartError, shown, spawn_child, status, words,
 };
 use super::ports::free_url;
 use super::running::{OnDisk, Running};
 
 /// The longest time that a server may take to write its data and exit.
-const STOP_WITHIN: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 /// The number of entries between two snapshots, which etcd keeps of its raft log in memory, besides
 /// those for slow followers: the default since 3.6. Before, it was ten times as many, so that
 /// memory at rest was that of the log.
@@ -27,7 +27,7 @@ const SNAPSHOT_COUNT: u64 = 10_000;
 /// five.
 const PROFILES: &str = "--enable-pprof";
 /// The longest time that a restarted server may take to read its data.
-const RESTART_WITHIN: Duration = Duration::from_secs(120);
+const RESTART_TIMEOUT: Duration = Duration::from_secs(120);
 
 impl Launcher {
     pub(super) async fn start_etcd(&self, path: &Path, fsync: bool) -> Result<Running, StartError> {
@@ -73,7 +73,7 @@ impl Launcher {
         args.extend(self.own_program.given.flags.iter().map(OsString::from));
         let mut child = spawn_child("etcd", &self.own_program, path, &args)?;
         let config = ClientConfig::new(&client_url)?;
-        let version = until_answering(&config, &mut child, READY_WITHIN).await?;
+        let version = until_answering(&config, &mut child, READY_TIMEOUT).await?;
         Ok(Running {
             etcd: Some(config),
             kube_url: None,
@@ -117,11 +117,11 @@ impl Running {
         let Some(child) = self.processes.pop() else {
             return Ok(false);
         };
-        child.terminate(STOP_WITHIN).await;
+        child.terminate(STOP_TIMEOUT).await;
         let child = spawn_child("etcd", &self.own_program, &on_disk.program, &on_disk.args)?;
         self.processes.push(child);
         for child in &mut self.processes {
-            until_answering(config, child, RESTART_WITHIN).await?;
+            until_answering(config, child, RESTART_TIMEOUT).await?;
         }
         self.setup.restarted_after_seeding = true;
         Ok(true)

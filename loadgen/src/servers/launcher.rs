@@ -18,9 +18,9 @@ use super::running::Running;
 use super::target_spec::TargetSpec;
 
 /// The longest time that a server may take until it responds.
-pub(super) const READY_WITHIN: Duration = Duration::from_secs(30);
+pub(super) const READY_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest time that the HTTP tier may take to fill its cache after that.
-pub(super) const CACHE_WITHIN: Duration = Duration::from_secs(120);
+pub(super) const CACHE_READY_TIMEOUT: Duration = Duration::from_secs(120);
 /// The quota of started databases, in bytes: far beyond what a case loads, so that it never
 /// matters.
 pub(super) const QUOTA_BYTES: u64 = 64 << 30;
@@ -37,7 +37,7 @@ pub enum StartError {
     /// The HTTP tier responds, but its cache does not become ready.
     #[error(
         "the cache behind {url} is not filled after {} s: {reason}; its last lines: {log}",
-        CACHE_WITHIN.as_secs()
+        CACHE_READY_TIMEOUT.as_secs()
     )]
     Cache {
         /// Its URL.

@@ -20,8 +20,8 @@ const WRITE_EVERY: Duration = Duration::from_millis(20);
 pub(crate) const LIST_EVERY: Duration = Duration::from_millis(50);
 /// Time limit of responses, of waiting for a condition, and of watches to catch up at the end. An
 /// etcd member holds a write for seven seconds if it had sent it to a leader that died.
-pub(crate) const WITHIN: Duration = Duration::from_secs(60);
-const LONGEST_BODY: usize = 8 << 20;
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
+const MAX_BODY: usize = 8 << 20;
 
 /// The written objects. Acknowledged ones have their resourceVersion, by name.
 #[derive(Debug, Default)]
@@ -68,12 +68,12 @@ pub(crate) async fn ask(
         let sent = connection.send(method, path, headers, body.into()).await;
         let response = sent.map_err(|e| e.to_string())?;
         let code = response.status().as_u16();
-        let body = read_whole(response.into_body(), LONGEST_BODY).await;
+        let body = read_whole(response.into_body(), MAX_BODY).await;
         let body = body.map_err(|e| e.to_string())?;
         let json = serde_json::from_slice(&body).map_err(|e| e.to_string())?;
         Ok((code, json))
     };
-    timeout(WITHIN, sent).await.map_err(|e| e.to_string())?
+    timeout(TIMEOUT, sent).await.map_err(|e| e.to_string())?
 }
 
 pub(crate) fn version(object: &Value) -> u64 {
@@ -218,6 +218,6 @@ pub(crate) async fn until_acknowledged(written: &Mutex<Written>, count: usize) {
             sleep(LIST_EVERY).await;
         }
     };
-    let waited = timeout(WITHIN, acknowledged).await;
+    let waited = timeout(TIMEOUT, acknowledged).await;
     waited.unwrap_or_else(|_| panic!("never {count} writes: {:?}", written.lock()));
 }

@@ -10,7 +10,7 @@ fn a_run_that_is_there_twice_counts_once() {
     assert_refused(
         folder.path(),
         &["base", "new"],
-        &["the run of 2026-01-02T03:02:00Z on nowhere is there twice"],
+        &["the run of 2026-01-02T03:02:00Z on nowhere is given twice"],
     );
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use etcd_api::client::config::ClientConfig;
 use loadgen::progress::{Counted, Progress};
 use loadgen::seed::etcd::ONE_BY_ONE;
-use loadgen::seed::{NotUnseeded, Written, fill_log, seed, unseed};
+use loadgen::seed::{NotUnseeded, SeededSlices, fill_log, seed, unseed};
 use workloads::{DataSet, DataSetSpec, Kind};
 
 use super::support::{FakeEtcd, Fault, loadgen};
@@ -25,6 +25,7 @@ fn data() -> Arc<DataSet> {
         kind: Kind::Raw,
         objects: 300.try_into().expect("some"),
         object_size: 100.try_into().ok(),
+        object_sizes: None,
         namespaces: None,
         nodes: None,
         seed: 1,
@@ -38,7 +39,7 @@ async fn seed_and_unseed(
     meanwhile: impl FnOnce(),
 ) -> (Result<u64, NotUnseeded>, u64) {
     let config = ClientConfig::new(&etcd.url()).expect("a URL");
-    let (data, written) = (data(), Arc::new(Written::default()));
+    let (data, written) = (data(), Arc::new(SeededSlices::default()));
     let phase = Progress::silent().phase("seeding", data.len(), Counted::Objects);
     let seeded = seed(&config, &data, ROOT, &written, &phase).await;
     seeded.expect("it takes all");

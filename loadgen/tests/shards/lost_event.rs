@@ -18,7 +18,7 @@ use load::operation::watch_worker::reshard_handover::Change;
 use load::shards::event_ledger::{self, EventMismatch};
 use load::shards::{Inventory, Plan};
 use loadgen::progress::{Counted, Progress};
-use loadgen::seed::{Written, seed};
+use loadgen::seed::{SeededSlices, seed};
 use loadgen::servers::target_spec::TargetSpec;
 use loadgen::servers::{Contexts, Launcher};
 use tokio_util::sync::CancellationToken;
@@ -39,7 +39,7 @@ enum Lost {
 
 /// Maximum duration of the writes. They are ended as soon as the test's steps are done, which takes
 /// less time.
-const LONGEST: Duration = Duration::from_secs(30);
+const MAX_DURATION: Duration = Duration::from_secs(30);
 
 /// Waits for about a hundred writes, and for the loss of the event.
 async fn writes_go_on(loss: &Loss) {
@@ -67,13 +67,21 @@ async fn watched_through(lost: Lost) -> Result<(), EventMismatch> {
         kind: Kind::Pods,
         objects: 200.try_into().expect("some"),
         object_size: None,
+        object_sizes: None,
         namespaces: 4.try_into().ok(),
         nodes: 2.try_into().ok(),
         seed: 1,
     }));
     let etcd = running.etcd.clone().expect("it has an etcd tier");
     let phase = Progress::silent().phase("seeding", 200, Counted::Objects);
-    let seeded = seed(&etcd, &data, ROOT, &Arc::new(Written::default()), &phase).await;
+    let seeded = seed(
+        &etcd,
+        &data,
+        ROOT,
+        &Arc::new(SeededSlices::default()),
+        &phase,
+    )
+    .await;
     let seeded = seeded.expect("it takes what is written");
     running.start_kube(&[]).await.expect("the cache is filled");
 
@@ -104,10 +112,10 @@ async fn watched_through(lost: Lost) -> Result<(), EventMismatch> {
         }
     });
     let rows: Vec<ListCase> = rows.collect();
-    let mut followers = WatchWorkers::connect(&rows, &endpoint)
+    let mut workers = WatchWorkers::connect(&rows, &endpoint)
         .await
         .expect("it listens");
-    let synced = followers.sync().await.expect("the state");
+    let synced = workers.sync().await.expect("the state");
     let held = synced.iter().map(|worker| &worker.held);
     event_ledger::union(held, &seeded.fingerprint)?;
 
@@ -128,8 +136,8 @@ async fn watched_through(lost: Lost) -> Result<(), EventMismatch> {
             loss.lose(20);
         }
         writes_go_on(&loss).await;
-        followers.join(&rows[0], &endpoint).await?;
-        let revision = followers.pause().await?.into_iter().max();
+        workers.join(&rows[0], &endpoint).await?;
+        let revision = workers.pause().await?.into_iter().max();
         let revision = revision.expect("two workers");
         let changes = next.shards().iter().zip(plan.gains(&next)).enumerate();
         let changes = changes.map(|(worker, (shard, gains))| Change {
@@ -138,7 +146,7 @@ async fn watched_through(lost: Lost) -> Result<(), EventMismatch> {
             part: part(shard),
             gains: gains.as_ref().map(part),
         });
-        let taken = followers.take_over(changes.collect()).await?;
+        let taken = workers.take_over(changes.collect()).await?;
         if lost == Lost::AfterAThirdHasJoined {
             loss.lose(20);
         }
@@ -146,14 +154,14 @@ async fn watched_through(lost: Lost) -> Result<(), EventMismatch> {
         stop.cancel();
         Ok::<_, ListError>((revision, taken))
     };
-    let written = writing.run(LONGEST, &stop);
+    let written = writing.run(MAX_DURATION, &stop);
     let (ledger, taken) = tokio::join!(written, meanwhile);
     let mut ledger = ledger.expect("it takes what is written");
     let (revision, taken) = taken.expect("the shards are taken over");
     let last = writing.write_markers(&mut ledger, &inventory, &next).await;
-    let followed = followers.finish(&last.expect("and the last of it")).await;
-    let followed = followed.expect("the watches go on");
-    let seen: Vec<_> = followed
+    let finished = workers.finish(&last.expect("and the last of it")).await;
+    let finished = finished.expect("the watches go on");
+    let seen: Vec<_> = finished
         .iter()
         .map(|worker| worker.log.seen.clone())
         .collect();

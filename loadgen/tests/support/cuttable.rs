@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Time limit for a client to connect.
-const USED_WITHIN: Duration = Duration::from_secs(30);
+const USED_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval of checks whether the relay is cut, and whether a client connects.
 const STEP: Duration = Duration::from_millis(1);
 
@@ -95,7 +95,7 @@ impl Cuttable {
     pub(crate) fn until_used(&self) {
         let begun = Instant::now();
         while self.sockets.lock().expect("no panic").is_empty() {
-            assert!(begun.elapsed() < USED_WITHIN, "nobody connects");
+            assert!(begun.elapsed() < USED_TIMEOUT, "nobody connects");
             thread::sleep(STEP);
         }
     }

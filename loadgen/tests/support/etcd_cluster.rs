@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use test_support::ports::free_port;
 
 /// Time limit for members to elect a leader.
-const READY_WITHIN: Duration = Duration::from_secs(60);
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running cluster; its members are killed and waited for when dropped.
 pub(crate) struct EtcdCluster {
@@ -114,7 +114,7 @@ impl EtcdCluster {
                 let runtime = tokio::runtime::Runtime::new().expect("a runtime");
                 runtime.block_on(async {
                     while !has_leader(&url).await {
-                        assert!(begun.elapsed() < READY_WITHIN, "{url} finds no leader");
+                        assert!(begun.elapsed() < READY_TIMEOUT, "{url} finds no leader");
                         tokio::time::sleep(Duration::from_millis(50)).await;
                     }
                 });

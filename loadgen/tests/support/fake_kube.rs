@@ -108,6 +108,7 @@ impl Api {
             kind: Kind::Pods,
             objects: (PODS + 1).try_into().expect("some"),
             object_size: None,
+            object_sizes: None,
             namespaces: 2.try_into().ok(),
             nodes: 2.try_into().ok(),
             seed: 1,

@@ -13,7 +13,7 @@ use kube_api::client::{Connection, KubeAccess, Options};
 use serde_json::Value;
 
 /// Time limit for an expected state.
-const WITHIN: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running server; killed and waited for when dropped.
 pub(crate) struct Served {
@@ -124,7 +124,7 @@ impl Served {
     pub(crate) fn until(&self, resource: &str, wanted: fn(&[String]) -> bool) {
         let begun = Instant::now();
         while !wanted(&self.names(resource)) {
-            assert!(begun.elapsed() < WITHIN, "{resource} never became so");
+            assert!(begun.elapsed() < TIMEOUT, "{resource} never became so");
             thread::sleep(Duration::from_millis(20));
         }
     }
@@ -139,7 +139,7 @@ impl Served {
         let begun = Instant::now();
         loop {
             let answer = runtime.block_on(self.once(method.clone(), path, body.clone()));
-            if answer.0 != StatusCode::TOO_MANY_REQUESTS || begun.elapsed() > WITHIN {
+            if answer.0 != StatusCode::TOO_MANY_REQUESTS || begun.elapsed() > TIMEOUT {
                 assert!(answer.0.is_success(), "{path}: {}", answer.0);
                 return serde_json::from_slice(&answer.1).expect("JSON");
             }

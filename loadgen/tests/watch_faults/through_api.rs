@@ -7,7 +7,7 @@ use kube_api::ApiResource;
 use kube_api::client::{Connection, KubeAccess, Options, read_whole};
 use load::clients::go_clients::GoClients;
 use load::driver::deliveries::{ApiWatching, Delivered, DeliveryWatchers, ExtraEvents};
-use load::driver::run::Written;
+use load::driver::run::AcknowledgedWrite;
 use load::endpoint::TargetEndpoint;
 use load::operation::list::{ListCase, ListParameters};
 use serde_json::{Value, json};
@@ -21,10 +21,10 @@ use super::served::Served;
 const WATCHERS: u32 = 4;
 /// Number of events that the tier keeps.
 const KEPT: u64 = 100;
-const LONGEST_BODY: usize = 1 << 20;
+const MAX_BODY: usize = 1 << 20;
 
 /// Creates objects with these numbers, one after the other.
-async fn create(url: &str, numbers: std::ops::Range<u64>) -> Vec<Written> {
+async fn create(url: &str, numbers: std::ops::Range<u64>) -> Vec<AcknowledgedWrite> {
     let connection = Connection::new(url, KubeAccess::default(), Options::default());
     let mut connection = connection.expect("a URL");
     let mut writes = Vec::new();
@@ -38,12 +38,12 @@ async fn create(url: &str, numbers: std::ops::Range<u64>) -> Vec<Written> {
         let sent = connection.send(Method::POST, path, headers, object.to_string().into());
         let response = sent.await.expect("a response");
         assert_eq!(response.status(), 201);
-        let body = read_whole(response.into_body(), LONGEST_BODY).await;
+        let body = read_whole(response.into_body(), MAX_BODY).await;
         let object: Value = serde_json::from_slice(&body.expect("a body")).expect("JSON");
         let version = object["metadata"]["resourceVersion"].as_str();
         let revision = version.and_then(|version| version.parse().ok());
         let revision = revision.expect("a resourceVersion");
-        writes.push(Written { revision, intended });
+        writes.push(AcknowledgedWrite { revision, intended });
     }
     writes
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::scenario::{Overrides, Scenario};
+use crate::scenario::{Kind, Overrides, Scenario};
 use kube_api::protobuf::find_bytes;
 use kube_api::{envelope, schema, to_json};
 use proptest::prelude::*;
@@ -160,6 +160,41 @@ fn config_maps_have_exactly_their_size() {
 }
 
 #[test]
+fn objects_have_one_of_the_sizes_as_often_as_the_weights_say() {
+    for kind in [Kind::ConfigMaps, Kind::Raw] {
+        let mut spec = Scenario::named("mixed-sizes").expect("built in").data_sets[0].clone();
+        if kind == Kind::Raw {
+            (spec.kind, spec.namespaces) = (kind, None);
+        }
+        let objects = DataSet::new(&spec);
+        let mut counts = std::collections::BTreeMap::<usize, u64>::new();
+        for i in 0..objects.len() {
+            *counts.entry(objects.value_len(i)).or_default() += 1;
+        }
+        let sizes: Vec<_> = counts.keys().copied().collect();
+        assert_eq!(sizes, [2_000, 20_000, 1_000_000], "{kind:?}");
+        // Within five standard deviations of binomial counts.
+        assert!(counts[&2_000].abs_diff(18_000) < 212, "{counts:?}");
+        assert!(counts[&20_000].abs_diff(1_800) < 202, "{counts:?}");
+        assert!(counts[&1_000_000].abs_diff(200) < 70, "{counts:?}");
+        for i in 0..300 {
+            assert_eq!(objects.value(i).len(), objects.value_len(i));
+            let mut changed = Vec::new();
+            let version = Version {
+                incarnation: 1,
+                change: 2,
+            };
+            objects.write_version(i, version, &mut changed);
+            assert_eq!(
+                changed.len(),
+                objects.value_len(i),
+                "a change keeps the length"
+            );
+        }
+    }
+}
+
+#[test]
 fn pods_are_spread_evenly_over_nodes_with_addresses_of_their_own() {
     let mut scenario = Scenario::named("pods-150k").expect("built in");
     let spec = &mut scenario.data_sets[0];
@@ -189,6 +224,7 @@ fn keys_ascend_and_bytes_are_pinned() {
         ("list-large", 30, "xxh3:3171f7e31c1d841b/30"),
         ("objects-1mb", 8, "xxh3:0cf7c463704982aa/8"),
         ("stream-shapes", 1_000, "xxh3:f8032209c1e99359/1000"),
+        ("mixed-sizes", 300, "xxh3:c9fad6dc0efc333e/300"),
     ];
     for (scenario, objects, expected) in golden {
         let objects = data_set(scenario, objects, 1);

@@ -198,7 +198,7 @@ pub struct CaseSpec {
     /// Further flags of bench-server's Kubernetes tier, like `--watch-cache=false`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server: Vec<String>,
-    /// The imitated network between clients and servers; the real one if not given.
+    /// The emulated network between clients and servers; the real one if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
     /// Names of the [`super::Background`] loads that run during the case.
@@ -473,7 +473,7 @@ impl Cases {
                 case.check(tier)?;
                 if names.contains(&name) {
                     return Err(format!(
-                        "strategy `{name}` is there twice for the {tier} tier"
+                        "strategy `{name}` is listed twice for the {tier} tier"
                     ));
                 }
                 names.push(name);

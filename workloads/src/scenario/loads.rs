@@ -25,7 +25,7 @@ pub use self::start::Start;
 
 /// The minimum number of rounds that can distinguish growth from noise: that each of five values is
 /// larger than the previous one happens by chance in one of 120 runs.
-const LEAST_ROUNDS: u32 = 5;
+const MIN_ROUNDS: u32 = 5;
 
 /// The flow-control windows that HTTP/2 allows, in bytes.
 const WINDOW_BYTES: std::ops::RangeInclusive<u32> = 1..=2_047 << 20;
@@ -73,7 +73,7 @@ pub struct LoadsSpec {
     /// Further flags of bench-server's Kubernetes tier, like `--watch-cache=false`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server: Vec<String>,
-    /// The imitated network between clients and servers; the real one if not given.
+    /// The emulated network between clients and servers; the real one if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
     /// The loads; never empty.
@@ -252,10 +252,10 @@ impl LoadsSpec {
             return Err(format!("case `{name}` has no load that is measured"));
         }
         if let Some(rounds) = self.rounds
-            && rounds.get() < LEAST_ROUNDS
+            && rounds.get() < MIN_ROUNDS
         {
             return Err(format!(
-                "case `{name}`: rounds = {rounds} must be {LEAST_ROUNDS} or more: fewer show no trend"
+                "case `{name}`: rounds = {rounds} must be {MIN_ROUNDS} or more: fewer show no trend"
             ));
         }
         if self.tier == Tier::Etcd && !self.server.is_empty() {

@@ -1,4 +1,4 @@
-//! The imitated network between the generator and the servers.
+//! The emulated network between the generator and the servers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,11 +16,11 @@ const UNITS: [(&str, u64); 4] = [
     ("bit", 1),
 ];
 /// The lowest bandwidth: below it, a single frame takes seconds.
-const LEAST_BITS_PER_S: u64 = 8_000;
+const MIN_BITS_PER_S: u64 = 8_000;
 /// The longest round trip.
-const MOST_RTT: Duration = Duration::from_secs(10);
+const MAX_RTT: Duration = Duration::from_secs(10);
 
-/// The imitated network between clients and servers.
+/// The emulated network between clients and servers.
 ///
 /// In a scenario file: `{ rtt = "20ms", bandwidth = "100Mbit", client_read_rate = "10MiB" }`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Checks that at least one field is given and that all values can be imitated.
+    /// Checks that at least one field is given and that all values can be emulated.
     ///
     /// # Errors
     /// The field and its value, if a value is out of range or no field is given.
@@ -50,14 +50,14 @@ impl Network {
         if *self == Self::default() {
             return Err("network: none of rtt, bandwidth and client_read_rate is given".to_owned());
         }
-        if let Some(rtt) = self.rtt.filter(|rtt| *rtt > MOST_RTT) {
-            return Err(format!("network: rtt {rtt:?} is longer than {MOST_RTT:?}"));
+        if let Some(rtt) = self.rtt.filter(|rtt| *rtt > MAX_RTT) {
+            return Err(format!("network: rtt {rtt:?} is longer than {MAX_RTT:?}"));
         }
-        if let Some(bandwidth) = self.bandwidth.filter(|b| b.0 < LEAST_BITS_PER_S) {
+        if let Some(bandwidth) = self.bandwidth.filter(|b| b.0 < MIN_BITS_PER_S) {
             return Err(format!("network: bandwidth {bandwidth} is below 8kbit"));
         }
         match self.client_read_rate {
-            Some(ByteSize(rate)) if u64::from(rate) * 8 < LEAST_BITS_PER_S => Err(format!(
+            Some(ByteSize(rate)) if u64::from(rate) * 8 < MIN_BITS_PER_S => Err(format!(
                 "network: client_read_rate {rate} is below 1000 bytes a second"
             )),
             _ => Ok(()),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_imitated_is_refused_with_its_value() {
+    fn what_cannot_be_emulated_is_refused_with_its_value() {
         let refused = |text: &str| {
             let network: Network = toml::from_str(text).expect("a network");
             network.check().expect_err("no network")

@@ -66,7 +66,8 @@ impl Scenario {
         }
         // Most limits depend on the number and the size of objects.
         let is_as_given = |(now, given): (&DataSetSpec, &DataSetSpec)| {
-            (now.objects, now.object_size) == (given.objects, given.object_size)
+            let size = |spec: &DataSetSpec| (spec.objects, spec.size_table());
+            size(now) == size(given)
         };
         if !self.data_sets.iter().zip(&given).all(is_as_given) {
             self.thresholds.retain(ThresholdSpec::is_of_any_size);
@@ -105,6 +106,7 @@ impl Scenario {
             spec.seed = overrides.seed.unwrap_or(spec.seed);
             if let (Some(size), Kind::ConfigMaps | Kind::Raw) = (overrides.object_size, spec.kind) {
                 spec.object_size = Some(size);
+                spec.object_sizes = None;
                 sized = true;
             }
         }
@@ -172,7 +174,7 @@ impl Scenario {
         }
         for case in self.cases.all_mut() {
             case.network = Some(network);
-            // The baseline would not pass through the imitated network.
+            // The baseline would not pass through the emulated network.
             case.baseline = None;
         }
         self.thresholds.clear();

@@ -84,6 +84,24 @@ fn an_error_names_its_line() {
     assert!(message.contains("needs `object_size`"), "{message}");
     let (_, message) = refusal("= 100\n", "= 2_000_000\n");
     assert!(message.contains("too large"), "{message}");
+    let sizes = |table: &str| refusal("object_size = 100", &format!("object_sizes = {table}")).1;
+    for (table, says) in [
+        ("[]", "object_sizes: the weights of the table sum to 0"),
+        ("[{ bytes = 9, weight = -1 }]", "weight = -1 must be"),
+        (
+            "[{ bytes = 2_000_000, weight = 1 }]",
+            "bytes = 2000000 is too large",
+        ),
+        ("[{ bytes = 0, weight = 1 }]", "bytes = 0 is too small"),
+    ] {
+        let message = sizes(table);
+        assert!(message.contains(says), "`{says}`: {message}");
+    }
+    let many = format!("[{}]", "{ bytes = 9, weight = 1 },".repeat(101));
+    assert!(sizes(&many).contains("101 object_sizes are given, at most 100"));
+    let both = "object_size = 100\nobject_sizes = [{ bytes = 9, weight = 1 }]";
+    let (_, message) = refusal("object_size = 100", both);
+    assert!(message.contains("has both"), "{message}");
 }
 
 #[test]

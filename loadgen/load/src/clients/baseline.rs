@@ -19,7 +19,7 @@ use crate::operation::list::ListError;
 /// The name of its thread.
 const THREAD: &str = "baseline";
 /// The time limit of a transfer.
-const WITHIN: Duration = Duration::from_secs(600);
+const TRANSFER_TIMEOUT: Duration = Duration::from_secs(600);
 /// The size of a read from the plain socket.
 const READ_BYTES: usize = 256 << 10;
 
@@ -50,11 +50,11 @@ pub struct Taken {
     pub cpu: Duration,
 }
 
-type Asked = (BaselineTransport, oneshot::Sender<Result<Taken, ListError>>);
+type TransferRequest = (BaselineTransport, oneshot::Sender<Result<Taken, ListError>>);
 
 /// A connected client, in a thread of its own. It stops when this is dropped.
 #[derive(Debug)]
-pub struct BaselineClient(mpsc::UnboundedSender<Asked>);
+pub struct BaselineClient(mpsc::UnboundedSender<TransferRequest>);
 
 impl BaselineClient {
     /// Connects to a baseline of `bytes` bytes. `url` serves them at any path, and `socket` sends
@@ -68,7 +68,7 @@ impl BaselineClient {
         http_settings: HttpSettings,
         bytes: u64,
     ) -> Result<Self, ListError> {
-        let (asks, mut asked) = mpsc::unbounded_channel::<Asked>();
+        let (requests, mut receiver) = mpsc::unbounded_channel::<TransferRequest>();
         let url = url.to_owned();
         let connect = async move || {
             let http = Http::connect(&url, http_settings).await?;
@@ -83,12 +83,12 @@ impl BaselineClient {
             })
         };
         let work = async move |mut connected: Connected| {
-            while let Some((transport, taken)) = asked.recv().await {
-                taken.send(connected.take(transport).await).ok();
+            while let Some((transport, reply)) = receiver.recv().await {
+                reply.send(connected.take(transport).await).ok();
             }
         };
         thread::connected(THREAD, ListError::Thread, connect, work).await?;
-        Ok(Self(asks))
+        Ok(Self(requests))
     }
 
     /// Receives all bytes once.
@@ -96,10 +96,10 @@ impl BaselineClient {
     /// # Errors
     /// [`ListError`] when the connection breaks, or another number of bytes is received.
     pub async fn take(&self, transport: BaselineTransport) -> Result<Taken, ListError> {
-        let (taken, answer) = oneshot::channel();
-        self.0.send((transport, taken)).ok();
+        let (reply, taken) = oneshot::channel();
+        self.0.send((transport, reply)).ok();
         let ended = |_| Err(ThreadError::ended(THREAD).into());
-        answer.await.unwrap_or_else(ended)
+        taken.await.unwrap_or_else(ended)
     }
 }
 
@@ -144,8 +144,8 @@ impl Connected {
                 BaselineTransport::Socket => self.over_socket().await,
             }
         };
-        let received = timeout(WITHIN, received).await;
-        received.unwrap_or(Err(ListError::Slow(WITHIN)))?;
+        let received = timeout(TRANSFER_TIMEOUT, received).await;
+        received.unwrap_or(Err(ListError::Slow(TRANSFER_TIMEOUT)))?;
         Ok(Taken {
             latency: begun.elapsed(),
             cpu: thread_cpu().saturating_sub(cpu),

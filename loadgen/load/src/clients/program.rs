@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use crate::child::{ChildError, ChildServer, Death, next_line};
 
 /// How long the program may take to connect and report it.
-const READY_WITHIN: Duration = Duration::from_secs(30);
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
 /// How many characters of an unexpected line are shown.
 const SHOWN_CHARS: usize = 80;
 /// The largest length of a key or value that is accepted. etcd's own limit of a request is far
@@ -36,7 +36,7 @@ pub enum ProgramError {
     #[error(transparent)]
     Died(#[from] Death),
     /// The program did not respond in time.
-    #[error("{name} did not answer within {} s; its last lines: {log}", within.as_secs())]
+    #[error("{name} did not respond within {} s; its last lines: {log}", within.as_secs())]
     Silent {
         /// The program.
         name: String,
@@ -109,7 +109,7 @@ impl ClientProgram {
             stdout: BufReader::with_capacity(READ_BYTES, stdout),
             is_busy: true,
         };
-        let Ready { ready } = started.line(READY_WITHIN).await?;
+        let Ready { ready } = started.line(READY_TIMEOUT).await?;
         started.about = ready;
         started.is_busy = false;
         Ok(started)
@@ -137,9 +137,9 @@ impl ClientProgram {
         within: Duration,
     ) -> Result<T, ProgramError> {
         self.begin(command).await?;
-        let answer = self.line(within).await;
-        self.is_busy = !matches!(answer, Ok(_) | Err(ProgramError::Failed { .. }));
-        answer
+        let response = self.line(within).await;
+        self.is_busy = !matches!(response, Ok(_) | Err(ProgramError::Failed { .. }));
+        response
     }
 
     /// Sends a command whose response is a line, as many objects as it announces, and another line.
@@ -161,7 +161,7 @@ impl ClientProgram {
                 self.is_busy = false;
                 return Err(error.into());
             }
-            answer => answer?,
+            announced => announced?,
         };
         let number = objects(&announced);
         let (mut key, mut value) = (Vec::new(), Vec::new());

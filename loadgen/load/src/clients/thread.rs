@@ -3,6 +3,8 @@
 use std::io;
 use std::thread;
 
+use etcd_api::error::Error as EtcdError;
+use kube_api::client::KubeError;
 use tokio::runtime;
 use tokio::sync::oneshot;
 
@@ -10,7 +12,7 @@ use tokio::sync::oneshot;
 #[derive(Debug, thiserror::Error)]
 pub enum ThreadError {
     /// The thread or its runtime could not be started.
-    #[error("cannot start thread {name}: {source}")]
+    #[error("cannot start the client thread `{name}`: {source}")]
     Start {
         /// The thread's name.
         name: String,
@@ -18,7 +20,7 @@ pub enum ThreadError {
         source: io::Error,
     },
     /// The thread ended without a result.
-    #[error("thread {name} ended")]
+    #[error("the client thread `{name}` ended unexpectedly")]
     Ended {
         /// The thread's name.
         name: String,
@@ -34,6 +36,18 @@ impl ThreadError {
     }
 }
 
+impl From<ThreadError> for EtcdError {
+    fn from(error: ThreadError) -> Self {
+        Self::Client(error.to_string())
+    }
+}
+
+impl From<ThreadError> for KubeError {
+    fn from(error: ThreadError) -> Self {
+        Self::Client(error.to_string())
+    }
+}
+
 /// Starts a thread that connects, reports it, and then works. Returns when it has connected.
 ///
 /// # Errors
@@ -44,15 +58,15 @@ pub(crate) async fn connected<C: 'static, E: Send + 'static>(
     connect: impl AsyncFnOnce() -> Result<C, E> + Send + 'static,
     work: impl AsyncFnOnce(C) + Send + 'static,
 ) -> Result<(), E> {
-    let body = async move |says: oneshot::Sender<Result<(), E>>| match connect().await {
+    let body = async move |result: oneshot::Sender<Result<(), E>>| match connect().await {
         Ok(connection) => {
             // Otherwise the caller has gone.
-            if says.send(Ok(())).is_ok() {
+            if result.send(Ok(())).is_ok() {
                 work(connection).await;
             }
         }
         Err(error) => {
-            says.send(Err(error)).ok();
+            result.send(Err(error)).ok();
         }
     };
     let cannot_start = {
@@ -62,8 +76,8 @@ pub(crate) async fn connected<C: 'static, E: Send + 'static>(
             broken(ThreadError::Start { name, source })
         }
     };
-    let said = start(name, cannot_start, body)?.await;
-    said.unwrap_or_else(|_| Err(broken(ThreadError::ended(name))))
+    let connected = start(name, cannot_start, body)?.await;
+    connected.unwrap_or_else(|_| Err(broken(ThreadError::ended(name))))
 }
 
 /// Starts a thread that runs `body`, and returns the receiver of its result. If the thread ends
@@ -76,21 +90,21 @@ pub(crate) fn start<T: Send + 'static, E: Send + 'static>(
     failed: impl Fn(io::Error) -> E + Clone + Send + 'static,
     body: impl AsyncFnOnce(oneshot::Sender<Result<T, E>>) + Send + 'static,
 ) -> Result<oneshot::Receiver<Result<T, E>>, E> {
-    let (answer, answered) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     let no_runtime = failed.clone();
     thread::Builder::new()
         .name(name.to_owned())
         .spawn(move || {
             let runtime = runtime::Builder::new_current_thread().enable_all().build();
             match runtime {
-                Ok(runtime) => runtime.block_on(body(answer)),
+                Ok(runtime) => runtime.block_on(body(sender)),
                 Err(error) => {
-                    answer.send(Err(no_runtime(error))).ok();
+                    sender.send(Err(no_runtime(error))).ok();
                 }
             }
         })
         .map_err(failed)?;
-    Ok(answered)
+    Ok(receiver)
 }
 
 #[cfg(test)]
@@ -121,6 +135,6 @@ mod tests {
         let work = async |()| panic!("it is not connected");
         let ended = connected("test", |broken| broken, connect, work).await;
         let ended = ended.expect_err("it says nothing").to_string();
-        assert_eq!(ended, "thread test ended");
+        assert_eq!(ended, "the client thread `test` ended unexpectedly");
     }
 }

@@ -12,7 +12,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
 /// The longest time that a timer is set for. The next request of a schedule may be due in a year.
-const LONGEST: Duration = Duration::from_secs(3_600);
+const MAX_WAIT: Duration = Duration::from_secs(3_600);
 
 /// A one-shot timer that can be set again, which wakes a schedule. Tests use one on tokio's paused
 /// clock.
@@ -81,7 +81,7 @@ impl Timer for Alarm {
     /// Waits for a nanosecond at least, because zero would disarm the timer, and for an hour at
     /// most.
     fn set(&mut self, wait: Duration) -> io::Result<()> {
-        let wait = wait.clamp(Duration::from_nanos(1), LONGEST);
+        let wait = wait.clamp(Duration::from_nanos(1), MAX_WAIT);
         let timer = &self.0.get_ref().0;
         timer.set(Expiration::OneShot(wait.into()), TimerSetTimeFlags::empty())?;
         Ok(())

@@ -24,9 +24,9 @@ use tokio_util::sync::CancellationToken;
 use workloads::GeneratorShard;
 
 use super::alarm::{Alarm, Timer};
-use super::connection::{Driver, Place};
+use super::connection::{ConnectionSlot, Driver};
 use super::open_clock::{Clock, NextDue, Waiting};
-use super::run::{DRAIN_WITHIN, Run, Tally};
+use super::run::{DRAIN_TIMEOUT, Run, Tally};
 use crate::arrivals::Pace;
 use crate::clients::thread::{self, ThreadError};
 use crate::endpoint::TargetEndpoint;
@@ -39,6 +39,8 @@ use crate::record::Live;
 /// Connected clients: a thread with all their connections. They stop when this is dropped.
 #[derive(Debug)]
 pub struct RequestClients {
+    /// The name of their thread.
+    name: &'static str,
     waiting: Waiting,
     runs: mpsc::UnboundedSender<(Run, oneshot::Sender<Tally>)>,
 }
@@ -56,23 +58,12 @@ impl RequestClients {
         calls: Arc<EtcdRequests>,
         waiting: Waiting,
     ) -> Result<Self, EtcdError> {
-        let (runs, receiver) = mpsc::unbounded_channel();
         let config = config.clone();
-        let connect = async move || {
-            let mut all = Vec::new();
-            for number in shard.numbers(connections) {
-                let config = config.with_rotated_endpoints(number as usize);
-                all.push(PipelinedConnection::connect(&config, None).await?);
-            }
-            Ok(all)
+        let connect = async move |number: u32| {
+            let config = config.with_rotated_endpoints(number as usize);
+            PipelinedConnection::connect(&config, None).await
         };
-        let numbers = ConnectionNumbers {
-            shard,
-            of_load: connections,
-        };
-        let work = async move |all| caller(all, numbers, &*calls, receiver).await;
-        thread::connected("calls", in_etcd_words, connect, work).await?;
-        Ok(Self { waiting, runs })
+        Self::connect_with("calls", connections, shard, calls, waiting, connect).await
     }
 
     /// Connects for keep-alives that share the stream of their connection.
@@ -86,24 +77,13 @@ impl RequestClients {
         keep_alives: KeepAlives,
         waiting: Waiting,
     ) -> Result<Self, EtcdError> {
-        let (runs, receiver) = mpsc::unbounded_channel();
         let config = config.clone();
-        let of_load = keep_alives.clone();
-        let connect = async move || {
-            let mut all = Vec::new();
-            for number in shard.numbers(connections) {
-                let config = config.with_rotated_endpoints(number as usize);
-                all.push(of_load.connect(config, number).await?);
-            }
-            Ok(all)
+        let calls = Arc::new(keep_alives.clone());
+        let connect = async move |number: u32| {
+            let config = config.with_rotated_endpoints(number as usize);
+            keep_alives.connect(config, number).await
         };
-        let numbers = ConnectionNumbers {
-            shard,
-            of_load: connections,
-        };
-        let work = async move |all| caller(all, numbers, &keep_alives, receiver).await;
-        thread::connected("keep-alives", in_etcd_words, connect, work).await?;
-        Ok(Self { waiting, runs })
+        Self::connect_with("keep-alives", connections, shard, calls, waiting, connect).await
     }
 
     /// Connects to a Kubernetes API.
@@ -117,13 +97,31 @@ impl RequestClients {
         calls: Arc<KubeRequests>,
         waiting: Waiting,
     ) -> Result<Self, KubeError> {
-        let (runs, receiver) = mpsc::unbounded_channel();
         let access = endpoint.kube_access.clone();
         let url = endpoint.kube_url.clone().unwrap_or_default();
-        let connect = async move || {
+        let connect = async move |_: u32| KubeChannel::connect(&url, &access).await;
+        Self::connect_with("kube-calls", connections, shard, calls, waiting, connect).await
+    }
+
+    /// Starts the clients' thread, in which `connect` opens the connection with a number.
+    async fn connect_with<R>(
+        name: &'static str,
+        connections: u32,
+        shard: GeneratorShard,
+        calls: Arc<R>,
+        waiting: Waiting,
+        connect: impl AsyncFn(u32) -> Result<R::Connection, R::Error> + Send + 'static,
+    ) -> Result<Self, R::Error>
+    where
+        R: RequestApi + Send + Sync + 'static,
+        R::Connection: 'static,
+        R::Error: From<ThreadError> + Send + 'static,
+    {
+        let (runs, receiver) = mpsc::unbounded_channel();
+        let connect_all = async move || -> Result<Vec<R::Connection>, R::Error> {
             let mut all = Vec::new();
-            for _ in shard.numbers(connections) {
-                all.push(KubeChannel::connect(&url, &access).await?);
+            for number in shard.numbers(connections) {
+                all.push(connect(number).await?);
             }
             Ok(all)
         };
@@ -131,10 +129,15 @@ impl RequestClients {
             shard,
             of_load: connections,
         };
-        let work = async move |all| caller(all, numbers, &*calls, receiver).await;
-        let broken = |error: ThreadError| KubeError::Body(error.to_string());
-        thread::connected("kube-calls", broken, connect, work).await?;
-        Ok(Self { waiting, runs })
+        let work = async move |all: Vec<R::Connection>| {
+            caller(all, numbers, &*calls, receiver).await;
+        };
+        thread::connected(name, R::Error::from, connect_all, work).await?;
+        Ok(Self {
+            name,
+            waiting,
+            runs,
+        })
     }
 
     /// Sends requests for `duration`, or until `stop` is cancelled, and waits for their responses
@@ -152,7 +155,7 @@ impl RequestClients {
         stop: &CancellationToken,
         live: Arc<Live>,
     ) -> Tally {
-        let (done, answer) = oneshot::channel();
+        let (done, tally) = oneshot::channel();
         let run = Run {
             pace,
             waiting: self.waiting,
@@ -162,14 +165,10 @@ impl RequestClients {
         };
         // If the thread has ended, `done` is dropped, which ends the wait as well.
         self.runs.send((run, done)).ok();
-        answer
+        tally
             .await
-            .unwrap_or_else(|_| Tally::broken("client thread ended".to_owned()))
+            .unwrap_or_else(|_| Tally::broken(ThreadError::ended(self.name).to_string()))
     }
-}
-
-fn in_etcd_words(error: ThreadError) -> EtcdError {
-    EtcdError::Protocol(error.to_string())
 }
 
 /// The connection numbers of a load that belong to these clients.
@@ -181,14 +180,11 @@ struct ConnectionNumbers {
 }
 
 impl ConnectionNumbers {
-    /// Returns the place of each connection, in order, in run number `part`.
-    fn places(self, part: u64) -> impl Iterator<Item = Place> {
-        let connections = u64::from(self.of_load);
-        self.shard.numbers(self.of_load).map(move |number| Place {
-            number: u64::from(number),
-            connections,
-            part,
-        })
+    /// Returns the slot of each connection, in order, in a run.
+    fn slots(self, run: u64) -> impl Iterator<Item = ConnectionSlot> {
+        let of = u64::from(self.of_load);
+        let numbers = self.shard.numbers(self.of_load).map(u64::from);
+        numbers.map(move |number| ConnectionSlot { number, of, run })
     }
 }
 
@@ -199,11 +195,11 @@ async fn caller<R: RequestApi>(
     calls: &R,
     mut runs: mpsc::UnboundedReceiver<(Run, oneshot::Sender<Tally>)>,
 ) {
-    let mut part = 0;
+    let mut number = 0;
     while let Some((run, mut done)) = runs.recv().await {
         tokio::select! {
-            tally = all_connections::<Alarm, _>(&mut all, numbers.places(part), calls, &run) => {
-                part += 1;
+            tally = all_connections::<Alarm, _>(&mut all, numbers.slots(number), calls, &run) => {
+                number += 1;
                 done.send(tally).ok();
             }
             // The caller has gone: the connections are closed with their outstanding requests.
@@ -212,10 +208,10 @@ async fn caller<R: RequestApi>(
     }
 }
 
-/// Performs one run over all connections, each at its place. `T` is the timer of the schedule.
+/// Performs one run over all connections, each in its slot. `T` is the timer of the schedule.
 async fn all_connections<T: Timer, R: RequestApi>(
     connections: &mut [R::Connection],
-    places: impl Iterator<Item = Place>,
+    slots: impl Iterator<Item = ConnectionSlot>,
     calls: &R,
     run: &Run,
 ) -> Tally {
@@ -225,8 +221,8 @@ async fn all_connections<T: Timer, R: RequestApi>(
     let stall = Rc::new(Cell::new(Duration::ZERO));
     let drivers: Vec<_> = due_times
         .iter()
-        .zip(places)
-        .map(|(due, place)| Driver::new(calls, run, place, begun, &given_up, due))
+        .zip(slots)
+        .map(|(due, slot)| Driver::new(calls, run, slot, begun, &given_up, due))
         .collect();
     let clock = match run.pace {
         Pace::Closed { .. } => None,
@@ -265,11 +261,11 @@ async fn all_connections<T: Timer, R: RequestApi>(
 }
 
 fn no_clock(error: &io::Error) -> String {
-    format!("the schedule has no clock: {error}")
+    format!("cannot create the timer of the schedule: {error}")
 }
 
 /// Waits until sending ends, by time or by `stop`, and then for responses for at most
-/// [`DRAIN_WITHIN`].
+/// [`DRAIN_TIMEOUT`].
 async fn give_up_late(run: &Run, due_times: &[Rc<NextDue>], given_up: &Cell<bool>) -> Infallible {
     tokio::select! {
         () = sleep(run.duration) => {}
@@ -277,7 +273,7 @@ async fn give_up_late(run: &Run, due_times: &[Rc<NextDue>], given_up: &Cell<bool
     }
     // A connection with nothing outstanding ends at once.
     due_times.iter().for_each(|due| due.wake());
-    sleep(DRAIN_WITHIN).await;
+    sleep(DRAIN_TIMEOUT).await;
     given_up.set(true);
     due_times.iter().for_each(|due| due.wake());
     pending().await

@@ -5,24 +5,20 @@
 //! share one core's cache, and no other client's work delays it. In every round, all lists run at
 //! the same time, so that each memory peak can be attributed to a repeat.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use measure::heap;
-use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
-use workloads::Fingerprint;
 
 use crate::clients::thread::{self, ThreadError};
 use crate::endpoint::TargetEndpoint;
 use crate::operation::list::attempts::{self, Restarts, Tries};
 use crate::operation::list::{ClientCost, ListCase, ListClient, ListError};
-use crate::verify::{Check, Expected, Found, InvalidResponse, Listed};
+use crate::verify::{Check, Contents, Listed, Verifier};
 
 /// The time limit of a list. A list that takes longer has failed.
-const LIST_WITHIN: Duration = Duration::from_secs(600);
+const LIST_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The work of a client in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +56,7 @@ pub struct Done {
     /// The cost measured by the external program that listed, if one did.
     pub program: Option<ClientCost>,
     /// The contents of the list, if there was one and it was checked.
-    pub result: Result<Option<(Listed, Option<Found>)>, ListError>,
+    pub result: Result<Option<(Listed, Option<Contents>)>, ListError>,
 }
 
 impl Done {
@@ -79,68 +75,6 @@ impl Done {
 
     fn lost(client: usize) -> Self {
         Self::failed(ThreadError::ended(&thread_of(client)).into())
-    }
-}
-
-/// What lists are checked against.
-#[derive(Debug, Clone)]
-pub struct Verifier {
-    /// The prefix that keys are relative to.
-    pub root: String,
-    /// What was written, if that is known.
-    pub expected: Option<Expected>,
-    /// The expected contents by node, for lists that request one node after the other.
-    pub by_node: HashMap<String, Fingerprint>,
-    /// The contents of the latest list, used if the expected contents are not known: two lists of
-    /// the same revision must be equal.
-    pub latest: Arc<Mutex<Option<(i64, Found)>>>,
-}
-
-impl Verifier {
-    /// Returns the expected contents of a list of this node, or of everything.
-    fn of(&self, node: Option<&str>) -> Option<Expected> {
-        let mut expected = self.expected.clone()?;
-        if let Some(node) = node {
-            expected.fingerprint = self.by_node.get(node).copied().unwrap_or_default();
-        }
-        Some(expected)
-    }
-
-    /// Returns the revision of the latest list, if lists are compared with each other because the
-    /// expected contents are not known.
-    fn latest_revision(&self) -> Option<i64> {
-        let latest = self.latest.lock();
-        latest.as_ref().map(|(revision, _)| *revision)
-    }
-
-    /// Compares a list with the latest one of the same revision, and checks that its revision is at
-    /// least `at_least`. Does nothing if the expected contents are known.
-    fn agree(
-        &self,
-        listed: &Listed,
-        found: &Found,
-        at_least: Option<i64>,
-    ) -> Result<(), InvalidResponse> {
-        if self.expected.is_some() {
-            return Ok(());
-        }
-        let revision = listed.revision;
-        if let Some(at_least) = at_least.filter(|&at_least| revision < at_least) {
-            let found = revision;
-            return Err(InvalidResponse::Stale { found, at_least });
-        }
-        let mut latest = self.latest.lock();
-        match &*latest {
-            Some((same, before)) if *same == revision && before != found => {
-                let what = found.difference(before);
-                return Err(InvalidResponse::Contradiction { revision, what });
-            }
-            // Overlapping lists may end in another order than that of their revisions.
-            Some((newer, _)) if *newer > revision => return Ok(()),
-            _ => {}
-        }
-        *latest = Some((revision, found.clone()));
-        Ok(())
     }
 }
 
@@ -178,8 +112,8 @@ impl Clients {
             let (sender, receiver) = mpsc::unbounded_channel();
             let endpoint = endpoint.for_client(number);
             let connect = async move || {
-                let list_client = timeout(LIST_WITHIN, case.connect(&endpoint)).await;
-                list_client.unwrap_or(Err(ListError::Slow(LIST_WITHIN)))
+                let list_client = timeout(LIST_TIMEOUT, case.connect(&endpoint)).await;
+                list_client.unwrap_or(Err(ListError::Slow(LIST_TIMEOUT)))
             };
             let work = async move |list_client| client(list_client, &verifier, receiver).await;
             thread::connected(&thread_of(number), ListError::Thread, connect, work).await?;
@@ -196,25 +130,25 @@ impl Clients {
 
     /// Makes one client do `job`, while the others are idle.
     pub async fn ask(&self, client: usize, job: Job) -> Done {
-        let (done, answer) = oneshot::channel();
+        let (done, outcome) = oneshot::channel();
         if let Some(jobs) = self.jobs.get(client) {
             jobs.send((job, done)).ok();
         }
-        answer.await.unwrap_or_else(|_| Done::lost(client))
+        outcome.await.unwrap_or_else(|_| Done::lost(client))
     }
 
     /// Performs one round: every client starts `job` at once. Returns when all have ended.
     pub async fn round(&self, job: Job) -> Vec<Done> {
         let mut pending = Vec::with_capacity(self.jobs.len());
         for client in &self.jobs {
-            let (done, answer) = oneshot::channel();
+            let (done, outcome) = oneshot::channel();
             // If the thread has ended, `done` is dropped, which ends the wait as well.
             client.send((job, done)).ok();
-            pending.push(answer);
+            pending.push(outcome);
         }
         let mut all = Vec::with_capacity(pending.len());
-        for (client, answer) in pending.into_iter().enumerate() {
-            all.push(answer.await.unwrap_or_else(|_| Done::lost(client)));
+        for (client, outcome) in pending.into_iter().enumerate() {
+            all.push(outcome.await.unwrap_or_else(|_| Done::lost(client)));
         }
         all
     }
@@ -241,61 +175,18 @@ async fn client(mut list_client: Box<dyn ListClient>, verifier: &Verifier, mut j
 }
 
 async fn run(list_client: &mut dyn ListClient, job: Job, verifier: &Verifier) -> Done {
-    let ready = timeout(LIST_WITHIN, list_client.before()).await;
-    if let Err(error) = ready.unwrap_or(Err(ListError::Slow(LIST_WITHIN))) {
+    let ready = timeout(LIST_TIMEOUT, list_client.before()).await;
+    if let Err(error) = ready.unwrap_or(Err(ListError::Slow(LIST_TIMEOUT))) {
         return Done::failed(error);
     }
     heap::begin();
     let mut first_object = None;
     let mut tries = Tries::begin();
-    let work = attempts::until_whole(
-        list_client,
-        &mut tries,
-        async |list_client, begun| match job {
-            Job::List if list_client.is_idle() => Ok(None),
-            Job::List => {
-                first_object = None;
-                let mut check = Check::new(&verifier.root);
-                let mut on_first = || first_object = Some(begun.elapsed());
-                let at_least = verifier
-                    .latest_revision()
-                    .filter(|_| list_client.is_monotonic());
-                let listed = list_client.list(&mut check, &mut on_first).await?;
-                let found = if list_client.shows_objects() {
-                    let found = check.finish(&listed, verifier.of(list_client.node()).as_ref())?;
-                    verifier.agree(&listed, &found, at_least)?;
-                    Some(found)
-                } else {
-                    None
-                };
-                Ok(Some((listed, found)))
-            }
-            Job::ListUnchecked => list_client.list_unchecked().await.map(|()| None),
-            Job::FirstObject => list_client.first_object().await.map(|()| None),
-            Job::Revision => {
-                let revision = list_client.revision().await?;
-                let listed = Listed {
-                    revision,
-                    ..Listed::default()
-                };
-                Ok(Some((listed, None)))
-            }
-            Job::Pin(revision) => {
-                list_client.pin(revision);
-                Ok(None)
-            }
-            Job::Check => {
-                let mut check = Check::new(&verifier.root);
-                let at_least = verifier.latest_revision();
-                let listed = list_client.show_latest(&mut check).await?;
-                let found = check.finish(&listed, verifier.of(None).as_ref())?;
-                verifier.agree(&listed, &found, at_least)?;
-                Ok(Some((listed, Some(found))))
-            }
-        },
-    );
-    let result = timeout(LIST_WITHIN, work).await;
-    let result = result.unwrap_or(Err(ListError::Slow(LIST_WITHIN)));
+    let work = attempts::until_whole(list_client, &mut tries, async |list_client, begun| {
+        attempt(list_client, job, verifier, begun, &mut first_object).await
+    });
+    let result = timeout(LIST_TIMEOUT, work).await;
+    let result = result.unwrap_or(Err(ListError::Slow(LIST_TIMEOUT)));
     let elapsed = tries.elapsed();
     let program = list_client.cost();
     Done {
@@ -309,44 +200,68 @@ async fn run(list_client: &mut dyn ListClient, job: Job, verifier: &Verifier) ->
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_that_overlap_do_not_make_the_latest_revision_go_back() {
-        let verifier = Verifier {
-            root: "/r/".to_owned(),
-            expected: None,
-            by_node: HashMap::new(),
-            latest: Arc::default(),
-        };
-        let agree = |revision, revisions, at_least| {
+/// Makes one attempt at a job. Sets `first_object` to the time from `begun` to the first object of
+/// a checked list.
+async fn attempt(
+    list_client: &mut dyn ListClient,
+    job: Job,
+    verifier: &Verifier,
+    begun: Instant,
+    first_object: &mut Option<Duration>,
+) -> Result<Option<(Listed, Option<Contents>)>, ListError> {
+    match job {
+        Job::List if list_client.is_idle() => Ok(None),
+        Job::List => {
+            *first_object = None;
+            let mut on_first = || *first_object = Some(begun.elapsed());
+            list(list_client, verifier, &mut on_first).await.map(Some)
+        }
+        Job::ListUnchecked => list_client.list_unchecked().await.map(|()| None),
+        Job::FirstObject => list_client.first_object().await.map(|()| None),
+        Job::Revision => {
+            let revision = list_client.revision().await?;
             let listed = Listed {
                 revision,
                 ..Listed::default()
             };
-            let found = Found {
-                revisions,
-                ..Found::default()
-            };
-            verifier.agree(&listed, &found, at_least)
-        };
-        agree(9, 90, None).expect("the first");
-        agree(8, 80, None).expect("it began before the other had ended");
-        assert_eq!(verifier.latest_revision(), Some(9));
-        let other = agree(9, 91, None);
-        assert!(matches!(
-            other,
-            Err(InvalidResponse::Contradiction { revision: 9, .. })
-        ));
-        let stale = agree(8, 80, verifier.latest_revision());
-        assert!(matches!(
-            stale,
-            Err(InvalidResponse::Stale {
-                found: 8,
-                at_least: 9
-            })
-        ));
+            Ok(Some((listed, None)))
+        }
+        Job::Pin(revision) => {
+            list_client.pin(revision);
+            Ok(None)
+        }
+        Job::Check => check_latest(list_client, verifier).await.map(Some),
     }
+}
+
+/// Lists everything and checks every object, if the client passes them on.
+async fn list(
+    list_client: &mut dyn ListClient,
+    verifier: &Verifier,
+    on_first_object: &mut (dyn FnMut() + Send),
+) -> Result<(Listed, Option<Contents>), ListError> {
+    let mut check = Check::new(&verifier.root);
+    let at_least = verifier
+        .latest_revision()
+        .filter(|_| list_client.is_monotonic());
+    let listed = list_client.list(&mut check, on_first_object).await?;
+    if !list_client.shows_objects() {
+        return Ok((listed, None));
+    }
+    let contents = check.finish(&listed, verifier.of(list_client.node()).as_ref())?;
+    verifier.agree(&listed, &contents, at_least)?;
+    Ok((listed, Some(contents)))
+}
+
+/// Checks the latest list.
+async fn check_latest(
+    list_client: &mut dyn ListClient,
+    verifier: &Verifier,
+) -> Result<(Listed, Option<Contents>), ListError> {
+    let mut check = Check::new(&verifier.root);
+    let at_least = verifier.latest_revision();
+    let listed = list_client.show_latest(&mut check).await?;
+    let contents = check.finish(&listed, verifier.of(None).as_ref())?;
+    verifier.agree(&listed, &contents, at_least)?;
+    Ok((listed, Some(contents)))
 }

@@ -11,32 +11,32 @@ use tokio_util::sync::CancellationToken;
 use workloads::Arrivals;
 
 use super::open_clock::NextDue;
-use super::run::{DRAIN_WITHIN, Run, Tally, Written};
+use super::run::{AcknowledgedWrite, DRAIN_TIMEOUT, Run, Tally};
 use crate::arrivals::Pace;
 use crate::operation::own_keys::OwnKeys;
 use crate::operation::request_api::{CompletedRequest as _, RequestApi};
-use crate::operation::requests::{CallError, PlannedRequest};
+use crate::operation::requests::{CallError, Checked, PlannedRequest};
 use crate::record::{Class, Live};
 
 /// The largest number of outstanding requests on one connection. A target that exceeds it does not
 /// keep up with the rate, and more requests would only fill memory.
-const OUTSTANDING: usize = 20_000;
+const MAX_OUTSTANDING: usize = 20_000;
 
 /// How often a transaction is retried whose key had changed. If many clients write the same key,
 /// each of them succeeds only rarely.
-const MOST_RETRIES: u32 = 10_000;
+const MAX_RETRIES: u32 = 10_000;
 
 /// The range of operation numbers reserved for one run: the plan of a run does not depend on how
 /// many operations earlier runs completed.
 const OPERATIONS_OF_A_RUN: u64 = 1 << 40;
 
-/// The first delay before reconnecting. It doubles up to [`RECONNECT_AT_MOST_EVERY`].
-const RECONNECT_AFTER: Duration = Duration::from_millis(10);
-const RECONNECT_AT_MOST_EVERY: Duration = Duration::from_secs(1);
+/// The first delay before reconnecting. It doubles up to [`MAX_BACKOFF`].
+const INITIAL_BACKOFF: Duration = Duration::from_millis(10);
+const MAX_BACKOFF: Duration = Duration::from_secs(1);
 /// How long reconnecting is tried before the server is considered gone.
-const RECONNECTED_WITHIN: Duration = Duration::from_secs(30);
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time limit of one attempt to connect.
-const CONNECTED_WITHIN: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The prefix of the error of a request that was due while there was no connection, and was never
 /// sent.
 const NOT_SENT: &str = "not sent: no connection";
@@ -50,20 +50,16 @@ enum Source {
 }
 
 impl Source {
-    fn of(pace: &Pace, seed: u64, place: Place) -> Self {
-        let Place {
-            number,
-            connections,
-            part,
-        } = place;
+    fn of(pace: &Pace, seed: u64, slot: ConnectionSlot) -> Self {
+        let ConnectionSlot { number, of, run } = slot;
         match pace {
             Pace::Closed { clients } => {
                 let clients = u64::from(*clients);
-                let share = clients / connections + u64::from(number < clients % connections);
+                let share = clients / of + u64::from(number < clients % of);
                 Self::Closed { idle: share as u32 }
             }
             Pace::Open(profile) => {
-                let mut arrivals = Arrivals::new(profile, seed, part, number, connections);
+                let mut arrivals = Arrivals::new(profile, seed, run, number, of);
                 let due = arrivals.next().unwrap_or(Duration::MAX);
                 Self::Open { arrivals, due }
             }
@@ -84,13 +80,13 @@ struct Outstanding {
 /// The position of a connection among those of a load. Its arrivals and the numbers of its
 /// operations are derived from that alone.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct ConnectionSlot {
     /// The connection's number among those of the load.
     pub(super) number: u64,
     /// The number of connections of the load, including those of other generators.
-    pub(super) connections: u64,
+    pub(super) of: u64,
     /// The run's number among the runs over the same connections.
-    pub(super) part: u64,
+    pub(super) run: u64,
 }
 
 /// One connection's share of a run.
@@ -101,8 +97,8 @@ pub(super) struct Driver<'a, R> {
     stop: &'a CancellationToken,
     /// Set when responses are not awaited any more. The connection is woken then.
     given_up: &'a Cell<bool>,
-    next: u64,
-    step: u64,
+    next_operation: u64,
+    operation_stride: u64,
     /// The connection's number among all connections of all runs of these clients, which makes the
     /// names of its own keys unique.
     number: u64,
@@ -112,14 +108,14 @@ pub(super) struct Driver<'a, R> {
     free: Vec<u64>,
     /// Indexes of requests to be sent again: transactions whose key had changed, and requests that
     /// could not be sent.
-    again: Vec<u64>,
+    retry_queue: Vec<u64>,
     /// When the connection was last re-established. Requests that were due before then are late
     /// because there was no connection, not because of the generator.
     connected_at: Duration,
     /// The delay before the next attempt to reconnect. A successful response resets it.
     reconnect_after: Duration,
     tally: Tally,
-    live: &'a Live,
+    counters: &'a Live,
     source: Source,
     next_due: &'a NextDue,
 }
@@ -130,12 +126,12 @@ impl<'a, R: RequestApi> Driver<'a, R> {
     pub(super) fn new(
         calls: &'a R,
         run: &'a Run,
-        place: Place,
+        slot: ConnectionSlot,
         begun: Instant,
         given_up: &'a Cell<bool>,
         next_due: &'a NextDue,
     ) -> Self {
-        let source = Source::of(&run.pace, calls.seed(), place);
+        let source = Source::of(&run.pace, calls.seed(), slot);
         if let Source::Open { due, .. } = &source {
             next_due.set_due(Some(*due));
         }
@@ -147,17 +143,17 @@ impl<'a, R: RequestApi> Driver<'a, R> {
             given_up,
             // Connections number their operations round-robin, so that no two send the same
             // operation.
-            next: place.part * OPERATIONS_OF_A_RUN + place.number,
-            step: place.connections,
-            number: place.part * place.connections + place.number,
+            next_operation: slot.run * OPERATIONS_OF_A_RUN + slot.number,
+            operation_stride: slot.of,
+            number: slot.run * slot.of + slot.number,
             own_keys: OwnKeys::default(),
             outstanding: Vec::new(),
             free: Vec::new(),
-            again: Vec::new(),
+            retry_queue: Vec::new(),
             connected_at: Duration::ZERO,
-            reconnect_after: RECONNECT_AFTER,
+            reconnect_after: INITIAL_BACKOFF,
             tally: Tally::default(),
-            live: &run.live,
+            counters: &run.live,
             source,
             next_due,
         }
@@ -198,25 +194,25 @@ impl<'a, R: RequestApi> Driver<'a, R> {
             if sent.is_ok() && self.is_over() && self.in_flight() == 0 {
                 return Poll::Ready(Ok(()));
             }
-            ready!(self.take(connection, cx))?;
+            ready!(self.poll_responses(connection, cx))?;
         }
     }
 
     /// Reconnects with growing delays. Returns false if there is nothing more to send, if the run
-    /// has ended, or after [`RECONNECTED_WITHIN`].
+    /// has ended, or after [`RECONNECT_TIMEOUT`].
     async fn reconnected(&mut self, connection: &mut R::Connection) -> bool {
         let lost_at = Instant::now();
         while !self.stop.is_cancelled()
             && !self.given_up.get()
             && self.has_more_to_send()
-            && lost_at.elapsed() < RECONNECTED_WITHIN
+            && lost_at.elapsed() < RECONNECT_TIMEOUT
         {
             tokio::select! {
                 () = sleep(self.reconnect_after) => {}
                 () = self.stop.cancelled() => return false,
             }
-            self.reconnect_after = (2 * self.reconnect_after).min(RECONNECT_AT_MOST_EVERY);
-            if let Ok(Ok(())) = timeout(CONNECTED_WITHIN, R::reconnect(connection)).await {
+            self.reconnect_after = (2 * self.reconnect_after).min(MAX_BACKOFF);
+            if let Ok(Ok(())) = timeout(CONNECT_TIMEOUT, R::reconnect(connection)).await {
                 self.connected_at = self.begun.elapsed();
                 return true;
             }
@@ -226,7 +222,7 @@ impl<'a, R: RequestApi> Driver<'a, R> {
 
     /// Returns whether the schedule or a client has another request in this run.
     fn has_more_to_send(&self) -> bool {
-        !self.again.is_empty() || !self.is_over()
+        !self.retry_queue.is_empty() || !self.is_over()
     }
 
     /// Counts as failed what was due or begun and has no connection to be sent on.
@@ -240,17 +236,17 @@ impl<'a, R: RequestApi> Driver<'a, R> {
             }
         }
         if unsent > 0 {
-            self.live.failed(unsent);
+            self.counters.failed(unsent);
             let text = format!("{NOT_SENT}: {error}");
             self.tally.failed(unsent, Class::Disconnected, text);
         }
     }
 
     fn send_due(&mut self, connection: &mut R::Connection) -> Result<(), R::Error> {
-        while let Some(&token) = self.again.last() {
+        while let Some(&token) = self.retry_queue.last() {
             let planned = self.outstanding[token as usize].planned;
             self.calls.send(connection, planned, self.number, token)?;
-            self.again.pop();
+            self.retry_queue.pop();
         }
         loop {
             if self.is_over() {
@@ -278,7 +274,9 @@ impl<'a, R: RequestApi> Driver<'a, R> {
                 }
             };
             let request = Outstanding {
-                planned: self.calls.operation(self.next, &mut self.own_keys),
+                planned: self
+                    .calls
+                    .operation(self.next_operation, &mut self.own_keys),
                 retries: 0,
                 intended,
                 // With a connection, the request would have been sent in time.
@@ -288,7 +286,7 @@ impl<'a, R: RequestApi> Driver<'a, R> {
                     now
                 },
             };
-            self.next += self.step;
+            self.next_operation += self.operation_stride;
             let token = match self.free.pop() {
                 Some(token) => {
                     self.outstanding[token as usize] = request;
@@ -301,92 +299,97 @@ impl<'a, R: RequestApi> Driver<'a, R> {
             };
             let planned = request.planned;
             if let Err(error) = self.calls.send(connection, planned, self.number, token) {
-                self.again.push(token);
+                self.retry_queue.push(token);
                 return Err(error);
             }
-            self.tally.overrun |= self.in_flight() >= OUTSTANDING;
+            self.tally.overrun |= self.in_flight() >= MAX_OUTSTANDING;
         }
     }
 
-    fn take(
+    /// Receives responses. Returns ready when a request has ended, or with the error that ended the
+    /// connection.
+    fn poll_responses(
         &mut self,
         connection: &mut R::Connection,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), R::Error>> {
-        let Self {
-            calls,
-            begun,
-            outstanding,
-            free,
-            tally,
-            live,
-            again,
-            source,
-            number,
-            own_keys,
-            reconnect_after,
-            ..
-        } = self;
-        R::poll_answers(connection, cx, &mut |done| {
-            let token = done.token();
-            let received = done.received().saturating_duration_since(begun.into_std());
-            tally.throttled += u64::from(done.throttled());
-            let request = &mut outstanding[token as usize];
-            let kind = request.planned.request();
-            let mut checked = calls.check(request.planned, *number, done);
-            if checked.as_ref().is_ok_and(|checked| checked.conflict) {
-                tally.conflicts += 1;
-                if calls.is_mixed() {
-                    tally.kind(kind).conflicts += 1;
-                }
-                if request.retries < MOST_RETRIES {
-                    request.retries += 1;
-                    return again.push(token);
-                }
-                checked = Err(CallError::Contended);
-            }
-            free.push(token);
-            let is_open = match source {
-                Source::Closed { idle } => {
-                    *idle += 1;
-                    false
-                }
-                Source::Open { .. } => true,
-            };
-            let checked = match checked {
-                Ok(checked) => checked,
-                Err(error) => {
-                    if calls.is_mixed() {
-                        tally.kind(kind).failed();
-                    }
-                    live.failed(1);
-                    return tally.failed(1, error.class(), error.to_string());
-                }
-            };
-            tally.requests += 1;
-            *reconnect_after = RECONNECT_AFTER;
-            let latency = received.saturating_sub(request.intended);
-            tally.latency.record(latency);
-            live.ended(latency);
-            if is_open {
-                let service = received.saturating_sub(request.sent);
-                tally.service.record(service);
-            }
-            if calls.is_mixed() {
-                tally.kind(kind).ended(latency);
-            }
-            if let (PlannedRequest::Own(key), Some(revision)) =
-                (request.planned, checked.created_at)
-            {
-                own_keys.made(key, revision);
-            }
-            if let (true, Some(revision)) = (calls.keeps_writes(), checked.rewritten_at) {
-                tally.writes.push(Written {
-                    revision,
-                    intended: begun.into_std() + request.intended,
-                });
-            }
-        })
+        R::poll_completions(connection, cx, &mut |completed| self.complete(completed))
+    }
+
+    /// Checks the response of a request that has ended. Records the outcome, or queues the request
+    /// to be sent again.
+    fn complete(&mut self, completed: R::CompletedRequest<'_>) {
+        let token = completed.token();
+        let received = completed.received();
+        let received = received.saturating_duration_since(self.begun.into_std());
+        self.tally.throttled += u64::from(completed.throttled());
+        let request = self.outstanding[token as usize];
+        let checked = match self.calls.check(request.planned, self.number, completed) {
+            Ok(Checked { conflict: true, .. }) => match self.settle_conflict(token) {
+                Ok(()) => return,
+                Err(contended) => Err(contended),
+            },
+            checked => checked,
+        };
+        self.free.push(token);
+        if let Source::Closed { idle } = &mut self.source {
+            *idle += 1;
+        }
+        match checked {
+            Ok(checked) => self.record_success(&request, checked, received),
+            Err(error) => self.record_failure(&request, &error),
+        }
+    }
+
+    /// Queues a request whose key had changed, to be sent again.
+    ///
+    /// # Errors
+    /// [`CallError::Contended`] if it was sent again [`MAX_RETRIES`] times already.
+    fn settle_conflict(&mut self, token: u64) -> Result<(), CallError> {
+        let request = &mut self.outstanding[token as usize];
+        self.tally.conflicts += 1;
+        if self.calls.is_mixed() {
+            self.tally.kind(request.planned.request()).conflicts += 1;
+        }
+        let retries = request.retries;
+        if retries >= MAX_RETRIES {
+            return Err(CallError::Contended { retries });
+        }
+        request.retries += 1;
+        self.retry_queue.push(token);
+        Ok(())
+    }
+
+    fn record_success(&mut self, request: &Outstanding, checked: Checked, received: Duration) {
+        self.tally.requests += 1;
+        self.reconnect_after = INITIAL_BACKOFF;
+        let latency = received.saturating_sub(request.intended);
+        self.tally.latency.record(latency);
+        self.counters.ended(latency);
+        if matches!(self.source, Source::Open { .. }) {
+            let service = received.saturating_sub(request.sent);
+            self.tally.service.record(service);
+        }
+        if self.calls.is_mixed() {
+            self.tally.kind(request.planned.request()).ended(latency);
+        }
+        if let (PlannedRequest::Own(key), Some(revision)) = (request.planned, checked.created_at) {
+            self.own_keys.made(key, revision);
+        }
+        if let (true, Some(revision)) = (self.calls.keeps_writes(), checked.rewritten_at) {
+            self.tally.writes.push(AcknowledgedWrite {
+                revision,
+                intended: self.begun.into_std() + request.intended,
+            });
+        }
+    }
+
+    fn record_failure(&mut self, request: &Outstanding, error: &CallError) {
+        if self.calls.is_mixed() {
+            self.tally.kind(request.planned.request()).failed();
+        }
+        self.counters.failed(1);
+        self.tally.failed(1, error.class(), error.to_string());
     }
 
     /// Returns whether no more requests are to be sent.
@@ -408,9 +411,9 @@ impl<'a, R: RequestApi> Driver<'a, R> {
     fn give_up(&mut self) {
         let unanswered = self.in_flight() as u64;
         if unanswered > 0 {
-            let text = format!("no answer within {} s", DRAIN_WITHIN.as_secs());
-            self.live.failed(unanswered);
-            self.tally.failed(unanswered, Class::Unanswered, text);
+            let text = format!("no response within {} s", DRAIN_TIMEOUT.as_secs());
+            self.counters.failed(unanswered);
+            self.tally.failed(unanswered, Class::TimedOut, text);
         }
     }
 }

@@ -26,7 +26,7 @@ pub use self::error::DeliveryError;
 use self::read::watching;
 pub use self::through_api::ApiWatching;
 use self::watcher::{Last, Watcher, ledger_among, ledger_of};
-use super::run::Written;
+use super::run::AcknowledgedWrite;
 use crate::clients::thread;
 use crate::operation::watch::Watched;
 use crate::operation::watch::streams::Opening;
@@ -39,11 +39,11 @@ mod through_api;
 mod watcher;
 
 /// The largest number of events that all watchers keep: 480 MB.
-const MOST_EVENTS: usize = 20_000_000;
+const MAX_EVENTS: usize = 20_000_000;
 /// How long the last event may take after the last write.
-const LAST_EVENT_WITHIN: Duration = Duration::from_secs(30);
+const LAST_EVENT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the creation of all watchers together may take.
-const CREATED_WITHIN: Duration = Duration::from_secs(120);
+const CREATE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Settings of the watchers of a load.
 #[derive(Debug, Clone)]
@@ -189,9 +189,9 @@ impl DeliveryWatchers {
             count,
             connections: watching.connections.min(count).max(1),
         };
-        let body = async move |answer: oneshot::Sender<_>| {
+        let body = async move |result: oneshot::Sender<_>| {
             let received = self::watching(&watching, &opening, created, until).await;
-            answer.send(received).ok();
+            result.send(received).ok();
         };
         let ended = thread::start("watchers", DeliveryError::Start, body)?;
         Self::confirmed(last, ended, is_created, count).await
@@ -205,9 +205,9 @@ impl DeliveryWatchers {
         let (last, until) = watch::channel(None);
         let (created, is_created) = oneshot::channel();
         let count = watching.count;
-        let body = async move |answer: oneshot::Sender<_>| {
+        let body = async move |result: oneshot::Sender<_>| {
             let received = through_api::watching(&watching, created, until).await;
-            answer.send(received).ok();
+            result.send(received).ok();
         };
         let ended = thread::start("api-watchers", DeliveryError::Start, body)?;
         Self::confirmed(last, ended, is_created, count).await
@@ -220,16 +220,16 @@ impl DeliveryWatchers {
         is_created: oneshot::Receiver<()>,
         count: u32,
     ) -> Result<Self, DeliveryError> {
-        match timeout(CREATED_WITHIN, is_created).await {
+        match timeout(CREATE_TIMEOUT, is_created).await {
             Ok(Ok(())) => Ok(Self { last, ended }),
             // The thread has ended instead of confirming. It reports the reason.
             Ok(Err(_)) => Err(match (&mut ended).await {
                 Ok(Err(error)) => error,
                 _ => DeliveryError::Ended,
             }),
-            Err(_) => Err(DeliveryError::Etcd(EtcdError::Protocol(format!(
+            Err(_) => Err(DeliveryError::Etcd(EtcdError::Timeout(format!(
                 "{count} watchers were not created within {} s",
-                CREATED_WITHIN.as_secs()
+                CREATE_TIMEOUT.as_secs()
             )))),
         }
     }
@@ -243,7 +243,7 @@ impl DeliveryWatchers {
     /// The first [`DeliveryError`] of any watcher.
     pub async fn finish(
         self,
-        mut writes: Vec<Written>,
+        mut writes: Vec<AcknowledgedWrite>,
         counted: Instant,
         beside: ExtraEvents,
     ) -> Result<Delivered, DeliveryError> {
@@ -251,7 +251,7 @@ impl DeliveryWatchers {
         let last = writes.last().map_or(0, |write| write.revision);
         self.last.send_replace(Some(Last {
             revision: last,
-            by: tokio::time::Instant::now() + LAST_EVENT_WITHIN,
+            by: tokio::time::Instant::now() + LAST_EVENT_TIMEOUT,
         }));
         let received = self.ended.await.map_err(|_| DeliveryError::Ended)??;
         let of_all = ledger_of(&writes);

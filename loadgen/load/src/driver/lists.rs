@@ -22,9 +22,9 @@ use crate::record::{Class, Errors, LatencyHistogram, Live};
 
 /// The largest number of lists that wait for a client. A target that exceeds it does not keep up
 /// with the rate.
-const WAITING: usize = 1_000;
+const MAX_WAITING: usize = 1_000;
 /// How long outstanding lists may take after the last one was started.
-const DRAIN_WITHIN: Duration = Duration::from_secs(120);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The results of the lists of a load.
 #[derive(Debug, Default)]
@@ -145,12 +145,12 @@ async fn run_with<T: Timer, F: Future<Output = Done>>(
                 let due = due?;
                 tally.lag.record(due.elapsed());
                 waiting.push_back(due);
-                tally.overrun |= waiting.len() >= WAITING;
+                tally.overrun |= waiting.len() >= MAX_WAITING;
             }
             () = stop.cancelled() => {}
-            () = sleep_until(begun + duration + DRAIN_WITHIN), if drains => {
+            () = sleep_until(begun + duration + DRAIN_TIMEOUT), if drains => {
                 let unanswered = (running.len() + waiting.len()) as u64;
-                let text = format!("no end within {} s", DRAIN_WITHIN.as_secs());
+                let text = format!("no end within {} s", DRAIN_TIMEOUT.as_secs());
                 live.failed(unanswered);
                 tally.unanswered(unanswered, text);
                 break;
@@ -257,7 +257,7 @@ impl ListTally {
     fn unanswered(&mut self, count: u64, text: String) {
         self.lists += count;
         self.errors += count;
-        self.reasons.add(count, Class::Unanswered, text);
+        self.reasons.add(count, Class::TimedOut, text);
     }
 }
 

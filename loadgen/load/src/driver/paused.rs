@@ -183,7 +183,7 @@ impl RequestApi for StallingServer {
         Ok(())
     }
 
-    fn poll_answers(
+    fn poll_completions(
         connection: &mut Connection,
         cx: &mut Context<'_>,
         on: &mut impl FnMut(Response),

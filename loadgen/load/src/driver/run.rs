@@ -12,7 +12,7 @@ use crate::arrivals::Pace;
 use crate::record::{Class, Errors, LatencyHistogram, Live};
 
 /// How long responses may take after the last request was sent.
-pub(super) const DRAIN_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The settings of a run.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub struct Tally {
     /// The results by kind of request, if the load is a mix.
     pub kinds: BTreeMap<SmallRequest, KindTally>,
     /// The writes to the data set, if they are kept.
-    pub writes: Vec<Written>,
+    pub writes: Vec<AcknowledgedWrite>,
     /// The reasons of the errors.
     pub reasons: Errors,
     /// Set when the target fell so far behind that sending was stopped.
@@ -130,7 +130,7 @@ impl KindTally {
 
 /// An acknowledged write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
+pub struct AcknowledgedWrite {
     /// The write's revision.
     pub revision: i64,
     /// The intended start of the write.

@@ -12,35 +12,35 @@ use crate::clients::thread::{self, ThreadError};
 use crate::endpoint::TargetEndpoint;
 use crate::operation::list::{ListCase, ListError};
 use crate::operation::watch_worker::reshard_handover::{Change, Taken};
-use crate::operation::watch_worker::{Held, Log, WatchWorker};
+use crate::operation::watch_worker::{HeldObject, Log, WatchWorker};
 
 /// The time limit for receiving the initial state.
-const STATE_WITHIN: Duration = Duration::from_secs(600);
+const STATE_TIMEOUT: Duration = Duration::from_secs(600);
 /// The time limit for taking over another shard.
-const TAKEN_WITHIN: Duration = Duration::from_secs(120);
+const TAKE_OVER_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long the event of the last write may take.
-const LAST_EVENT_WITHIN: Duration = Duration::from_secs(30);
+const LAST_EVENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A worker that has received the whole initial state.
 #[derive(Debug)]
 pub struct Synced {
-    /// The time from the order to the bookmark that ends the initial state.
+    /// The time from the command to the bookmark that ends the initial state.
     pub latency: Duration,
     /// The bytes received for it.
     pub wire_bytes: u64,
     /// The revision of the bookmark.
     pub revision: i64,
     /// The objects that the worker holds.
-    pub held: HashMap<u64, Held>,
+    pub held: HashMap<u64, HeldObject>,
 }
 
 /// The results of a worker that has finished.
 #[derive(Debug)]
-pub struct Followed {
+pub struct FinishedWatch {
     /// The events received after the initial state.
     pub log: Log,
     /// The objects that the worker holds.
-    pub held: HashMap<u64, Held>,
+    pub held: HashMap<u64, HeldObject>,
     /// The CPU time of its thread since it had the initial state.
     pub cpu: Duration,
     /// The peak of the bytes that its thread held since it requested the initial state; `None` if
@@ -49,7 +49,7 @@ pub struct Followed {
 }
 
 #[derive(Debug)]
-enum Order {
+enum Command {
     Sync(oneshot::Sender<Result<Synced, ListError>>),
     Reconnect,
     Pause(oneshot::Sender<Result<i64, ListError>>),
@@ -57,14 +57,14 @@ enum Order {
     Finish {
         /// The revision whose event must have arrived.
         revision: i64,
-        answer: oneshot::Sender<Result<Followed, ListError>>,
+        reply: oneshot::Sender<Result<FinishedWatch, ListError>>,
     },
 }
 
 /// Connected workers. They stop when this is dropped.
 #[derive(Debug)]
 pub struct WatchWorkers {
-    orders: Vec<mpsc::UnboundedSender<Order>>,
+    commands: Vec<mpsc::UnboundedSender<Command>>,
 }
 
 impl WatchWorkers {
@@ -73,7 +73,9 @@ impl WatchWorkers {
     /// # Errors
     /// The first worker's [`ListError`] when it cannot connect.
     pub async fn connect(cases: &[ListCase], endpoint: &TargetEndpoint) -> Result<Self, ListError> {
-        let mut all = Self { orders: Vec::new() };
+        let mut all = Self {
+            commands: Vec::new(),
+        };
         for case in cases {
             all.join(case, endpoint).await?;
         }
@@ -89,13 +91,13 @@ impl WatchWorkers {
         case: &ListCase,
         endpoint: &TargetEndpoint,
     ) -> Result<(), ListError> {
-        let (orders, receiver) = mpsc::unbounded_channel();
+        let (commands, receiver) = mpsc::unbounded_channel();
         let (case, endpoint) = (case.clone(), endpoint.clone());
         let connect = async move || WatchWorker::connect(&case, &endpoint).await;
-        let work = async move |follower| worker(follower, receiver).await;
-        let name = thread_of(self.orders.len());
+        let work = async move |watch| worker(watch, receiver).await;
+        let name = thread_of(self.commands.len());
         thread::connected(&name, ListError::Thread, connect, work).await?;
-        self.orders.push(orders);
+        self.commands.push(commands);
         Ok(())
     }
 
@@ -104,11 +106,11 @@ impl WatchWorkers {
     /// # Errors
     /// The error of the first worker that failed.
     pub async fn sync(&self) -> Result<Vec<Synced>, ListError> {
-        let mut pending = Vec::with_capacity(self.orders.len());
-        for orders in &self.orders {
-            let (answer, synced) = oneshot::channel();
-            // If the thread has ended, `answer` is dropped, which ends the wait as well.
-            orders.send(Order::Sync(answer)).ok();
+        let mut pending = Vec::with_capacity(self.commands.len());
+        for commands in &self.commands {
+            let (reply, synced) = oneshot::channel();
+            // If the thread has ended, `reply` is dropped, which ends the wait as well.
+            commands.send(Command::Sync(reply)).ok();
             pending.push(synced);
         }
         all(pending).await
@@ -116,8 +118,8 @@ impl WatchWorkers {
 
     /// Makes one worker drop its connection and resume over another one.
     pub fn reconnect(&self, worker: usize) {
-        if let Some(orders) = self.orders.get(worker) {
-            orders.send(Order::Reconnect).ok();
+        if let Some(commands) = self.commands.get(worker) {
+            commands.send(Command::Reconnect).ok();
         }
     }
 
@@ -127,10 +129,10 @@ impl WatchWorkers {
     /// # Errors
     /// The error of the first worker that failed.
     pub async fn pause(&self) -> Result<Vec<i64>, ListError> {
-        let mut pending = Vec::with_capacity(self.orders.len());
-        for orders in &self.orders {
-            let (answer, revision) = oneshot::channel();
-            orders.send(Order::Pause(answer)).ok();
+        let mut pending = Vec::with_capacity(self.commands.len());
+        for commands in &self.commands {
+            let (reply, revision) = oneshot::channel();
+            commands.send(Command::Pause(reply)).ok();
             pending.push(revision);
         }
         all(pending).await
@@ -142,10 +144,10 @@ impl WatchWorkers {
     /// # Errors
     /// The error of the first worker that failed, or that did not reach the revision in time.
     pub async fn take_over(&self, changes: Vec<Change>) -> Result<Vec<Taken>, ListError> {
-        let mut pending = Vec::with_capacity(self.orders.len());
-        for (orders, change) in self.orders.iter().zip(changes) {
-            let (answer, taken) = oneshot::channel();
-            orders.send(Order::TakeOver(change.into(), answer)).ok();
+        let mut pending = Vec::with_capacity(self.commands.len());
+        for (commands, change) in self.commands.iter().zip(changes) {
+            let (reply, taken) = oneshot::channel();
+            commands.send(Command::TakeOver(change.into(), reply)).ok();
             pending.push(taken);
         }
         all(pending).await
@@ -156,12 +158,12 @@ impl WatchWorkers {
     ///
     /// # Errors
     /// The error of the first worker that failed, or that did not reach its revision in time.
-    pub async fn finish(&self, revisions: &[i64]) -> Result<Vec<Followed>, ListError> {
-        let mut pending = Vec::with_capacity(self.orders.len());
-        for (orders, &revision) in self.orders.iter().zip(revisions) {
-            let (answer, followed) = oneshot::channel();
-            orders.send(Order::Finish { revision, answer }).ok();
-            pending.push(followed);
+    pub async fn finish(&self, revisions: &[i64]) -> Result<Vec<FinishedWatch>, ListError> {
+        let mut pending = Vec::with_capacity(self.commands.len());
+        for (commands, &revision) in self.commands.iter().zip(revisions) {
+            let (reply, finished) = oneshot::channel();
+            commands.send(Command::Finish { revision, reply }).ok();
+            pending.push(finished);
         }
         all(pending).await
     }
@@ -170,12 +172,12 @@ impl WatchWorkers {
 async fn all<T>(
     pending: Vec<oneshot::Receiver<Result<T, ListError>>>,
 ) -> Result<Vec<T>, ListError> {
-    let mut answers = Vec::with_capacity(pending.len());
-    for (worker, answer) in pending.into_iter().enumerate() {
+    let mut replies = Vec::with_capacity(pending.len());
+    for (worker, reply) in pending.into_iter().enumerate() {
         let ended = |_| Err(ThreadError::ended(&thread_of(worker)).into());
-        answers.push(answer.await.unwrap_or_else(ended)?);
+        replies.push(reply.await.unwrap_or_else(ended)?);
     }
-    Ok(answers)
+    Ok(replies)
 }
 
 /// Returns the name of a worker's thread.
@@ -184,20 +186,20 @@ fn thread_of(worker: usize) -> String {
 }
 
 /// Runs a worker's thread once it is connected.
-async fn worker(follower: WatchWorker, orders: mpsc::UnboundedReceiver<Order>) {
+async fn worker(watch: WatchWorker, commands: mpsc::UnboundedReceiver<Command>) {
     // For a worker that joins later. `WatchWorker::sync` starts the measurement anew.
     heap::begin();
     let worker = Worker {
-        follower,
+        watch,
         outcome: Ok(()),
         is_live: false,
         cpu_before: Duration::ZERO,
     };
-    worker.obey(orders).await;
+    worker.run(commands).await;
 }
 
 struct Worker {
-    follower: WatchWorker,
+    watch: WatchWorker,
     /// The outcome of watching since the initial state, returned at the end.
     outcome: Result<(), ListError>,
     is_live: bool,
@@ -205,32 +207,32 @@ struct Worker {
 }
 
 impl Worker {
-    /// Reads events between orders.
-    async fn obey(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
+    /// Reads events between commands.
+    async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         loop {
             let watching = self.is_live && self.outcome.is_ok();
-            let order = tokio::select! {
+            let command = tokio::select! {
                 biased;
-                order = orders.recv() => order,
-                read = self.follower.read(), if watching => {
+                command = commands.recv() => command,
+                read = self.watch.read(), if watching => {
                     self.outcome = read;
                     continue;
                 }
             };
-            match order {
+            match command {
                 None => return,
-                Some(Order::Sync(answer)) => {
-                    answer.send(self.sync().await).ok();
+                Some(Command::Sync(reply)) => {
+                    reply.send(self.sync().await).ok();
                 }
-                Some(Order::Reconnect) => self.follower.lose_connection(),
-                Some(Order::Pause(answer)) => {
-                    answer.send(self.pause()).ok();
+                Some(Command::Reconnect) => self.watch.lose_connection(),
+                Some(Command::Pause(reply)) => {
+                    reply.send(self.pause()).ok();
                 }
-                Some(Order::TakeOver(change, answer)) => {
-                    answer.send(self.take_over(&change).await).ok();
+                Some(Command::TakeOver(change, reply)) => {
+                    reply.send(self.take_over(&change).await).ok();
                 }
-                Some(Order::Finish { revision, answer }) => {
-                    answer.send(self.finish(revision).await).ok();
+                Some(Command::Finish { revision, reply }) => {
+                    reply.send(self.finish(revision).await).ok();
                 }
             }
         }
@@ -240,48 +242,48 @@ impl Worker {
         let begun = Instant::now();
         self.is_live = false;
         self.outcome = Ok(());
-        let synced = timeout(STATE_WITHIN, self.follower.sync()).await;
-        synced.unwrap_or(Err(ListError::Slow(STATE_WITHIN)))?;
+        let synced = timeout(STATE_TIMEOUT, self.watch.sync()).await;
+        synced.unwrap_or(Err(ListError::Slow(STATE_TIMEOUT)))?;
         let latency = begun.elapsed();
         self.is_live = true;
         self.cpu_before = thread_cpu();
         Ok(Synced {
             latency,
-            wire_bytes: self.follower.state_bytes(),
-            revision: self.follower.revision(),
-            held: heap::handing_away(|| self.follower.held().clone()),
+            wire_bytes: self.watch.state_bytes(),
+            revision: self.watch.revision(),
+            held: heap::handing_away(|| self.watch.held().clone()),
         })
     }
 
     fn pause(&mut self) -> Result<i64, ListError> {
         std::mem::replace(&mut self.outcome, Ok(()))?;
         self.is_live = false;
-        Ok(self.follower.revision())
+        Ok(self.watch.revision())
     }
 
     async fn take_over(&mut self, change: &Change) -> Result<Taken, ListError> {
-        let taken = timeout(TAKEN_WITHIN, self.follower.take_over(change)).await;
-        let taken = taken.unwrap_or(Err(ListError::Slow(TAKEN_WITHIN)))?;
+        let taken = timeout(TAKE_OVER_TIMEOUT, self.watch.take_over(change)).await;
+        let taken = taken.unwrap_or(Err(ListError::Slow(TAKE_OVER_TIMEOUT)))?;
         self.is_live = true;
         Ok(taken)
     }
 
-    async fn finish(&mut self, revision: i64) -> Result<Followed, ListError> {
+    async fn finish(&mut self, revision: i64) -> Result<FinishedWatch, ListError> {
         std::mem::replace(&mut self.outcome, Ok(()))?;
         let last = async {
-            while self.follower.revision() < revision {
-                self.follower.read().await?;
+            while self.watch.revision() < revision {
+                self.watch.read().await?;
             }
             Ok(())
         };
-        let seen = timeout(LAST_EVENT_WITHIN, last).await;
-        seen.unwrap_or(Err(ListError::Slow(LAST_EVENT_WITHIN)))?;
+        let seen = timeout(LAST_EVENT_TIMEOUT, last).await;
+        seen.unwrap_or(Err(ListError::Slow(LAST_EVENT_TIMEOUT)))?;
         self.is_live = false;
         let memory = heap::most();
-        Ok(Followed {
+        Ok(FinishedWatch {
             memory,
-            log: self.follower.take_log(),
-            held: self.follower.held().clone(),
+            log: self.watch.take_log(),
+            held: self.watch.held().clone(),
             cpu: thread_cpu().saturating_sub(self.cpu_before),
         })
     }

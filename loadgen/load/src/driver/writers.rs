@@ -96,8 +96,8 @@ impl Writing {
         stop: &CancellationToken,
     ) -> Result<Ledger, WriteError> {
         let (writing, stop) = (self.clone(), stop.clone());
-        let body = async move |answer: oneshot::Sender<_>| {
-            answer.send(writing.write_all(duration, &stop).await).ok();
+        let body = async move |result: oneshot::Sender<_>| {
+            result.send(writing.write_all(duration, &stop).await).ok();
         };
         let ledger = thread::start("writers", WriteError::Start, body)?;
         ledger.await.unwrap_or(Err(WriteError::Ended))
@@ -248,17 +248,17 @@ impl Writing {
                 key: stored.into(),
                 ..DeleteRangeRequest::default()
             };
-            let answer = client.kv().delete_range(request).await;
-            let answer = answer.map_err(EtcdError::from)?.into_inner();
-            answer.header.filter(|_| answer.deleted == 1)
+            let response = client.kv().delete_range(request).await;
+            let response = response.map_err(EtcdError::from)?.into_inner();
+            response.header.filter(|_| response.deleted == 1)
         } else {
             let request = PutRequest {
                 key: stored.into(),
                 value: value.into(),
                 ..PutRequest::default()
             };
-            let answer = client.kv().put(request).await;
-            answer.map_err(EtcdError::from)?.into_inner().header
+            let response = client.kv().put(request).await;
+            response.map_err(EtcdError::from)?.into_inner().header
         };
         let header = header.ok_or(WriteError::Nothing(write.object))?;
         Ok(Acknowledged {

@@ -156,7 +156,7 @@ impl RequestApi for KeepAlives {
         Ok(())
     }
 
-    fn poll_answers(
+    fn poll_completions(
         connection: &mut KeepAliveStream,
         cx: &mut Context<'_>,
         on: &mut impl FnMut(KeptAlive),
@@ -193,9 +193,9 @@ impl RequestApi for KeepAlives {
         &self,
         _: PlannedRequest,
         connection_number: u64,
-        answer: KeptAlive,
+        completion: KeptAlive,
     ) -> Result<Checked, CallError> {
-        let response = answer.response?;
+        let response = completion.response?;
         match response.ttl > 0 {
             true => Ok(Checked::default()),
             false => Err(CallError::Refused {

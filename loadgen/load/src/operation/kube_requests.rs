@@ -94,14 +94,14 @@ struct Object {
     name: String,
     path: String,
     /// The object as the server sent it last.
-    held: Mutex<Held>,
+    held: Mutex<StoredText>,
     /// The latest resourceVersion with which a write of it was acknowledged; 0 if there was none.
     written: AtomicI64,
 }
 
 /// An object as a server sent it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Held {
+pub(super) struct StoredText {
     /// Its resourceVersion; 0 if the object must be read first.
     revision: i64,
     text: Bytes,
@@ -223,25 +223,25 @@ impl KubeRequests {
     fn check_object(
         &self,
         (request, object, n): (SmallRequest, &Object, u64),
-        answer: &KubeCompletion,
+        completion: &KubeCompletion,
         reply: &Reply,
     ) -> Result<Checked, CallError> {
         if request == SmallRequest::Update && reply.is(StatusCode::CONFLICT, "Conflict") {
             // The object was changed meanwhile and has another resourceVersion: it must be read
             // again.
             let mut held = object.held.lock();
-            if held.revision <= answer.before {
-                *held = Held::default();
+            if held.revision <= completion.before {
+                *held = StoredText::default();
             }
             return Ok(Checked::conflict());
         }
         let read = self.read(request, &object.name, reply, StatusCode::OK)?;
         let is_read = request == SmallRequest::Get;
-        if read.revision < answer.before + i64::from(!is_read) {
+        if read.revision < completion.before + i64::from(!is_read) {
             return Err(CallError::Version {
                 request,
                 found: read.revision,
-                before: answer.before,
+                before: completion.before,
             });
         }
         if !is_read && read.change != text::change(n) {
@@ -309,7 +309,7 @@ impl Object {
     fn hold(&self, revision: i64, text: &Bytes) {
         let mut held = self.held.lock();
         if revision > held.revision {
-            *held = Held {
+            *held = StoredText {
                 revision,
                 text: text.clone(),
             };
@@ -357,26 +357,26 @@ impl RequestApi for KubeRequests {
         connection.send(self.call(planned, connection_number), token)
     }
 
-    fn poll_answers(
+    fn poll_completions(
         connection: &mut KubeChannel,
         cx: &mut Context<'_>,
         on: &mut impl FnMut(KubeCompletion),
     ) -> Poll<Result<(), KubeError>> {
-        connection.poll_answers(cx, on)
+        connection.poll_completions(cx, on)
     }
 
     fn check(
         &self,
         planned: PlannedRequest,
         connection_number: u64,
-        mut answer: KubeCompletion,
+        mut completion: KubeCompletion,
     ) -> Result<Checked, CallError> {
-        let reply = answer.take_reply()?;
+        let reply = completion.take_reply()?;
         match planned {
             PlannedRequest::Own(key) => self.check_own(key, connection_number, &reply),
             PlannedRequest::Object {
                 request, object, n, ..
-            } => self.check_object((request, &self.objects[object], n), &answer, &reply),
+            } => self.check_object((request, &self.objects[object], n), &completion, &reply),
             PlannedRequest::Compact(_) => Err(CallError::Malformed),
         }
     }

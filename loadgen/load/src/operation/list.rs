@@ -25,7 +25,7 @@ use self::paged::Paged;
 use self::whole::Whole;
 pub use crate::clients::thread::ThreadError;
 use crate::endpoint::TargetEndpoint;
-pub use error::{ListError, MOST_RESTARTS};
+pub use error::{ListError, MAX_RESTARTS};
 pub use kube::list_parameters::{ListParameters, ShardRequest};
 pub use kube::stored_bytes::{DecodedObject, ItemDecoder};
 pub use list_case::ListCase;

@@ -5,19 +5,19 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
 use kube_api::client::{expect_success, read_whole};
 use kube_api::envelope::{self, MEDIA_TYPE};
+use kube_api::media_type::MERGE_PATCH;
 use serde_json::json;
 
 use super::list::kube::client::Kube;
 use super::list::kube::frames::LONGEST_FRAME;
 use super::list::kube::stored_bytes::ItemDecoder;
 use super::list::{ListCase, ListError};
-use super::watch_worker::Held;
+use super::watch_worker::HeldObject;
 use crate::endpoint::TargetEndpoint;
-use crate::verify::not_a_list;
+use crate::verify::malformed;
 
 /// The annotation that is patched.
 const ANNOTATION: &str = "loadgen.test/change";
-const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// A client that patches, with a connection of its own.
 #[derive(Debug)]
@@ -43,7 +43,11 @@ impl Patcher {
     /// # Errors
     /// [`ListError`] when the server refuses, or responds with anything else than the object with
     /// that annotation.
-    pub async fn patch(&mut self, place: &str, value: &str) -> Result<(u64, Held), ListError> {
+    pub async fn patch(
+        &mut self,
+        place: &str,
+        value: &str,
+    ) -> Result<(u64, HeldObject), ListError> {
         let (namespace, name) = place.split_once('/').unwrap_or_default();
         let path = self.kube.resource.name.object(namespace, name);
         let mut headers = HeaderMap::new();
@@ -53,16 +57,16 @@ impl Patcher {
         let patch = json!({"metadata": {"annotations": {ANNOTATION: value}}});
         let body = Bytes::from(patch.to_string());
         let connection = &mut self.kube.connection;
-        let answer = connection.send(Method::PATCH, &path, headers, body).await?;
-        let answer = expect_success(Method::PATCH, &path, answer).await?;
-        let bytes = read_whole(answer.into_body(), LONGEST_FRAME).await?;
-        let object = envelope::open(&bytes).map_err(|e| not_a_list(&e.to_string()))?;
+        let response = connection.send(Method::PATCH, &path, headers, body).await?;
+        let response = expect_success(Method::PATCH, &path, response).await?;
+        let bytes = read_whole(response.into_body(), LONGEST_FRAME).await?;
+        let object = envelope::open(&bytes).map_err(|e| malformed(&e.to_string()))?;
         if memchr::memmem::find(object, value.as_bytes()).is_none() {
             let why = format!("{place} does not have what it was patched with");
-            return Err(not_a_list(&why).into());
+            return Err(malformed(&why).into());
         }
         let stored = self.decoder.event(object)?;
-        let stored = stored.ok_or_else(|| not_a_list("an object of another shard"))?;
-        Ok(Held::of(&stored)?)
+        let stored = stored.ok_or_else(|| malformed("an object of another shard"))?;
+        Ok(HeldObject::of(&stored)?)
     }
 }

@@ -4,11 +4,10 @@ use std::fmt;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use etcd_api::client::pipelined::{Completion, PipelinedConnection};
-use etcd_api::error::Error as EtcdError;
+use etcd_api::client::pipelined::Completion;
 
 use super::own_keys::OwnKeys;
-use super::requests::{CallError, Checked, EtcdRequests, PlannedRequest};
+use super::requests::{CallError, Checked, PlannedRequest};
 
 /// The requests of one load to one API.
 pub(crate) trait RequestApi {
@@ -45,7 +44,7 @@ pub(crate) trait RequestApi {
 
     /// Passes ended requests to `on`. Returns ready when a request has ended, or with an error when
     /// the connection has ended and nothing is outstanding on it.
-    fn poll_answers(
+    fn poll_completions(
         connection: &mut Self::Connection,
         cx: &mut Context<'_>,
         on: &mut impl FnMut(Self::CompletedRequest<'_>),
@@ -59,7 +58,7 @@ pub(crate) trait RequestApi {
         &self,
         planned: PlannedRequest,
         connection_number: u64,
-        answer: Self::CompletedRequest<'_>,
+        completed: Self::CompletedRequest<'_>,
     ) -> Result<Checked, CallError>;
 
     /// Reopens a connection that has ended.
@@ -92,58 +91,5 @@ impl CompletedRequest for Completion<'_> {
 
     fn received(&self) -> Instant {
         self.received
-    }
-}
-
-impl RequestApi for EtcdRequests {
-    type Connection = PipelinedConnection;
-    type Error = EtcdError;
-    type CompletedRequest<'a> = Completion<'a>;
-
-    fn seed(&self) -> u64 {
-        self.seed()
-    }
-
-    fn is_mixed(&self) -> bool {
-        self.is_mixed()
-    }
-
-    fn keeps_writes(&self) -> bool {
-        self.keeps_writes()
-    }
-
-    fn operation(&self, n: u64, own: &mut OwnKeys) -> PlannedRequest {
-        self.operation(n, own)
-    }
-
-    fn send(
-        &self,
-        connection: &mut PipelinedConnection,
-        planned: PlannedRequest,
-        connection_number: u64,
-        token: u64,
-    ) -> Result<(), EtcdError> {
-        self.send(connection, planned, connection_number, token)
-    }
-
-    fn poll_answers(
-        connection: &mut PipelinedConnection,
-        cx: &mut Context<'_>,
-        on: &mut impl FnMut(Completion<'_>),
-    ) -> Poll<Result<(), EtcdError>> {
-        connection.poll_drive(cx, on)
-    }
-
-    fn check(
-        &self,
-        planned: PlannedRequest,
-        connection_number: u64,
-        answer: Completion<'_>,
-    ) -> Result<Checked, CallError> {
-        self.check(planned, connection_number, answer)
-    }
-
-    async fn reconnect(connection: &mut PipelinedConnection) -> Result<(), EtcdError> {
-        connection.reconnect().await
     }
 }

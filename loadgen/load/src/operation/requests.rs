@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use etcd_api::client::pipelined::{
@@ -25,6 +26,7 @@ use workloads::{DataSet, Distribution, Mix, SmallRequest, Values};
 
 use super::leases::GrantedLeases;
 use super::own_keys::OwnKeys;
+use super::request_api::RequestApi;
 use super::{own_requests, transactions};
 pub use error::CallError;
 pub(crate) use planned_request::{Checked, PlannedRequest};
@@ -38,7 +40,7 @@ mod revisions;
 mod tests;
 
 /// The largest number of objects that requests use. More would only fill the generator's memory.
-const OBJECTS: u64 = 10_000;
+const MAX_OBJECTS: u64 = 10_000;
 
 /// The settings of the requests of a load.
 #[derive(Debug, Clone, Copy)]
@@ -170,24 +172,93 @@ impl EtcdRequests {
         }
     }
 
-    /// Returns whether writes are kept.
-    pub(crate) fn keeps_writes(&self) -> bool {
-        self.keeps_writes
-    }
-
     /// Returns the seed from which operations and arrivals are derived.
     #[must_use]
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// Returns whether there are requests of several kinds.
-    pub(crate) fn is_mixed(&self) -> bool {
+    /// Returns the prefix of this connection's keys and leases.
+    fn own_root(&self, connection_number: u64) -> String {
+        format!("{}{connection_number}/", self.own_root)
+    }
+
+    /// Returns the value with which this connection's key `number` is created.
+    fn created_value(&self, connection_number: u64, number: u64) -> Bytes {
+        if let Some(values) = &self.values {
+            return values.value((connection_number << 40) + number);
+        }
+        let like = &self.objects[number as usize % self.objects.len()];
+        like.put.value.clone()
+    }
+
+    /// Records the store's revision from the response to a compaction.
+    fn compacted(&self, message: &[u8]) -> Result<Checked, CallError> {
+        let response = CompactionResponse::decode(message).map_err(|_| CallError::Malformed)?;
+        let header = response.header.ok_or(CallError::Malformed)?;
+        self.compact_at
+            .fetch_max(header.revision, Ordering::Relaxed);
+        Ok(Checked::default())
+    }
+
+    /// Records that an object was written at this revision.
+    fn note_written(&self, object: usize, revision: i64) -> Result<Checked, CallError> {
+        if revision <= self.after {
+            return Err(CallError::Stale {
+                revision,
+                after: self.after,
+            });
+        }
+        self.revisions.wrote(object, revision);
+        let seen = &self.objects[object].seen;
+        seen.fetch_max(revision, Ordering::Relaxed);
+        Ok(Checked {
+            rewritten_at: Some(revision),
+            ..Checked::default()
+        })
+    }
+
+    /// Returns the revision of the object in a response, which must be the object that was written.
+    fn read(&self, object: usize, message: &[u8]) -> Result<i64, CallError> {
+        let PutRequest { key, value, .. } = &self.objects[object].put;
+        let response = parse_range_response(message).ok_or(CallError::Malformed)?;
+        match response.object {
+            Some(found)
+                if response.count == 1
+                    && found.key == key.as_ref()
+                    && found.value == value.as_ref() =>
+            {
+                Ok(found.mod_revision)
+            }
+            _ => Err(CallError::Altered {
+                key: self.key(object),
+            }),
+        }
+    }
+
+    fn key(&self, object: usize) -> String {
+        String::from_utf8_lossy(&self.objects[object].put.key).into_owned()
+    }
+}
+
+impl RequestApi for EtcdRequests {
+    type Connection = PipelinedConnection;
+    type Error = EtcdError;
+    type CompletedRequest<'a> = Completion<'a>;
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn is_mixed(&self) -> bool {
         self.mix.requests().nth(1).is_some()
     }
 
-    /// Returns operation `n`. `own` has the connection's own keys.
-    pub(crate) fn operation(&self, n: u64, own: &mut OwnKeys) -> PlannedRequest {
+    fn keeps_writes(&self) -> bool {
+        self.keeps_writes
+    }
+
+    fn operation(&self, n: u64, own: &mut OwnKeys) -> PlannedRequest {
         let request = self.mix.request_of(self.seed, n);
         match request {
             SmallRequest::Compact => {
@@ -206,11 +277,7 @@ impl EtcdRequests {
         }
     }
 
-    /// Queues a request under `token`. Its own keys are those of connection `connection_number`.
-    ///
-    /// # Errors
-    /// The error of a connection that has ended.
-    pub(crate) fn send(
+    fn send(
         &self,
         connection: &mut PipelinedConnection,
         planned: PlannedRequest,
@@ -261,26 +328,17 @@ impl EtcdRequests {
         }
     }
 
-    /// Returns the prefix of this connection's keys and leases.
-    fn own_root(&self, connection_number: u64) -> String {
-        format!("{}{connection_number}/", self.own_root)
-    }
-
-    /// Returns the value with which this connection's key `number` is created.
-    fn created_value(&self, connection_number: u64, number: u64) -> Bytes {
-        if let Some(values) = &self.values {
-            return values.value((connection_number << 40) + number);
-        }
-        let like = &self.objects[number as usize % self.objects.len()];
-        like.put.value.clone()
+    fn poll_completions(
+        connection: &mut PipelinedConnection,
+        cx: &mut Context<'_>,
+        on: &mut impl FnMut(Completion<'_>),
+    ) -> Poll<Result<(), EtcdError>> {
+        connection.poll_drive(cx, on)
     }
 
     /// Checks a response: a read returns what was written, a write has a later revision, and a
     /// transaction did what its comparison demanded.
-    ///
-    /// # Errors
-    /// A [`CallError`] when the request failed or the response is wrong.
-    pub(crate) fn check(
+    fn check(
         &self,
         planned: PlannedRequest,
         connection_number: u64,
@@ -315,7 +373,7 @@ impl EtcdRequests {
                 if revision < at_least {
                     return Err(CallError::OldRead);
                 }
-                self.revisions.answered(object, revision);
+                self.revisions.observe(object, revision);
                 Ok(Checked::default())
             }
             // A member's own data may be old.
@@ -349,7 +407,7 @@ impl EtcdRequests {
                     (false, found) => {
                         let seen = &self.objects[object].seen;
                         seen.fetch_max(found, Ordering::Relaxed);
-                        self.revisions.answered(object, found);
+                        self.revisions.observe(object, found);
                         Ok(Checked::conflict())
                     }
                 }
@@ -357,52 +415,8 @@ impl EtcdRequests {
         }
     }
 
-    /// Records the store's revision from the response to a compaction.
-    fn compacted(&self, message: &[u8]) -> Result<Checked, CallError> {
-        let response = CompactionResponse::decode(message).map_err(|_| CallError::Malformed)?;
-        let header = response.header.ok_or(CallError::Malformed)?;
-        self.compact_at
-            .fetch_max(header.revision, Ordering::Relaxed);
-        Ok(Checked::default())
-    }
-
-    /// Records that an object was written at this revision.
-    fn note_written(&self, object: usize, revision: i64) -> Result<Checked, CallError> {
-        if revision <= self.after {
-            return Err(CallError::Stale {
-                revision,
-                after: self.after,
-            });
-        }
-        self.revisions.wrote(object, revision);
-        let seen = &self.objects[object].seen;
-        seen.fetch_max(revision, Ordering::Relaxed);
-        Ok(Checked {
-            rewritten_at: Some(revision),
-            ..Checked::default()
-        })
-    }
-
-    /// Returns the revision of the object in a response, which must be the object that was written.
-    fn read(&self, object: usize, message: &[u8]) -> Result<i64, CallError> {
-        let PutRequest { key, value, .. } = &self.objects[object].put;
-        let answer = parse_range_response(message).ok_or(CallError::Malformed)?;
-        match answer.object {
-            Some(found)
-                if answer.count == 1
-                    && found.key == key.as_ref()
-                    && found.value == value.as_ref() =>
-            {
-                Ok(found.mod_revision)
-            }
-            _ => Err(CallError::Altered {
-                key: self.key(object),
-            }),
-        }
-    }
-
-    fn key(&self, object: usize) -> String {
-        String::from_utf8_lossy(&self.objects[object].put.key).into_owned()
+    async fn reconnect(connection: &mut PipelinedConnection) -> Result<(), EtcdError> {
+        connection.reconnect().await
     }
 }
 
@@ -425,7 +439,7 @@ impl Object {
 
 /// Returns how many objects of a data set requests use.
 fn objects_of(data: &DataSet) -> u64 {
-    data.len().min(OBJECTS)
+    data.len().min(MAX_OBJECTS)
 }
 
 /// Returns the meaning of a refusal: an error, unless it is an expected one.

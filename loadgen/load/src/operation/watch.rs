@@ -5,7 +5,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -16,14 +15,17 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
 use self::streams::{Opening, WatchStream};
+use crate::clients::thread::{self, ThreadError};
 use crate::record::LatencyHistogram;
 
 pub mod streams;
 
 pub use streams::Watched;
 
+/// The name of the thread with all streams.
+const THREAD: &str = "watchers";
 /// How long the creation of all watchers together may take.
-const CREATED_WITHIN: Duration = Duration::from_secs(120);
+const CREATE_TIMEOUT: Duration = Duration::from_secs(120);
 /// The length of the number at the beginning of a value that watchers are to receive, in bytes.
 const NUMBER_BYTES: usize = 8;
 
@@ -128,9 +130,8 @@ impl Watchers {
         connections: u32,
         deliveries: &Arc<Deliveries>,
     ) -> Result<Self, EtcdError> {
-        let (created, answer) = oneshot::channel();
+        let (created, is_created) = oneshot::channel();
         let (end, stop) = oneshot::channel();
-        let (result, ended) = oneshot::channel();
         let share = Share {
             watchers: Opening {
                 config: config.clone(),
@@ -140,20 +141,24 @@ impl Watchers {
             },
             deliveries: Arc::clone(deliveries),
         };
-        thread::Builder::new()
-            .name("watchers".to_owned())
-            .spawn(move || result.send(share.run(created, stop)).ok())
-            .map_err(|e| EtcdError::Protocol(format!("cannot start a client thread: {e}")))?;
-        match timeout(CREATED_WITHIN, answer).await {
+        let cannot_start = |source| {
+            let name = THREAD.to_owned();
+            EtcdError::from(ThreadError::Start { name, source })
+        };
+        let body = async move |result: oneshot::Sender<_>| {
+            result.send(share.run(created, stop).await).ok();
+        };
+        let ended = thread::start(THREAD, cannot_start, body)?;
+        match timeout(CREATE_TIMEOUT, is_created).await {
             Ok(Ok(())) => Ok(Self { end, ended }),
             // The thread has ended instead of confirming. It reports the reason.
             Ok(Err(_)) => Err(match ended.await {
                 Ok(Err(error)) => error,
-                _ => EtcdError::Protocol("client thread ended".to_owned()),
+                _ => ThreadError::ended(THREAD).into(),
             }),
-            Err(_) => Err(EtcdError::Protocol(format!(
+            Err(_) => Err(EtcdError::Timeout(format!(
                 "{count} watchers were not created within {} s",
-                CREATED_WITHIN.as_secs()
+                CREATE_TIMEOUT.as_secs()
             ))),
         }
     }
@@ -164,8 +169,8 @@ impl Watchers {
     /// An error when a stream had ended before.
     pub async fn close(self) -> Result<LatencyHistogram, EtcdError> {
         self.end.send(()).ok();
-        let lost = |_| EtcdError::Protocol("client thread ended".to_owned());
-        self.ended.await.map_err(lost)?
+        let ended = |_| EtcdError::from(ThreadError::ended(THREAD));
+        self.ended.await.map_err(ended)?
     }
 }
 
@@ -176,44 +181,38 @@ struct Share {
 }
 
 impl Share {
-    fn run(
+    async fn run(
         self,
         created: oneshot::Sender<()>,
         mut stop: oneshot::Receiver<()>,
     ) -> Result<LatencyHistogram, EtcdError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|e| EtcdError::Protocol(format!("cannot start a runtime: {e}")))?;
-        runtime.block_on(async {
-            let streams = tokio::select! {
-                streams = self.watchers.open(|_, _| 0_usize) => streams?,
-                // The caller has given up.
-                _ = &mut stop => return Ok(LatencyHistogram::default()),
-            };
-            // Sending may fail if the caller has given up. In that case `stop` ends the streams.
-            created.send(()).ok();
-            let (end, ending) = tokio::sync::watch::channel(());
-            let reading = streams
-                .into_iter()
-                .map(|stream| read(stream, &self.deliveries, ending.clone()));
-            let all = try_join_all(reading);
-            tokio::pin!(all);
-            let outcome = tokio::select! {
-                all = &mut all => all,
-                _ = &mut stop => {
-                    drop(end);
-                    all.await
-                }
-            };
-            let histograms =
-                outcome.inspect_err(|error| self.deliveries.break_off(error.to_string()))?;
-            let mut sum = LatencyHistogram::default();
-            for histogram in &histograms {
-                sum.add(histogram);
+        let streams = tokio::select! {
+            streams = self.watchers.open(|_, _| 0_usize) => streams?,
+            // The caller has given up.
+            _ = &mut stop => return Ok(LatencyHistogram::default()),
+        };
+        // Sending may fail if the caller has given up. In that case `stop` ends the streams.
+        created.send(()).ok();
+        let (end, ending) = tokio::sync::watch::channel(());
+        let reading = streams
+            .into_iter()
+            .map(|stream| read(stream, &self.deliveries, ending.clone()));
+        let all = try_join_all(reading);
+        tokio::pin!(all);
+        let outcome = tokio::select! {
+            all = &mut all => all,
+            _ = &mut stop => {
+                drop(end);
+                all.await
             }
-            Ok(sum)
-        })
+        };
+        let histograms =
+            outcome.inspect_err(|error| self.deliveries.break_off(error.to_string()))?;
+        let mut sum = LatencyHistogram::default();
+        for histogram in &histograms {
+            sum.add(histogram);
+        }
+        Ok(sum)
     }
 }
 

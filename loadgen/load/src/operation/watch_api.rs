@@ -13,13 +13,13 @@ use super::list::kube::frames::{Event, Frames};
 use super::list::kube::response::Response;
 use super::list::{ListCase, ListError};
 use crate::endpoint::TargetEndpoint;
-use crate::verify::not_a_list;
+use crate::verify::malformed;
 
 /// The timeout that is requested for a watch, longer than any case.
 const TIMEOUT_S: u32 = 6 * 3_600;
 
 /// How often in a row a server may end a watch without having sent anything.
-const MOST_ENDS: u32 = 10;
+const MAX_ENDS: u32 = 10;
 
 /// A resumed watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,8 +90,8 @@ impl ApiWatch {
     /// [`ListError`] if the server did so too often without sending anything.
     pub(crate) fn ended_by_server(&mut self) -> Result<(), ListError> {
         self.ends += 1;
-        match self.ends > MOST_ENDS {
-            true => Err(not_a_list("the server ended the watch again and again").into()),
+        match self.ends > MAX_ENDS {
+            true => Err(malformed("the server ended the watch again and again").into()),
             false => Ok(()),
         }
     }
@@ -121,7 +121,7 @@ impl ApiWatch {
                 "a list of revision {revision} after an event of revision {}",
                 self.revision
             );
-            return Err(not_a_list(&text).into());
+            return Err(malformed(&text).into());
         }
         self.revision = revision;
         self.go_on().await?;
@@ -149,15 +149,16 @@ impl ApiWatch {
         self.frames.feed(&bytes, |frame| {
             let event = Event::read(frame, resource)?;
             let is_write = match event.kind {
-                b"ADDED" | b"MODIFIED" => !is_being_deleted(event.object)
-                    .map_err(|malformed| not_a_list(&malformed.to_string()))?,
+                b"ADDED" | b"MODIFIED" => {
+                    !is_being_deleted(event.object).map_err(|e| malformed(&e.to_string()))?
+                }
                 b"DELETED" | b"BOOKMARK" => false,
                 _ => return Err(event.unexpected()),
             };
-            let metadata = Metadata::read(event.object).map_err(|e| not_a_list(&e.to_string()))?;
+            let metadata = Metadata::read(event.object).map_err(|e| malformed(&e.to_string()))?;
             let version = std::str::from_utf8(metadata.resource_version).ok();
             let revision = version.and_then(|version| version.parse().ok());
-            let no_number = || not_a_list("an event's resourceVersion is not a number");
+            let no_number = || malformed("an event's resourceVersion is not a number");
             *last = revision.ok_or_else(no_number)?;
             match metadata.name.starts_with(made) {
                 true if is_write => on(*last),

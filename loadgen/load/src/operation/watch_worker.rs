@@ -23,11 +23,11 @@ use super::list::kube::response::Response;
 use super::list::kube::stored_bytes::{DecodedObject, ItemDecoder, ROOT};
 use super::list::{ListCase, ListError};
 use crate::endpoint::TargetEndpoint;
-use crate::verify::{InvalidResponse, not_a_list};
+use crate::verify::{InvalidResponse, malformed};
 
 /// An object that a worker holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldObject {
     /// The object's resourceVersion.
     pub revision: i64,
     /// The hash of its key and bytes, as in a [`Fingerprint`].
@@ -38,7 +38,7 @@ pub struct Held {
     pub shard_hash: u64,
 }
 
-impl Held {
+impl HeldObject {
     /// Returns the [`key_hash`] of an object, and what is held of it.
     pub(super) fn of(stored: &DecodedObject<'_>) -> Result<(u64, Self), InvalidResponse> {
         let Some(key) = stored.key.strip_prefix(ROOT.as_bytes()) else {
@@ -90,7 +90,7 @@ pub struct Log {
     pub ended: u64,
 }
 
-/// Returns the hash that identifies a key in [`Held`] and [`Seen`]. `key` is relative to the
+/// Returns the hash that identifies a key in [`HeldObject`] and [`Seen`]. `key` is relative to the
 /// registry's prefix.
 #[must_use]
 pub fn key_hash(key: &[u8]) -> u64 {
@@ -109,7 +109,7 @@ pub struct WatchWorker {
     last_key: Option<Vec<u8>>,
     /// The revision up to which everything was received.
     revision: i64,
-    held: HashMap<u64, Held>,
+    held: HashMap<u64, HeldObject>,
     state_bytes: u64,
     log: Log,
     /// The end of the worker's shard while it takes over another one.
@@ -193,11 +193,11 @@ impl WatchWorker {
                 let body = self.kube.get(query).await?;
                 self.body.insert(body)
             }
-            None => return Err(not_a_list("nothing is being watched").into()),
+            None => return Err(malformed("nothing is being watched").into()),
         };
         let Some(bytes) = body.next().await? else {
             if !is_live {
-                return Err(not_a_list("the watch ended before its state did").into());
+                return Err(malformed("the watch ended before its state did").into());
             }
             self.leave();
             self.log.ended += 1;
@@ -219,7 +219,7 @@ impl WatchWorker {
 
     /// Returns the objects that the worker holds, by [`key_hash`].
     #[must_use]
-    pub fn held(&self) -> &HashMap<u64, Held> {
+    pub fn held(&self) -> &HashMap<u64, HeldObject> {
         &self.held
     }
 
@@ -262,7 +262,7 @@ impl WatchWorker {
             end.is_passed = true;
             return Ok(());
         }
-        let (key_hash, held) = Held::of(&stored)?;
+        let (key_hash, held) = HeldObject::of(&stored)?;
         if let Some(last_key) = &mut self.last_key {
             let key = &stored.key[ROOT.len()..];
             if effect != Effect::Created || *key <= last_key[..] {
@@ -288,9 +288,14 @@ impl WatchWorker {
     }
 
     /// Compares a live event with the objects held, and applies it.
-    fn apply(&mut self, effect: Effect, key: u64, object: Held) -> Result<(), InvalidResponse> {
+    fn apply(
+        &mut self,
+        effect: Effect,
+        key: u64,
+        object: HeldObject,
+    ) -> Result<(), InvalidResponse> {
         if object.revision <= self.revision {
-            return Err(not_a_list(&format!(
+            return Err(malformed(&format!(
                 "an event of revision {} behind revision {}",
                 object.revision, self.revision
             )));
@@ -302,17 +307,22 @@ impl WatchWorker {
         };
         match (effect, before.is_some()) {
             (Effect::Created, false) | (Effect::Changed | Effect::Deleted, true) => Ok(()),
-            (effect, was_there) => Err(not_a_list(&format!(
-                "at revision {} an object is {effect:?} that was {}there",
-                object.revision,
-                if was_there { "" } else { "not " }
-            ))),
+            (effect, is_held) => {
+                let holds = match is_held {
+                    true => "already holds",
+                    false => "does not hold",
+                };
+                Err(malformed(&format!(
+                    "revision {}: {effect:?} event for an object that the worker {holds}",
+                    object.revision
+                )))
+            }
         }
     }
 
     fn bookmark(&mut self, revision: i64, ends_state: bool) -> Result<(), InvalidResponse> {
         if ends_state != self.last_key.is_some() {
-            return Err(not_a_list("a bookmark at the wrong place of the watch"));
+            return Err(malformed("a bookmark at the wrong place of the watch"));
         }
         let newest = self.held.values().map(|held| held.revision).max();
         if ends_state && newest.is_some_and(|newest| newest > revision) {

@@ -7,7 +7,7 @@ use tonic::Code;
 
 /// The largest number of texts that are counted separately. A text that names an object can exist
 /// for every object.
-const TEXTS: usize = 100;
+const MAX_TEXTS: usize = 100;
 
 /// What an error means for its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum Class {
     /// The server refused the request because it had too many.
     Refused,
     /// There was no response in time, by the clock of the generator or of the server.
-    Unanswered,
+    TimedOut,
     /// There was no connection, or it was lost.
     Disconnected,
     /// The response was wrong, or the failure cannot be explained by load.
@@ -31,7 +31,7 @@ impl Class {
                 | Refusal::DeadlineExceeded
                 | Refusal::LeaderChanged
                 | Refusal::NoLeader,
-            ) => Self::Unanswered,
+            ) => Self::TimedOut,
             EtcdError::Refused(Refusal::Stopped)
             | EtcdError::Unreachable { .. }
             | EtcdError::Status {
@@ -46,7 +46,7 @@ impl Class {
     pub(crate) fn of_status(status: u16) -> Self {
         match status {
             429 => Self::Refused,
-            504 => Self::Unanswered,
+            504 => Self::TimedOut,
             _ => Self::Wrong,
         }
     }
@@ -74,7 +74,7 @@ impl Errors {
     pub fn add(&mut self, count: u64, class: Class, text: String) {
         *match class {
             Class::Refused => &mut self.refused,
-            Class::Unanswered => &mut self.unanswered,
+            Class::TimedOut => &mut self.unanswered,
             Class::Disconnected => &mut self.disconnected,
             Class::Wrong => &mut self.wrong,
         } += count;
@@ -94,7 +94,7 @@ impl Errors {
     }
 
     fn count(&mut self, count: u64, class: Class, text: String) {
-        if self.counts.len() < TEXTS || self.counts.contains_key(&text) {
+        if self.counts.len() < MAX_TEXTS || self.counts.contains_key(&text) {
             self.counts.entry(text).or_insert((class, 0)).1 += count;
         } else {
             self.others += count;
@@ -185,7 +185,7 @@ mod tests {
         errors.add(1, Class::Wrong, "0 is lost".to_owned());
         errors.add(1, Class::Refused, "0000 is refused".to_owned());
         assert_eq!((errors.refused, errors.wrong), (1_001, 1));
-        assert_eq!((errors.counts.len(), errors.others), (TEXTS, 901));
+        assert_eq!((errors.counts.len(), errors.others), (MAX_TEXTS, 901));
         assert_eq!(errors.of("0000 is refused"), 2);
         let frequent = errors.most_frequent(2);
         assert_eq!(frequent, ["0000 is refused", "0001 is refused"]);

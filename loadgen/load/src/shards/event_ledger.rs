@@ -8,7 +8,7 @@ use std::time::Instant;
 use workloads::Fingerprint;
 use workloads::writes::Effect;
 
-use crate::operation::watch_worker::{Held, Seen};
+use crate::operation::watch_worker::{HeldObject, Seen};
 use crate::record::LatencyHistogram;
 
 /// An acknowledged write, which its event must match.
@@ -153,7 +153,7 @@ pub fn events(
 /// # Errors
 /// [`EventMismatch::Overlap`] or [`EventMismatch::Union`].
 pub fn union<'h>(
-    held: impl IntoIterator<Item = &'h HashMap<u64, Held>>,
+    held: impl IntoIterator<Item = &'h HashMap<u64, HeldObject>>,
     expected: &Fingerprint,
 ) -> Result<u64, EventMismatch> {
     let mut owners: HashMap<u64, usize> = HashMap::new();
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_union_is_whole_and_nobody_s_twice() {
-        let object = |hash| Held {
+        let object = |hash| HeldObject {
             revision: 3,
             hash,
             bytes: 10,

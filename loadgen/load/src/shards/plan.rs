@@ -24,7 +24,7 @@ const END: u128 = 1 << 64;
 /// The ratio of the largest load to the mean that is good enough for one range per worker.
 pub const GOOD_SKEW: f64 = 1.15;
 /// The largest average number of ranges per worker. A selector must fit into a URL.
-const MOST_RANGES: usize = 32;
+const MAX_RANGES: usize = 32;
 
 /// Shards that together contain every hash once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Plan {
         let owners = contiguous::owners(distribution, workers);
         let plan = Self::of(&owners, distribution, workers);
         let plan_skew = skew(&plan.loads(distribution));
-        if plan_skew <= GOOD_SKEW || distribution.entries().len() > workers * MOST_RANGES {
+        if plan_skew <= GOOD_SKEW || distribution.entries().len() > workers * MAX_RANGES {
             return plan;
         }
         let owners = longest_first::owners(distribution, workers);

@@ -142,12 +142,12 @@ pub enum InvalidResponse {
     /// is no longer kept (410).
     #[error("expired: {0}")]
     Expired(String),
-    /// The body is no Kubernetes list.
-    #[error("not a Kubernetes list: {0}")]
-    NotAList(String),
+    /// A list or an event of a watch is malformed, or contradicts itself or what was before it.
+    #[error("malformed response: {0}")]
+    Malformed(String),
     /// A client that is an external program reports that its list took longer than loadgen waited
     /// for it.
-    #[error("the client says that its list took {took:?}, and it answered after {elapsed:?}")]
+    #[error("the client says that its list took {took:?}, but it responded after {elapsed:?}")]
     Time {
         /// The time that the client reports.
         took: Duration,
@@ -166,9 +166,9 @@ pub enum InvalidResponse {
     },
 }
 
-/// Returns [`InvalidResponse::NotAList`] with this reason.
-pub(crate) fn not_a_list(why: &str) -> InvalidResponse {
-    InvalidResponse::NotAList(why.to_owned())
+/// Returns [`InvalidResponse::Malformed`] with this reason.
+pub(crate) fn malformed(reason: &str) -> InvalidResponse {
+    InvalidResponse::Malformed(reason.to_owned())
 }
 
 /// The objects that have the same fault.

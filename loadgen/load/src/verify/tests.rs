@@ -12,7 +12,7 @@ const LISTED: Listed = Listed {
 fn check(
     objects: &[(&[u8], &[u8])],
     expected: Option<&Expected>,
-) -> Result<Found, InvalidResponse> {
+) -> Result<Contents, InvalidResponse> {
     let mut check = Check::new("/r/");
     for (key, value) in objects {
         check.visit(key, value, 9);

@@ -107,7 +107,7 @@ async fn an_answer_other_than_200_is_an_error_with_its_status() {
     assert!(
         error
             .to_string()
-            .ends_with("/metrics answers 404 Not Found"),
+            .ends_with("/metrics returned 404 Not Found"),
         "{error}"
     );
 }

@@ -12,17 +12,17 @@ use nix::unistd::Pid;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
-use super::{ProfileError, SAMPLE_FOR_MOST};
+use super::{MAX_SAMPLING_TIME, ProfileError};
 
 /// Samples per second of each running thread. An odd number, so that work that recurs every ten
 /// milliseconds is neither always nor never sampled.
 const PER_SECOND: &str = "99";
 /// The longest time that `perf record` may take to write its samples after it was stopped.
-const ENDS_WITHIN: Duration = Duration::from_secs(20);
+const END_TIMEOUT: Duration = Duration::from_secs(20);
 /// The longest time that `perf script` may take to resolve the functions of all stacks.
-const READ_WITHIN: Duration = Duration::from_secs(120);
+const READ_TIMEOUT: Duration = Duration::from_secs(120);
 /// The longest error text, in characters.
-const TOLD: usize = 200;
+const SHOWN_CHARS: usize = 200;
 /// The two commands as errors name them.
 const RECORD: &str = "perf record";
 const SCRIPT: &str = "perf script";
@@ -45,7 +45,7 @@ pub fn perf_folder_prefix() -> String {
 }
 
 /// Samples the stacks of all running threads of a process until `until` completes, for
-/// [`SAMPLE_FOR_MOST`] at most. Each sample copies 8 KiB of a thread's stack; resolving the
+/// [`MAX_SAMPLING_TIME`] at most. Each sample copies 8 KiB of a thread's stack; resolving the
 /// functions afterwards takes seconds of this machine's CPU time. Dropping the future ends `perf`.
 ///
 /// # Errors
@@ -65,7 +65,7 @@ pub async fn perf_stacks(
     let begun = Instant::now();
     let ended_early = tokio::select! {
         () = until => false,
-        () = sleep(SAMPLE_FOR_MOST) => false,
+        () = sleep(MAX_SAMPLING_TIME) => false,
         _ = perf.wait() => true,
     };
     let sampled = begun.elapsed();
@@ -74,10 +74,10 @@ pub async fn perf_stacks(
         // below.
         kill(Pid::from_raw(pid.cast_signed()), Signal::SIGINT).ok();
     }
-    let ended = timeout(ENDS_WITHIN, perf.wait_with_output()).await;
+    let ended = timeout(END_TIMEOUT, perf.wait_with_output()).await;
     let late = || ProfileError::Failed {
         program: RECORD,
-        said: format!("did not end within {} s", ENDS_WITHIN.as_secs()),
+        said: format!("did not end within {} s", END_TIMEOUT.as_secs()),
     };
     let ended = ended.map_err(|_| (late(), sampled))?;
     let ended = ended.map_err(|error| (error.into(), sampled))?;
@@ -126,10 +126,10 @@ async fn stacks_in(data: &Path) -> Result<String, ProfileError> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
-    let read = timeout(READ_WITHIN, command.output()).await;
+    let read = timeout(READ_TIMEOUT, command.output()).await;
     let late = |_| ProfileError::Failed {
         program: SCRIPT,
-        said: format!("took longer than {} s", READ_WITHIN.as_secs()),
+        said: format!("took longer than {} s", READ_TIMEOUT.as_secs()),
     };
     let read = read.map_err(late)??;
     if !read.status.success() {
@@ -159,7 +159,7 @@ fn failed(program: &'static str, output: &Output) -> ProfileError {
         .next()
         .unwrap_or("nothing")
         .chars()
-        .take(TOLD)
+        .take(SHOWN_CHARS)
         .collect();
     ProfileError::Failed {
         program,

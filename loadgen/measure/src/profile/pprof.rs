@@ -7,17 +7,17 @@ use http::{HeaderMap, Method};
 use kube_api::client::{Connection, KubeAccess, KubeError, Options, expect_success, read_whole};
 use tokio::time::timeout;
 
-use super::{ProfileError, SAMPLE_FOR_MOST};
+use super::{MAX_SAMPLING_TIME, ProfileError};
 
 /// The path of a server's list of profiles.
 const INDEX: &str = "/debug/pprof/";
 /// The longest time that the list may take.
-const INDEX_WITHIN: Duration = Duration::from_secs(10);
+const INDEX_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest time that a server may take to send a profile after it has sampled: it resolves all
 /// function names first.
-const SENT_WITHIN: Duration = Duration::from_secs(20);
+const SEND_TIMEOUT: Duration = Duration::from_secs(20);
 /// The largest response that is read, in bytes. Half a minute of etcd has some 100 KiB.
-const LARGEST: usize = 32 << 20;
+const MAX_PROFILE_BYTES: usize = 32 << 20;
 
 /// A client of a server that samples itself.
 #[derive(Debug)]
@@ -35,18 +35,18 @@ impl Pprof {
     pub async fn open(url: &str, access: KubeAccess) -> Result<Self, ProfileError> {
         let connection = Connection::new(url, access, Options::default())?;
         let mut pprof = Self { connection };
-        match timeout(INDEX_WITHIN, pprof.get(INDEX)).await {
+        match timeout(INDEX_TIMEOUT, pprof.get(INDEX)).await {
             Ok(index) => index?,
             Err(_) => {
-                let within = INDEX_WITHIN.as_secs();
-                return Err(KubeError::Body(format!("no {INDEX} within {within} s")).into());
+                let within = INDEX_TIMEOUT.as_secs();
+                return Err(KubeError::Timeout(format!("no {INDEX} within {within} s")).into());
             }
         };
         Ok(pprof)
     }
 
     /// Lets the server sample itself for `time`, rounded up to whole seconds, from one to
-    /// [`SAMPLE_FOR_MOST`]. Returns the response unchanged, a compressed message of
+    /// [`MAX_SAMPLING_TIME`]. Returns the response unchanged, a compressed message of
     /// `profile.proto`, and the duration of sampling. Samples are of CPU time: an idle server has
     /// none.
     ///
@@ -55,10 +55,10 @@ impl Pprof {
     /// it.
     pub async fn profile(&mut self, time: Duration) -> Result<(Bytes, Duration), ProfileError> {
         let seconds = time.as_secs_f64().ceil() as u64;
-        let seconds = seconds.clamp(1, SAMPLE_FOR_MOST.as_secs());
+        let seconds = seconds.clamp(1, MAX_SAMPLING_TIME.as_secs());
         let path = format!("{INDEX}profile?seconds={seconds}");
         let sampled = Duration::from_secs(seconds);
-        let within = sampled + SENT_WITHIN;
+        let within = sampled + SEND_TIMEOUT;
         let sent = timeout(within, self.get(&path)).await;
         let sent = sent.map_err(|_| ProfileError::Late {
             seconds,
@@ -72,6 +72,6 @@ impl Pprof {
             .connection
             .send(Method::GET, path, HeaderMap::new(), Bytes::new());
         let response = expect_success(Method::GET, path, sent.await?).await?;
-        read_whole(response.into_body(), LARGEST).await
+        read_whole(response.into_body(), MAX_PROFILE_BYTES).await
     }
 }

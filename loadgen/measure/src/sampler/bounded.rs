@@ -3,9 +3,9 @@
 use super::{Sample, Series};
 
 /// The most samples of a series: two minutes at the default interval. A chart has fewer points.
-const MOST_SAMPLES: usize = 12_000;
+const MAX_SAMPLES: usize = 12_000;
 
-/// A series that grows by a sample at a time. At [`MOST_SAMPLES`], each two neighbours are joined
+/// A series that grows by a sample at a time. At [`MAX_SAMPLES`], each two neighbours are joined
 /// into one sample, with the time and the CPU time of the later and the highest of each size, and
 /// later samples are joined likewise. Peaks are kept; only their exact time is lost.
 #[derive(Debug)]
@@ -40,11 +40,11 @@ impl BoundedSeries {
         }
         let samples = &mut self.series.samples;
         samples.push(sample);
-        if samples.len() == MOST_SAMPLES {
-            for at in 0..MOST_SAMPLES / 2 {
+        if samples.len() == MAX_SAMPLES {
+            for at in 0..MAX_SAMPLES / 2 {
                 samples[at] = join(&samples[2 * at], &samples[2 * at + 1]);
             }
-            samples.truncate(MOST_SAMPLES / 2);
+            samples.truncate(MAX_SAMPLES / 2);
             self.joined *= 2;
         }
     }
@@ -101,7 +101,7 @@ mod tests {
             series.push(sample(nth, rss));
         }
         let Series { samples, .. } = series.finish();
-        let range = MOST_SAMPLES / 2..=MOST_SAMPLES;
+        let range = MAX_SAMPLES / 2..=MAX_SAMPLES;
         assert!(range.contains(&samples.len()), "{}", samples.len());
         assert!(samples.is_sorted_by(|a, b| a.elapsed_s < b.elapsed_s && a.cpu_s < b.cpu_s));
         let high = samples.iter().filter(|sample| sample.rss == 9_000);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Sample, Series};
 
 /// The shortest phase that is compared: in shorter ones, pools and caches still fill.
-const SHORTEST: Duration = Duration::from_secs(60);
+const MIN_PHASE: Duration = Duration::from_secs(60);
 /// The number of parts of a phase. The second part is early, the last part is late; during the
 /// first, connections are opened and pools fill.
 const PARTS: f64 = 5.0;
@@ -29,7 +29,7 @@ impl Series {
     pub fn early_and_late(&self) -> Option<EarlyAndLate> {
         let (first, last) = (self.samples.first()?, self.samples.last()?);
         let span = last.elapsed_s - first.elapsed_s;
-        if span < SHORTEST.as_secs_f64() {
+        if span < MIN_PHASE.as_secs_f64() {
             return None;
         }
         let place = |sample: &Sample| (sample.elapsed_s - first.elapsed_s) / span * PARTS;

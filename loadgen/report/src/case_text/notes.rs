@@ -4,11 +4,11 @@ use super::milliseconds;
 use super::sharding::shared;
 use crate::quantity::Quantity;
 use crate::result::{
-    Baseline, Case, ClientFigures, Outcome, PROFILED, Quantiles, Saturation, ServerFigures,
+    Baseline, Case, ClientMetrics, Outcome, PROFILED, Quantiles, Saturation, ServerMetrics,
     ServerStart, Spread,
 };
 
-/// Returns everything that a reader must know about the row: [`warnings`], its rate, and the loads
+/// Returns everything that a reader must know about the case: [`warnings`], its rate, and the loads
 /// that ran with it.
 #[must_use]
 pub fn notes(case: &Case) -> Vec<String> {
@@ -21,7 +21,7 @@ pub fn notes(case: &Case) -> Vec<String> {
     }
     notes.extend(case.saturation.iter().map(saturation));
     notes.extend(case.client.as_ref().and_then(program));
-    if case.server.as_ref().is_some_and(|s| s.is_own_word) {
+    if case.server.as_ref().is_some_and(|s| s.is_self_reported) {
         notes.push(
             "the server's figures are from its metrics page: memory as it was between lists, pages of files included"
                 .to_owned(),
@@ -52,7 +52,7 @@ pub fn notes(case: &Case) -> Vec<String> {
     notes
 }
 
-/// Returns what a reader must know before comparing the row: why it was not measured, or what
+/// Returns what a reader must know before comparing the case: why it was not measured, or what
 /// limits it.
 #[must_use]
 pub fn warnings(case: &Case) -> Vec<String> {
@@ -167,7 +167,7 @@ fn saturation(found: &Saturation) -> String {
 }
 
 /// Returns how long the watch cache took to fill when the server started.
-fn cache_fill(server: &ServerFigures) -> Option<String> {
+fn cache_fill(server: &ServerMetrics) -> Option<String> {
     let seconds = server.kube.as_ref()?.cache_fill_s?;
     Some(format!(
         "its watch cache was filled in {}",
@@ -181,7 +181,7 @@ fn late_over_early(case: &Case) -> Option<String> {
     let server = server.and_then(|it| Some((it.late_over_early?, it.late_over_early_likely)));
     let client = case.client.as_ref();
     let client = client.and_then(|it| Some((it.late_over_early?, it.late_over_early_likely)));
-    let told = [("server", server), ("generator", client)]
+    let texts = [("server", server), ("generator", client)]
         .into_iter()
         .filter_map(|(whose, figure)| {
             let (ratio, likely) = figure?;
@@ -191,24 +191,24 @@ fn late_over_early(case: &Case) -> Option<String> {
                 None => format!("{whose} {ratio}"),
             })
         });
-    let told: Vec<String> = told.collect();
-    (!told.is_empty()).then(|| {
+    let texts: Vec<String> = texts.collect();
+    (!texts.is_empty()).then(|| {
         format!(
             "private memory late in the phase over early in it: {}",
-            told.join(", ")
+            texts.join(", ")
         )
     })
 }
 
 /// Returns the cost of a list on a client that is a separate program.
-fn program(client: &ClientFigures) -> Option<String> {
+fn program(client: &ClientMetrics) -> Option<String> {
     let name = client.program.as_ref()?;
     let cpu = Quantity::seconds(client.cpu_s_per_request?);
     let peak = Quantity::or_absent(client.rss_peak.map(Quantity::bytes));
     Some(format!("{name} took {cpu} of CPU and up to {peak}"))
 }
 
-/// Returns the rate and other metrics of a row of small requests or of events.
+/// Returns the rate and other metrics of a case of small requests or of events.
 fn pace(case: &Case) -> Option<String> {
     let client = case.client.as_ref();
     let own = client.and_then(|client| client.cpu_s_per_request);

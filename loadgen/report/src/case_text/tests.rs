@@ -5,7 +5,7 @@ use crate::result::{Load, Outcome, Round, ServerStart};
 use workloads::strategy::Tier;
 
 #[test]
-fn a_row_that_was_not_measured_has_dashes_and_its_reason() {
+fn a_case_that_was_not_measured_has_dashes_and_its_reason() {
     let outcome = Outcome::NotApplicable {
         reason: "etcd 3.4 has no RangeStream".into(),
     };
@@ -21,7 +21,7 @@ fn a_row_that_was_not_measured_has_dashes_and_its_reason() {
 
 #[test]
 fn private_memory_and_files_are_two_figures_of_a_row() {
-    let mut server = ServerFigures {
+    let mut server = ServerMetrics {
         peak_above_idle: 876 << 10,
         rss_file_idle: Some(50 << 20),
         rss_file_peak: Some(52 << 20),
@@ -29,7 +29,7 @@ fn private_memory_and_files_are_two_figures_of_a_row() {
         socket_idle: Some(1 << 20),
         socket_peak: Some(14 << 20),
         socket_resolution: Some(2 << 20),
-        ..ServerFigures::default()
+        ..ServerMetrics::default()
     };
     assert_eq!(peak(&server), "< 1 MiB");
     assert_eq!(sockets(&server), "14 MiB");
@@ -44,11 +44,11 @@ fn a_peak_that_its_counter_cannot_tell_is_no_part_of_the_bytes() {
     let mut case = Case::new("pods", "bench", Tier::Etcd, "stream", Outcome::Measured);
     assert_eq!(per_listed_byte(&case), None);
     (case.bytes, case.clients) = (50 << 20, 2);
-    case.server = Some(ServerFigures {
+    case.server = Some(ServerMetrics {
         peak_above_idle: 876 << 10,
         peak_per_listed_byte: Some(0.0086),
         rss_resolution: Some(256 << 10),
-        ..ServerFigures::default()
+        ..ServerMetrics::default()
     });
     let shown = |case: &Case| Quantity::or_absent(per_listed_byte(case));
     assert_eq!(shown(&case), "< 0.010 ×", "1 MiB of 100");
@@ -61,9 +61,9 @@ fn a_peak_that_its_counter_cannot_tell_is_no_part_of_the_bytes() {
 
 #[test]
 fn loads_that_ran_together_show_the_cores_that_the_server_used() {
-    let mut server = ServerFigures {
+    let mut server = ServerMetrics {
         cpu_s: Some(4.3),
-        ..ServerFigures::default()
+        ..ServerMetrics::default()
     };
     let mut case = Case::new("pods", "bench", Tier::Etcd, "mix", Outcome::Measured);
     case.rounds = vec![Round {
@@ -88,9 +88,9 @@ fn loads_that_ran_together_show_the_cores_that_the_server_used() {
 fn a_small_request_s_cost_has_its_rate_beside_it() {
     let mut case = Case::new("pods", "bench", Tier::Etcd, "get", Outcome::Measured);
     assert_eq!(server_cpu_and_rate(&case), None);
-    case.server = Some(ServerFigures {
+    case.server = Some(ServerMetrics {
         cpu_s_per_request: Some(22e-6),
-        ..ServerFigures::default()
+        ..ServerMetrics::default()
     });
     assert_eq!(server_cpu_and_rate(&case).as_deref(), Some("22.0 µs"));
     case.requests_per_s = Some(20_000.0);
@@ -99,7 +99,7 @@ fn a_small_request_s_cost_has_its_rate_beside_it() {
 }
 
 #[test]
-fn a_measured_row_without_figures_of_its_server_says_why() {
+fn a_measured_case_without_metrics_of_its_server_says_why() {
     let mut case = Case::new("pods", "etcd", Tier::Etcd, "stream", Outcome::Measured);
     let reason = "all of http://it:2379: /metrics: 403 Forbidden";
     case.missing_figures.push(reason.to_owned());
@@ -114,7 +114,7 @@ fn a_measured_row_without_figures_of_its_server_says_why() {
 }
 
 #[test]
-fn what_limits_a_row_is_said_beside_it() {
+fn what_limits_a_case_is_in_its_notes() {
     let mut case = Case::new("pods", "bench", Tier::Kube, "cached", Outcome::Measured);
     case.clients = 5;
     case.encoding = Some("json".into());
@@ -122,7 +122,7 @@ fn what_limits_a_row_is_said_beside_it() {
     case.requests = 25;
     case.errors = 2;
     case.client_limited = true;
-    case.server = Some(ServerFigures::default());
+    case.server = Some(ServerMetrics::default());
     case.null_sink_ms = Some(Quantiles {
         n: 3,
         p50: Some(700.0),
@@ -155,7 +155,7 @@ fn a_case_of_several_starts_says_how_far_they_lie_apart() {
     assert_eq!(of_starts(&case), None);
     case.starts
         .extend([start(368.0, 0.36, 95), start(412.0, 0.36, 83)]);
-    let said = "of 3 starts the one with the middle p50; all of them: p50 368 ms … 412 ms, \
+    let text = "of 3 starts the one with the middle p50; all of them: p50 368 ms … 412 ms, \
                 server CPU 360 ms, peak above idle 80 MiB … 95 MiB";
-    assert_eq!(of_starts(&case).as_deref(), Some(said));
+    assert_eq!(of_starts(&case).as_deref(), Some(text));
 }

@@ -27,7 +27,7 @@ const WORKERS: Unit = Unit {
 
 /// A chart of curves.
 #[derive(Debug, Clone)]
-pub(crate) struct CurvesFigure {
+pub(crate) struct CurveChart {
     pub(crate) title: String,
     pub(crate) subtitle: String,
     /// The names of the lines in every panel, in the order of their colours.
@@ -40,12 +40,12 @@ pub(crate) struct CurvesFigure {
 pub(crate) struct CurvePanel {
     pub(crate) name: &'static str,
     pub(crate) unit: fn(f64) -> Unit,
-    /// The points for each of the figure's names: number of workers, and the measure in its base
+    /// The points for each of the chart's names: number of workers, and the measure in its base
     /// unit.
     pub(crate) lines: Vec<Vec<(f64, f64)>>,
 }
 
-impl CurvesFigure {
+impl CurveChart {
     /// Returns width and height in user units.
     pub(super) fn size(&self) -> (u32, u32) {
         frame::size(PANELS.height_of(self.panels.len()) + MARGIN)

@@ -1,4 +1,4 @@
-//! The layout that all figures share: width, heading, position of the legend, panels side by side,
+//! The layout that all charts share: width, heading, position of the legend, panels side by side,
 //! and the style of axes.
 
 use plotters::prelude::*;
@@ -13,12 +13,12 @@ pub(super) const HEAD_HEIGHT: i32 = 86;
 /// The vertical middle of the legend's line.
 pub(super) const LEGEND_AT: i32 = 70;
 
-/// Returns width and height, in user units, of a figure with this height below its head.
+/// Returns width and height, in user units, of a chart with this height below its head.
 pub(super) fn size(below_head: i32) -> (u32, u32) {
     (WIDTH as u32, (HEAD_HEIGHT + below_head) as u32)
 }
 
-/// Writes a figure's title and, in a fainter colour, its subtitle.
+/// Writes a chart's title and, in a fainter colour, its subtitle.
 pub(super) fn write_heading<DB: DrawingBackend>(
     area: &Area<DB>,
     ruler: Ruler,

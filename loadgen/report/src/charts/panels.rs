@@ -1,4 +1,4 @@
-//! A chart of small panels over time, one per row of the report and grouped by target. The panels
+//! A chart of small panels over time, one per case of the report and grouped by target. The panels
 //! of a group share the scale of their y axis.
 
 use std::ops::Range;
@@ -29,7 +29,7 @@ const AXIS_LABELS: AxisLabels = AxisLabels {
 
 /// A chart of panels.
 #[derive(Debug, Clone)]
-pub(crate) struct PanelsFigure {
+pub(crate) struct PanelChart {
     pub(super) title: String,
     pub(super) subtitle: String,
     pub(super) groups: Vec<PanelGroup>,
@@ -42,7 +42,7 @@ pub(super) struct PanelGroup {
     pub(super) panels: Vec<Panel>,
 }
 
-/// The memory of one row over time.
+/// The memory of one case over time.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Panel {
     pub(super) name: String,
@@ -62,7 +62,7 @@ pub(super) struct Panel {
     pub(super) counts: bool,
 }
 
-impl PanelsFigure {
+impl PanelChart {
     /// Returns width and height in user units.
     pub(super) fn size(&self) -> (u32, u32) {
         let groups: i32 = self

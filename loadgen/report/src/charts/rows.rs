@@ -1,5 +1,5 @@
-//! A chart with one line per row of the report, grouped by target: names at the left, marks along
-//! an axis, the number at the right. A row that was not measured keeps its line, which shows the
+//! A chart with one line per case of the report, grouped by target: names at the left, marks along
+//! an axis, the number at the right. A case that was not measured keeps its line, which shows the
 //! reason.
 
 use plotters::prelude::*;
@@ -19,10 +19,13 @@ const ROW_HEIGHT: i32 = 38;
 /// The distances from the top of a row to its marks, and to the note below them.
 const MARKS_AT: i32 = 15;
 const NOTE_AT: i32 = 31;
+/// The distance from the marks up to a range, and half the height of its ends.
+const RANGE_ABOVE: i32 = 10;
+const RANGE_END: i32 = 3;
 
 /// A chart of rows.
 #[derive(Debug, Clone)]
-pub(crate) struct RowsFigure {
+pub(crate) struct RowChart {
     pub(crate) title: String,
     pub(crate) subtitle: String,
     /// The quantity on the axis, without its unit.
@@ -39,12 +42,12 @@ pub(crate) struct Group {
     /// The target, without the program that it runs.
     pub(crate) target: String,
     pub(crate) name: String,
-    pub(crate) rows: Vec<FigureRow>,
+    pub(crate) rows: Vec<ChartRow>,
 }
 
 /// One row.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct FigureRow {
+pub(crate) struct ChartRow {
     /// The work. Rows of several targets with the same work belong next to each other.
     pub(crate) work: String,
     pub(crate) name: String,
@@ -55,7 +58,7 @@ pub(crate) struct FigureRow {
     /// The row's main number as text, and the text below it.
     pub(crate) number: String,
     pub(crate) number_detail: String,
-    /// Why the row was not measured, or what limits it.
+    /// Why the case was not measured, or what limits it.
     pub(crate) note: String,
     /// False when it must not be compared, so that its marks are not coloured.
     pub(crate) counts: bool,
@@ -97,6 +100,8 @@ pub(crate) enum MarkShape {
     Cross,
     /// A small square at a value.
     Square,
+    /// A line from one value to another with a stroke at each end, above the other marks.
+    Range,
 }
 
 impl Mark {
@@ -110,8 +115,19 @@ impl Mark {
     }
 
     pub(crate) fn span(from: f64, to: f64) -> Self {
+        Self::between(MarkShape::Span, from, to)
+    }
+
+    /// Returns the range of several values; `None` if there is none.
+    pub(crate) fn range(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let ends = values.map(|value| (value, value));
+        let (from, to) = ends.reduce(|(a, b), (c, d)| (a.min(c), b.max(d)))?;
+        Some(Self::between(MarkShape::Range, from, to))
+    }
+
+    fn between(shape: MarkShape, from: f64, to: f64) -> Self {
         Self {
-            shape: MarkShape::Span,
+            shape,
             from,
             to,
             is_reference: false,
@@ -126,7 +142,7 @@ impl Mark {
     }
 }
 
-impl RowsFigure {
+impl RowChart {
     /// Returns width and height in user units.
     pub(super) fn size(&self) -> (u32, u32) {
         frame::size(self.rows_height() + AXIS_HEIGHT)
@@ -161,13 +177,17 @@ impl RowsFigure {
             // A mark that spans values fills the entry's width; others are in its middle.
             let (from, to) = match shape {
                 MarkShape::Bar if !self.axis.logarithmic => (x, x + 24),
-                MarkShape::Span => (x, x + 24),
+                MarkShape::Span | MarkShape::Range => (x, x + 24),
                 _ => (x + 12, x + 12),
+            };
+            let y = match shape {
+                MarkShape::Range => LEGEND_AT + RANGE_ABOVE,
+                _ => LEGEND_AT,
             };
             let place = Place {
                 from: ruler.px(from),
                 to: ruler.px(to),
-                y: ruler.px(LEGEND_AT),
+                y: ruler.px(y),
             };
             self.draw_mark(area, ruler, shape, place, INK)
         })
@@ -263,6 +283,15 @@ impl RowsFigure {
                 outline,
             )),
             MarkShape::Cross => area.draw(&Cross::new((to, y), ruler.px(5), outline)),
+            MarkShape::Range => {
+                let (y, end) = (y - ruler.px(RANGE_ABOVE), ruler.px(RANGE_END));
+                let thin = colour.stroke_width(ruler.upx(1));
+                for x in [from, to] {
+                    let stroke = [(x, y - end), (x, y + end)];
+                    area.draw(&PathElement::new(stroke, thin)).map_err(failed)?;
+                }
+                area.draw(&PathElement::new([(from, y), (to, y)], thin))
+            }
             MarkShape::Square => {
                 let half = ruler.px(4);
                 let corners = [(to - half, y - half), (to + half, y + half)];
@@ -354,7 +383,7 @@ impl RowsFigure {
     }
 
     /// Returns each row with its distance from the top of the plot and its group's colour.
-    fn placed_rows(&self) -> impl Iterator<Item = (i32, RGBColor, &FigureRow)> {
+    fn placed_rows(&self) -> impl Iterator<Item = (i32, RGBColor, &ChartRow)> {
         let mut top = 0;
         self.groups.iter().enumerate().flat_map(move |(at, group)| {
             let first = top + GROUP_HEIGHT;

@@ -4,7 +4,7 @@
 use super::{Better, Comparison, Line, wording};
 
 /// The maximal number of errors. A job's page shows few; the summary contains all.
-const MOST: usize = 3;
+const MAX_ERRORS: usize = 3;
 
 /// Returns one command per line of text for the worst lines and for cases that are gone. Empty if
 /// there are none.
@@ -27,7 +27,7 @@ pub fn annotations(comparison: &Comparison) -> String {
         let title = format!("{} is gone", gone.case);
         (title, gone.reason.clone())
     });
-    let errors = worse.chain(gone).take(MOST);
+    let errors = worse.chain(gone).take(MAX_ERRORS);
     errors
         .map(|(title, message)| command(&title, &message))
         .collect()

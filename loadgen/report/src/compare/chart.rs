@@ -13,7 +13,7 @@ const ROW: f64 = 20.0;
 const TOP: f64 = 46.0;
 const BELOW: f64 = 34.0;
 /// The maximal number of lines in a chart.
-const MOST_LINES: usize = 100;
+const MAX_LINES: usize = 100;
 /// Ratios beyond these limits are drawn at the edge.
 const LIMITS: (f64, f64) = (1e-4, 1e4);
 /// The least distance between two labels of the axis, in pixels.
@@ -50,7 +50,7 @@ pub fn svg(comparison: &Comparison) -> String {
     let lines: Vec<&Line> = comparison
         .deciding()
         .filter(|line| line.estimate.is_some())
-        .take(MOST_LINES)
+        .take(MAX_LINES)
         .collect();
     let chart = Chart {
         axis: Axis::of(&lines),
@@ -176,7 +176,7 @@ impl Chart<'_> {
             marks,
             r#"<path class="{class}" stroke-width="1.5" d="{shape}"/>"#
         )?;
-        let verdict = said(line);
+        let verdict = verdict_text(line);
         text(marks, "", PLOT.1 + 14.0, y + 14.0, "start", &verdict)
     }
 
@@ -201,7 +201,7 @@ impl Chart<'_> {
     fn description(&self) -> String {
         let lines = self.lines.iter().map(|line| {
             let Line { case, metric, .. } = line;
-            format!("{case} {metric}: {}", said(line))
+            format!("{case} {metric}: {}", verdict_text(line))
         });
         let lines: Vec<String> = lines.collect();
         match lines.is_empty() {
@@ -212,7 +212,7 @@ impl Chart<'_> {
 }
 
 /// Returns the ratio and the verdict as text.
-fn said(line: &Line) -> String {
+fn verdict_text(line: &Line) -> String {
     let ratio = line
         .estimate
         .as_ref()

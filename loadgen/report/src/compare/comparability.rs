@@ -172,8 +172,8 @@ pub(super) fn of_cases(base: Occurrence<'_>, new: Occurrence<'_>) -> Vec<Differe
     }
     let fsync = |of: Occurrence<'_>| {
         let waits = setup(of)?.fsync?;
-        let said = if waits { "on" } else { "off" };
-        Some(said.to_owned())
+        let state = if waits { "on" } else { "off" };
+        Some(state.to_owned())
     };
     let program = |of: Occurrence<'_>| {
         let client = of.case.client.as_ref()?;
@@ -182,11 +182,11 @@ pub(super) fn of_cases(base: Occurrence<'_>, new: Occurrence<'_>) -> Vec<Differe
     };
     let source = |of: Occurrence<'_>| {
         let server = of.case.server.as_ref()?;
-        let said = match server.is_own_word {
+        let source = match server.is_self_reported {
             true => "what the server exports",
             false => "its process",
         };
-        Some(said.to_owned())
+        Some(source.to_owned())
     };
     found.extend([
         Difference::of(

@@ -11,7 +11,7 @@ use crate::quantity::Quantity;
 /// The maximal total size of all rows and the reasons that they refer to, in bytes.
 const ROWS_BYTES: usize = 36_000;
 /// The maximal number of entries of a list.
-const MOST_ENTRIES: usize = 12;
+const MAX_ENTRIES: usize = 12;
 /// The maximal size of each of the two parts of an entry, in bytes.
 const ENTRY_BYTES: usize = 250;
 /// The maximal size of a line about a side, or of the command, in bytes.
@@ -90,7 +90,7 @@ fn folded(summary: &str, content: &str) -> String {
 /// Returns the first entries as a list, and the number of the others.
 fn list(entries: impl IntoIterator<Item = String>) -> String {
     let mut entries = entries.into_iter();
-    let shown = entries.by_ref().take(MOST_ENTRIES);
+    let shown = entries.by_ref().take(MAX_ENTRIES);
     let mut text: String = shown.map(|entry| format!("- {entry}\n")).collect();
     let more = entries.count();
     if more > 0 {

@@ -3,7 +3,7 @@
 use workloads::strategy::Tier;
 
 use super::CompareError;
-use crate::result::{Case, DataSet, Outcome, PROFILED, SavedResult, ServerStart};
+use crate::result::{Case, DataSet, Outcome, PROFILED, SavedResult, ServerStart, targets_of};
 
 /// The work of a case, without the target.
 #[derive(Debug, Clone, PartialEq)]
@@ -112,13 +112,13 @@ impl Gathered<'_> {
             &self.refused,
             &self.left_out,
         ];
-        let mut said: Vec<&str> = Vec::new();
+        let mut reasons: Vec<&str> = Vec::new();
         for reason in all.into_iter().flatten() {
-            if !said.contains(&reason.as_str()) {
-                said.push(reason);
+            if !reasons.contains(&reason.as_str()) {
+                reasons.push(reason);
             }
         }
-        said.join("; ")
+        reasons.join("; ")
     }
 
     /// Returns whether the case has no starts because its runs were profiled.
@@ -130,7 +130,7 @@ impl Gathered<'_> {
     pub(super) fn was_there(&self) -> bool {
         self.measured.iter().any(|of| {
             let server = of.case.server.as_ref();
-            server.is_none_or(|server| server.is_own_word)
+            server.is_none_or(|server| server.is_self_reported)
         })
     }
 
@@ -142,13 +142,7 @@ impl Gathered<'_> {
 
 /// Returns the names of a side's targets, in the order of the results.
 pub(super) fn targets(results: &[SavedResult]) -> Vec<&str> {
-    let mut found: Vec<&str> = Vec::new();
-    for case in results.iter().flat_map(|result| &result.report.cases) {
-        if !found.contains(&case.target.as_str()) {
-            found.push(&case.target);
-        }
-    }
-    found
+    targets_of(results.iter().flat_map(|result| &result.report.cases))
 }
 
 /// Returns the target with this name, or the only one whose name begins with it. `etcd-3.7` matches

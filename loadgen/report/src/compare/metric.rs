@@ -9,7 +9,7 @@ use crate::result::{Quantiles, ServerStart};
 
 /// The least size that is added to both sizes before they are compared, in bytes. A peak of 0 has
 /// no ratio, and peaks that are closer than this differ by an allocator's slab or a thread's stack.
-const LEAST_BYTES: f64 = 1_048_576.0;
+const MIN_FLOOR_BYTES: f64 = 1_048_576.0;
 
 /// A metric that can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum)]
@@ -162,7 +162,7 @@ impl Metric {
     pub(crate) fn floor(self, resolution: Option<u64>) -> f64 {
         match self {
             Self::PeakMemory | Self::IdleMemory => {
-                LEAST_BYTES.max(resolution.unwrap_or_default() as f64)
+                MIN_FLOOR_BYTES.max(resolution.unwrap_or_default() as f64)
             }
             _ => 0.0,
         }
@@ -240,7 +240,7 @@ mod tests {
             ..ServerStart::default()
         };
         assert_eq!(Metric::PeakMemory.of(&start), Some(0.0));
-        assert_eq!(Metric::PeakMemory.floor(None), LEAST_BYTES);
+        assert_eq!(Metric::PeakMemory.floor(None), MIN_FLOOR_BYTES);
         assert_eq!(Metric::PeakMemory.floor(Some(8 << 20)), f64::from(8 << 20));
         assert_eq!(Metric::P50.floor(Some(8 << 20)), 0.0);
     }

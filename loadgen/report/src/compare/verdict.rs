@@ -9,7 +9,7 @@ use super::significance::{mann_whitney, sign_test};
 /// The largest probability of a verdict `better` or `worse` where nothing differs.
 pub const ALPHA: f64 = 0.05;
 /// The number of starts per side above which the required number is not shown.
-const MOST_STARTS: f64 = 200.0;
+const MAX_STARTS: f64 = 200.0;
 
 /// The estimated ratio of new to base.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -274,7 +274,7 @@ impl Estimate {
         let starts = 2.0 * base * new / (base + new);
         let needed = (starts * (half / distance).powi(2)).ceil();
         // The comparison is also false where the distance is 0.
-        (needed <= MOST_STARTS).then(|| (needed - starts.floor()).max(1.0) as usize)
+        (needed <= MAX_STARTS).then(|| (needed - starts.floor()).max(1.0) as usize)
     }
 }
 
@@ -335,13 +335,13 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let about = |more: Option<usize>| match more {
-            Some(more) => format!("about {more} more starts a side would tell"),
-            None => format!("at the margin: more than {MOST_STARTS} starts a side to tell"),
+            Some(more) => format!("about {more} more starts per side would decide"),
+            None => format!("at the margin: more than {MAX_STARTS} starts per side are needed"),
         };
         match *self {
             Self::MissingInBase => f.write_str("no such value in the base"),
             Self::MissingInNew => f.write_str("no such value in the new result"),
-            Self::NoPair => f.write_str("no two such values of one pair of starts"),
+            Self::NoPair => f.write_str("no pair of starts has this value on both sides"),
             Self::TooFewStarts {
                 base,
                 new,
@@ -352,11 +352,11 @@ impl fmt::Display for Reason {
                 match (is_paired, base, new) {
                     (true, 1, _) => f.write_str("one pair of starts")?,
                     (true, ..) => write!(f, "{base} pairs of starts")?,
-                    (false, 1, 1) => f.write_str("one start a side")?,
-                    (false, ..) if base == new => write!(f, "{base} starts a side")?,
+                    (false, 1, 1) => f.write_str("one start per side")?,
+                    (false, ..) if base == new => write!(f, "{base} starts per side")?,
                     (false, ..) => write!(f, "{base} and {new} starts")?,
                 }
-                write!(f, ", {least} are the least: {more} more would do at best")
+                write!(f, ", at least {least} are needed ({more} more)")
             }
             Self::Wide { interval, more } => {
                 let Interval { lower, upper, .. } = interval;
@@ -376,12 +376,12 @@ impl fmt::Display for Reason {
                 "the machine or a server changed meanwhile: early and late pairs exclude each other",
             ),
             Self::Inexact => f.write_str("values that should be equal in every start are not"),
-            Self::OneStart => f.write_str(
-                "the servers were there already: however many runs, they are of one start",
-            ),
-            Self::Saturated => {
-                f.write_str("both were offered more than they can do: times are of growing queues")
+            Self::OneStart => {
+                f.write_str("the server was not restarted, so all runs count as one start")
             }
+            Self::Saturated => f.write_str(
+                "both targets were saturated, so latencies depend on the length of the run",
+            ),
         }
     }
 }

@@ -99,10 +99,10 @@ fn of_generators(a: &Environment, b: &Environment) -> Vec<String> {
         ("generator", commit(a), commit(b)),
         ("windows of the generator", windows(a), windows(b)),
     ];
-    let told = pairs
+    let both = pairs
         .into_iter()
         .filter_map(|(what, a, b)| Some((what, a?, b?)));
-    told.filter(|(_, a, b)| a != b)
+    both.filter(|(_, a, b)| a != b)
         .map(|(what, a, b)| {
             format!("different {what}: {a} and {b}; its changes show as the server's")
         })

@@ -158,7 +158,7 @@ pub(super) fn headline(comparison: &Comparison) -> String {
     };
     let advice = match more_starts(comparison) {
         Some(more) if comparison.end() == End::CannotTell => {
-            format!(". To tell most of them, measure about {more} more starts a side")
+            format!(". To decide most of them, measure about {more} more starts per side")
         }
         _ => String::new(),
     };
@@ -246,16 +246,16 @@ mod tests {
 
     #[test]
     fn digits_follow_the_interval() {
-        let said = |value, interval| ratio(&estimate(value, interval));
-        assert_eq!(said(1.1015, Some((1.0686, 1.1386))), "1.10 [1.07, 1.14]");
-        assert_eq!(said(1.0001, Some((0.9996, 1.0004))), "1.000 [1.000, 1.000]");
-        assert_eq!(said(10.2, Some((8.4, 12.3))), "10.2 [8.4, 12.3]");
-        assert_eq!(said(100.2, Some((84.0, 123.0))), "100 [84, 123]");
+        let text = |value, interval| ratio(&estimate(value, interval));
+        assert_eq!(text(1.1015, Some((1.0686, 1.1386))), "1.10 [1.07, 1.14]");
+        assert_eq!(text(1.0001, Some((0.9996, 1.0004))), "1.000 [1.000, 1.000]");
+        assert_eq!(text(10.2, Some((8.4, 12.3))), "10.2 [8.4, 12.3]");
+        assert_eq!(text(100.2, Some((84.0, 123.0))), "100 [84, 123]");
         assert_eq!(
-            said(0.000_512, Some((0.000_48, 0.000_55))),
+            text(0.000_512, Some((0.000_48, 0.000_55))),
             "0.00051 [0.00048, 0.00055]"
         );
-        assert_eq!(said(1.234, None), "1.23");
+        assert_eq!(text(1.234, None), "1.23");
         assert_eq!(percent(0.1), "10 %");
         assert_eq!(percent(0.07), "7 %");
         assert_eq!(percent(0.025), "2.5 %");

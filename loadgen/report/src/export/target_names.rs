@@ -1,7 +1,7 @@
 //! The names of targets in other programs. They are the same from run to run, unlike addresses and
 //! versions, with which a history would start anew each time.
 
-use crate::result::Report;
+use crate::result::{Report, targets_of};
 
 /// The names of a result's targets.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -12,12 +12,7 @@ impl TargetNames {
     /// Targets whose names would be equal keep their versions. If they still are equal, numbers are
     /// appended.
     pub(super) fn of(report: &Report) -> Self {
-        let mut targets: Vec<&str> = Vec::new();
-        for case in &report.cases {
-            if !targets.contains(&case.target.as_str()) {
-                targets.push(&case.target);
-            }
-        }
+        let targets = targets_of(&report.cases);
         let plain = |target: &str| without_version(&without_address(target));
         let mut names: Vec<(String, String)> = Vec::new();
         for target in &targets {

@@ -82,26 +82,27 @@ fn is_whole(part: &GeneratorResult) -> Result<(), MergeError> {
 
 /// Checks that two results belong to one run.
 fn agree(one: &GeneratorResult, other: &GeneratorResult) -> Result<(), MergeError> {
-    let (ours, theirs) = (&one.result.report, &other.result.report);
-    let differ = |what, ours: String, theirs: String| {
+    let differ = |what, value: String, other_value: String| {
         Err(MergeError::Differ {
             what,
             one: one.name.clone(),
             other: other.name.clone(),
-            ours,
-            theirs,
+            value,
+            other_value,
         })
     };
     for (what, of) in SAME {
-        if of(ours) != of(theirs) {
-            return differ(what, of(ours), of(theirs));
+        let [value, other_value] = [one, other].map(|part| of(&part.result.report));
+        if value != other_value {
+            return differ(what, value, other_value);
         }
     }
-    match one.result.scenario_toml == other.result.scenario_toml {
+    let [toml, other_toml] = [one, other].map(|part| &part.result.scenario_toml);
+    match toml == other_toml {
         true => Ok(()),
         false => {
-            let (ours, theirs) = difference(&one.result.scenario_toml, &other.result.scenario_toml);
-            differ("scenario", ours, theirs)
+            let (line, other_line) = difference(toml, other_toml);
+            differ("scenario", line, other_line)
         }
     }
 }
@@ -147,13 +148,13 @@ const SAME: [Same; 9] = [
 
 /// Returns the first line of each text in which they differ.
 fn difference(one: &str, other: &str) -> (String, String) {
-    let (mut ours, mut theirs) = (one.lines(), other.lines());
+    let (mut lines, mut other_lines) = (one.lines(), other.lines());
     loop {
-        match (ours.next(), theirs.next()) {
-            (Some(ours), Some(theirs)) if ours == theirs => {}
-            (ours, theirs) => {
+        match (lines.next(), other_lines.next()) {
+            (Some(line), Some(other_line)) if line == other_line => {}
+            (line, other_line) => {
                 let shown = |line: Option<&str>| format!("`{}`", line.unwrap_or("(its end)"));
-                return (shown(ours), shown(theirs));
+                return (shown(line), shown(other_line));
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::page::fixture;
 use crate::result::histogram_log::{TaggedHistogram, read_log, write_log};
 use crate::result::series::Series;
 use crate::result::{
-    Case, ClientFigures, DataSet, Load, LoadKind, Outcome, Quantiles, RunShard, ServerFigures,
+    Case, ClientMetrics, DataSet, Load, LoadKind, Outcome, Quantiles, RunShard, ServerMetrics,
 };
 
 const SCENARIO: &str = r#"
@@ -116,16 +116,16 @@ fn part(index: u32, count: u32, values: &[u64]) -> GeneratorResult {
     case.service_ms = quantiles(values);
     case.requests_per_s = Some(n as f64 / 10.0);
     case.loads = vec![small, lists];
-    case.server = Some(ServerFigures {
+    case.server = Some(ServerMetrics {
         cpu_s: Some(1.0 + f64::from(index)),
         rss_peak: 1_000 + u64::from(index),
-        ..ServerFigures::default()
+        ..ServerMetrics::default()
     });
-    case.client = Some(ClientFigures {
+    case.client = Some(ClientMetrics {
         cpu_s: Some(0.5),
         rss_peak: Some(10 + u64::from(index)),
         lag_ms: quantiles(values),
-        ..ClientFigures::default()
+        ..ClientMetrics::default()
     });
     let mut keep = |measure: &str, values: &[u64]| {
         if !values.is_empty() {
@@ -307,7 +307,7 @@ const BAD: [Bad; 19] = [
                 ..parts[1].clone()
             }
         },
-        "generator 1 is there twice: shard-1 and again",
+        "generator 1 is given twice: shard-1 and again",
     ),
     (
         "a whole run",

@@ -10,7 +10,6 @@ use crate::result::{Report, SavedResult};
 use crate::threshold_table::{FIRST_NUMBER, ThresholdTable};
 use crate::warm_up;
 
-use super::answer;
 use super::details::{self, Details, Refused};
 use super::environment::{self, Facts};
 use super::graphics::{self, Topic};
@@ -19,6 +18,7 @@ use super::matrix::{self, Matrix};
 use super::overview::{self, Fact};
 use super::pairs::Pairs;
 use super::side_by_side::SideBySide;
+use super::summary;
 
 const STYLE: &str = include_str!("../../assets/report.css");
 const SCRIPT: &str = include_str!("../../assets/report.js");
@@ -30,12 +30,12 @@ pub(super) struct PageContext<'a> {
     style: &'static str,
     script: &'static str,
     /// The scenario's own summary.
-    summary: Option<String>,
+    scenario_summary: Option<String>,
     /// One line about what was run, when and where.
     line: String,
     validity: Vec<Fact>,
     /// The sentences of the summary, as HTML.
-    answer: Vec<String>,
+    sentences: Vec<String>,
     matrix: Matrix,
     loads: Option<Matrix>,
     /// Case, target, and the notes to read before comparing it.
@@ -81,7 +81,7 @@ impl<'a> PageContext<'a> {
         let pairs = Pairs::of(result, &cases);
         let mut thresholds = ThresholdTable::of(report);
         history.add_to(&mut thresholds, report);
-        let answer = answer::sentences(report, &cases, &pairs);
+        let sentences = summary::sentences(report, &cases, &pairs);
         let mut lines: Vec<String> = report.environment.shared_line().into_iter().collect();
         let of_cases = [
             machine::line(report.cases.iter()),
@@ -91,10 +91,10 @@ impl<'a> PageContext<'a> {
         Self {
             style: STYLE,
             script: SCRIPT,
-            summary: overview::summary(&result.scenario_toml),
+            scenario_summary: overview::scenario_summary(&result.scenario_toml),
             line: overview::line(report),
             validity: overview::validity(report),
-            answer: answer.iter().map(|sentence| with_code(sentence)).collect(),
+            sentences: sentences.iter().map(|it| with_code(it)).collect(),
             matrix: Matrix::of_cases(&report.data_sets, &cases, &pairs),
             loads: Matrix::of_loads(&cases),
             notes: matrix::notes(&cases),

@@ -2,7 +2,7 @@
 
 use workloads::strategy::Tier;
 
-use crate::result::{Case, DataSet, Outcome, Quantiles, Report, SCHEMA_VERSION, ServerFigures};
+use crate::result::{Case, DataSet, Outcome, Quantiles, Report, SCHEMA_VERSION, ServerMetrics};
 
 /// Returns a report with these cases: target, strategy, median time in ms.
 pub(crate) fn report(cases: &[(&str, &str, f64)]) -> Report {
@@ -47,10 +47,10 @@ pub(crate) fn case(target: &str, strategy: &str, ms: f64) -> Case {
         max: Some(ms * 1.1),
         ..Quantiles::default()
     });
-    case.server = Some(ServerFigures {
+    case.server = Some(ServerMetrics {
         peak_above_idle: (ms * 1_048_576.0) as u64,
         cpu_s_per_request: Some(ms / 2e3),
-        ..ServerFigures::default()
+        ..ServerMetrics::default()
     });
     case
 }

@@ -16,8 +16,8 @@ mod workers;
 
 use serde::Serialize;
 
-use crate::charts::rows::{MarkShape, RowsFigure};
-use crate::charts::{Chart, Figure};
+use crate::charts::rows::{MarkShape, RowChart};
+use crate::charts::{Chart, Drawing};
 use crate::result::{DataSet, SavedResult};
 
 use super::markup::escaped;
@@ -153,11 +153,11 @@ fn all_topics(of: &Material<'_>) -> Vec<Topic> {
 /// Returns the chart of thresholds of each data set, as HTML with its legend.
 pub(super) fn thresholds(charts: &[Chart], cases: &SideBySide<'_>) -> Vec<String> {
     let bars = charts.iter().filter(|chart| chart.kind == "bars");
-    let figures = bars.filter_map(|chart| match &chart.figure {
-        Figure::Rows(rows) => Some((chart, rows)),
+    let row_charts = bars.filter_map(|chart| match &chart.drawing {
+        Drawing::Rows(rows) => Some((chart, rows)),
         _ => None,
     });
-    figures
+    row_charts
         .map(|(chart, rows)| {
             let (legend, body) = lanes_of(chart, rows, cases);
             format!("{legend}{body}")
@@ -170,7 +170,7 @@ impl Material<'_> {
     fn charts(&self, kind: &str) -> Vec<TopicFigure> {
         let of_kind = self.charts.iter().filter(|chart| chart.kind == kind);
         let figures = of_kind.filter_map(|chart| {
-            let Figure::Rows(rows) = &chart.figure else {
+            let Drawing::Rows(rows) = &chart.drawing else {
                 return None;
             };
             let (legend, body) = lanes_of(chart, rows, self.cases);
@@ -221,7 +221,7 @@ impl Material<'_> {
 }
 
 /// Returns a chart of marks with its legend, as HTML.
-fn lanes_of(chart: &Chart, rows: &RowsFigure, cases: &SideBySide<'_>) -> (String, String) {
+fn lanes_of(chart: &Chart, rows: &RowChart, cases: &SideBySide<'_>) -> (String, String) {
     let has_targets = rows.groups.len() > 1;
     // Marks in the legend that apply to every target have a neutral colour.
     let class = if has_targets { "all" } else { "t0" };
@@ -238,6 +238,7 @@ fn lanes_of(chart: &Chart, rows: &RowsFigure, cases: &SideBySide<'_>) -> (String
             MarkShape::Stroke => ("stroke", "line"),
             MarkShape::Cross => ("cross", "line"),
             MarkShape::Square => ("square", "fill"),
+            MarkShape::Range => ("range", "thin"),
         };
         entry(name, mark, class, meaning)
     });

@@ -281,9 +281,9 @@ pub(super) fn notes(cases: &SideBySide<'_>) -> Vec<(String, String, String)> {
     let counted = all.filter(|(_, _, case)| case.counts());
     counted
         .filter_map(|(work, at, case)| {
-            let said = case_text::notes(case);
+            let notes = case_text::notes(case);
             let target = cases.targets[at].to_owned();
-            (!said.is_empty()).then(|| (title(work), target, said.join("; ")))
+            (!notes.is_empty()).then(|| (title(work), target, notes.join("; ")))
         })
         .collect()
 }
@@ -300,7 +300,7 @@ pub(super) fn title(work: &Work<'_>) -> String {
 mod tests {
     use super::*;
     use crate::page::fixture;
-    use crate::result::{Load, Round, SavedResult, ServerFigures};
+    use crate::result::{Load, Round, SavedResult, ServerMetrics};
 
     fn matrix(report: &crate::result::Report) -> Matrix {
         let result = SavedResult {
@@ -338,9 +338,9 @@ mod tests {
                 ms: 10_000.0,
                 server_cpu_ms: None,
             }];
-            case.server = Some(ServerFigures {
+            case.server = Some(ServerMetrics {
                 cpu_s: Some(4.3),
-                ..ServerFigures::default()
+                ..ServerMetrics::default()
             });
         }
         let table = matrix(&report);

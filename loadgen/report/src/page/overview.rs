@@ -46,7 +46,7 @@ impl Fact {
 }
 
 /// Returns a scenario's own summary; `None` for a scenario that this version cannot read.
-pub(super) fn summary(scenario_toml: &str) -> Option<String> {
+pub(super) fn scenario_summary(scenario_toml: &str) -> Option<String> {
     let scenario = Scenario::parse(scenario_toml, "scenario.toml").ok()?;
     Some(scenario.summary).filter(|summary| !summary.is_empty())
 }
@@ -286,7 +286,7 @@ mod tests {
     use crate::page::fixture;
     use crate::result::{CpuProfile, MachineLoad};
 
-    fn said(report: &Report) -> Vec<(Standing, String)> {
+    fn facts_of(report: &Report) -> Vec<(Standing, String)> {
         let facts = validity(report).into_iter();
         facts.map(|fact| (fact.standing, fact.text)).collect()
     }
@@ -300,7 +300,7 @@ mod tests {
                 ..MachineLoad::default()
             });
         }
-        let facts = said(&report);
+        let facts = facts_of(&report);
         assert!(facts.contains(&(Standing::Good, "2 of 2 cases count".to_owned())));
         assert!(facts.contains(&(
             Standing::Good,
@@ -312,7 +312,7 @@ mod tests {
         report.cases[1].valid = false;
         report.cases[1].errors = 1;
         report.cases[0].machine = None;
-        let facts = said(&report);
+        let facts = facts_of(&report);
         assert_eq!(
             facts[0],
             (Standing::Bad, "1 of 2 cases count, 1 failed".to_owned())
@@ -328,20 +328,20 @@ mod tests {
             ..CpuProfile::default()
         }];
         let one = "1 of 2 cases count, 1 profiled".to_owned();
-        assert!(said(&report).contains(&(Standing::Mind, one)));
+        assert!(facts_of(&report).contains(&(Standing::Mind, one)));
         report.cases[1].profiles = report.cases[0].profiles.clone();
         let both = "0 of 2 cases count, 2 profiled".to_owned();
-        assert!(said(&report).contains(&(Standing::Mind, both)));
+        assert!(facts_of(&report).contains(&(Standing::Mind, both)));
         report.cases[1].valid = false;
         let invalid = "0 of 2 cases count, 1 profiled, 1 not valid".to_owned();
-        assert!(said(&report).contains(&(Standing::Bad, invalid)));
+        assert!(facts_of(&report).contains(&(Standing::Bad, invalid)));
     }
 
     #[test]
     fn an_unknown_machine_is_no_quiet_one() {
         let report = fixture::report(&[("bench", "stream", 1.0)]);
         let unknown = "how quiet the machine was is not known".to_owned();
-        assert!(said(&report).contains(&(Standing::Mind, unknown)));
+        assert!(facts_of(&report).contains(&(Standing::Mind, unknown)));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::result::{Case, Quantiles, SavedResult, ServerStart};
 use super::side_by_side::{SideBySide, Work};
 
 /// The number of values from which on their extremes do not bound the median usefully.
-const FEW: u64 = 100;
+const MANY_VALUES: u64 = 100;
 
 /// The comparison of each target with the first one.
 pub(super) struct Pairs {
@@ -109,7 +109,7 @@ fn is_of_few(case: &Case, metric: Metric) -> bool {
         Metric::FirstChunkP50 => case.first_chunk_ms.as_ref(),
         _ => None,
     };
-    values.is_none_or(|values| values.n < FEW)
+    values.is_none_or(|values| values.n < MANY_VALUES)
 }
 
 fn resolution(case: &Case) -> Option<u64> {

@@ -22,7 +22,8 @@ pub(super) struct Readme<'a> {
     report: &'a Report,
     command: String,
     elapsed: String,
-    answer: Vec<String>,
+    /// The sentences of the summary.
+    sentences: Vec<String>,
     /// One line about what all targets share.
     shared: Option<String>,
     titles: [&'static str; TITLES.len()],
@@ -54,7 +55,7 @@ struct Section<'a> {
 impl<'a> Readme<'a> {
     pub(super) fn of(
         report: &'a Report,
-        answer: Vec<String>,
+        sentences: Vec<String>,
         pictures: &'a [Picture],
         history: &History,
     ) -> Self {
@@ -63,7 +64,7 @@ impl<'a> Readme<'a> {
         Self {
             command: environment::command(report),
             elapsed: Quantity::seconds(report.elapsed_s).to_string(),
-            answer,
+            sentences,
             shared: report.environment.shared_line(),
             titles: TITLES,
             data_sets: report

@@ -1,7 +1,7 @@
 //! The cases of a result side by side: one line for each work, one column for each target.
 
 use crate::case_text;
-use crate::result::{Case, Report, ServedFrom};
+use crate::result::{Case, Report, ServedFrom, targets_of};
 
 /// The cases of a result, arranged for comparison.
 #[derive(Debug)]
@@ -142,9 +142,9 @@ fn loads(case: &Case) -> Option<String> {
 /// strategy or options contain that already.
 fn encoding(case: &Case) -> Option<String> {
     let encoding = case.encoding.as_ref()?;
-    let is_said = *encoding == case.strategy || case.kube_options.contains(encoding);
+    let is_named = *encoding == case.strategy || case.kube_options.contains(encoding);
     let mut words = Vec::new();
-    words.extend((!is_said).then(|| encoding.clone()));
+    words.extend((!is_named).then(|| encoding.clone()));
     let is_cached = case.served_from == ServedFrom::WatchCache;
     words.extend(is_cached.then(|| "from the cache".to_owned()));
     (!words.is_empty()).then(|| words.join(" "))
@@ -153,14 +153,9 @@ fn encoding(case: &Case) -> Option<String> {
 /// Returns the targets in the order of their first cases, but the base of an A/B run first.
 fn targets(report: &Report) -> Vec<&str> {
     let base = report.ab.as_ref().map(|ab| ab.base.as_str());
-    let named = report.cases.iter().map(|case| case.target.as_str());
-    let is_there = |name: &&str| report.cases.iter().any(|case| case.target == *name);
-    let mut targets: Vec<&str> = Vec::new();
-    for target in base.into_iter().filter(is_there).chain(named) {
-        if !targets.contains(&target) {
-            targets.push(target);
-        }
-    }
+    let mut targets = targets_of(&report.cases);
+    // The sort is stable: the others keep their order.
+    targets.sort_by_key(|target| Some(*target) != base);
     targets
 }
 
@@ -216,6 +211,6 @@ mod tests {
             case.served_from = ServedFrom::WatchCache;
         }
         let detail = &SideBySide::of(&report).works[0].detail;
-        assert_eq!(detail, "json, from the cache", "nothing is said twice");
+        assert_eq!(detail, "json, from the cache", "nothing is named twice");
     }
 }

@@ -13,7 +13,7 @@ use super::outcome::Outcome;
 use super::quantiles::Quantiles;
 use super::rounds::Round;
 use super::saturation::Saturation;
-use super::server::ServerFigures;
+use super::server::ServerMetrics;
 use super::server_start::ServerStart;
 use super::shards::Sharding;
 use super::spread::Spread;
@@ -23,7 +23,7 @@ use super::warm_up::{Cold, WarmUp};
 /// counts as limited by the client.
 const CLIENT_LIMIT: f64 = 1.10;
 /// The fewest rounds from which `client_limited` is concluded.
-pub const LEAST_ROUNDS: usize = 3;
+pub const MIN_ROUNDS: usize = 3;
 
 /// One strategy on one target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -172,9 +172,9 @@ pub struct Case {
     /// `bytes` of all measured lists divided by the wall-clock time of the measured phase.
     pub throughput_bytes_per_s: Option<f64>,
     /// The servers' memory, CPU time and counters.
-    pub server: Option<ServerFigures>,
+    pub server: Option<ServerMetrics>,
     /// The CPU time, memory and delays of the generator or of the client program.
-    pub client: Option<ClientFigures>,
+    pub client: Option<ClientMetrics>,
     /// Metrics of the servers or of the generator that could not be read, each with the reason;
     /// empty where all were read.
     #[serde(default)]
@@ -260,7 +260,7 @@ impl Case {
     /// three rounds. The confidence interval of that median is in `checking_ratio`.
     pub fn mark_client_limited(&mut self, ratios: &[f64]) {
         self.checking_ratio = Spread::of(ratios.iter().copied());
-        self.client_limited = ratios.len() >= LEAST_ROUNDS
+        self.client_limited = ratios.len() >= MIN_ROUNDS
             && self
                 .checking_ratio
                 .is_some_and(|ratio| ratio.p50 > CLIENT_LIMIT);
@@ -354,6 +354,17 @@ impl Case {
     }
 }
 
+/// Returns the targets of cases, in the order of their first cases.
+pub(crate) fn targets_of<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<&'a str> {
+    let mut targets = Vec::new();
+    for case in cases {
+        if !targets.contains(&case.target.as_str()) {
+            targets.push(&case.target);
+        }
+    }
+    targets
+}
+
 /// A background load that ran during a case.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -389,7 +400,7 @@ pub enum ServedFrom {
 /// listed in its place.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct ClientFigures {
+pub struct ClientMetrics {
     /// The program that listed, as `clientv3 3.7.1`; null where the generator listed. `cpu_s` and
     /// `rss_peak` are those of the program or of the generator, accordingly.
     #[serde(default)]
@@ -404,7 +415,7 @@ pub struct ClientFigures {
     /// Null as `cpu_s`.
     pub rss_peak: Option<u64>,
     /// Private memory of the generator late in that phase divided by that early in it, as
-    /// [`super::ServerFigures::late_over_early`]. Also null for other programs, and where the
+    /// [`super::ServerMetrics::late_over_early`]. Also null for other programs, and where the
     /// generator keeps events until the end.
     #[serde(default)]
     pub late_over_early: Option<f64>,
@@ -438,7 +449,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_is_client_limited_when_checking_adds_more_than_a_tenth() {
+    fn a_case_is_client_limited_when_checking_adds_more_than_a_tenth() {
         let limited = |ratios: &[f64]| {
             let mut case = Case::new("pods", "bench", Tier::Etcd, "stream", Outcome::Measured);
             // The samples of five clients in each round: their number is not the number of rounds.
@@ -452,8 +463,8 @@ mod tests {
         assert!(limited(&[1.12, 1.3, 1.2]));
         assert!(limited(&[1.0, 1.3, 1.2]), "the median decides");
         assert!(!limited(&[1.1, 1.0, 1.3]), "and not the largest");
-        assert!(!limited(&[1.3, 1.3]), "of two rounds nothing is said");
-        assert!(!limited(&[]), "without a null sink nothing can be said");
+        assert!(!limited(&[1.3, 1.3]), "two rounds are too few");
+        assert!(!limited(&[]), "without unchecked lists");
         let one_disturbed = [1.2, 1.2, 1.2, 1.3, 1.3, 1.3, 1.2, 1.2, 1.2, 0.4];
         assert!(limited(&one_disturbed), "a median of many holds");
     }

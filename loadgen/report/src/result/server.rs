@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 
 /// The least total size of lists that memory growth is divided by. For smaller lists, the growth
 /// above idle consists of buffers and allocator steps, whatever the list.
-const LEAST_LISTED_BYTES: u64 = 4 << 20;
+const MIN_LISTED_BYTES: u64 = 4 << 20;
 
 /// The cost of a case on the server's process, or the sum over all its processes, where a target
 /// has several. Sizes are in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct ServerFigures {
+pub struct ServerMetrics {
     /// Resident size after the server settled, before the warm-up: private memory and pages of
     /// files.
     pub rss_idle: u64,
@@ -84,10 +84,10 @@ pub struct ServerFigures {
     pub socket_resolution: Option<u64>,
     /// The process of the etcd tier by itself; null where loadgen started none.
     #[serde(default)]
-    pub etcd: Option<TierFigures>,
+    pub etcd: Option<TierMetrics>,
     /// The process of the Kubernetes tier by itself; null where loadgen started none.
     #[serde(default)]
-    pub kube: Option<TierFigures>,
+    pub kube: Option<TierMetrics>,
     /// User and system CPU time of the measured phase; null where it could not be read.
     /// [`super::Case::missing_figures`] then gives the reason.
     pub cpu_s: Option<f64>,
@@ -100,62 +100,62 @@ pub struct ServerFigures {
     /// True where memory and CPU are taken from the server's metrics page, since loadgen cannot
     /// inspect its process. Memory is then sampled between lists, includes pages of files, and
     /// misses the peaks within a list. CPU covers all work of the server, for any client.
-    #[serde(default)]
-    pub is_own_word: bool,
+    #[serde(default, rename = "is_own_word")]
+    pub is_self_reported: bool,
     /// Each member of a cluster by itself, where several endpoints were given; otherwise empty. The
     /// fields above are the members' sums. A member that stopped reporting its metrics is missing
     /// in both.
     #[serde(default)]
-    pub members: Vec<MemberFigures>,
+    pub members: Vec<MemberMetrics>,
 }
 
 /// One member of a cluster, by its own metrics. Sizes are in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct MemberFigures {
+pub struct MemberMetrics {
     /// Its URL.
     pub endpoint: String,
     /// Whether the member was the leader when the case began; null where it did not report that.
     pub is_leader: Option<bool>,
-    /// As [`ServerFigures::rss_idle`].
+    /// As [`ServerMetrics::rss_idle`].
     pub rss_idle: u64,
-    /// As [`ServerFigures::rss_peak`].
+    /// As [`ServerMetrics::rss_peak`].
     pub rss_peak: u64,
-    /// As [`ServerFigures::allocated_idle`].
+    /// As [`ServerMetrics::allocated_idle`].
     pub allocated_idle: Option<u64>,
-    /// As [`ServerFigures::allocated_peak`].
+    /// As [`ServerMetrics::allocated_peak`].
     pub allocated_peak: Option<u64>,
-    /// As [`ServerFigures::peak_above_idle`].
+    /// As [`ServerMetrics::peak_above_idle`].
     pub peak_above_idle: u64,
     /// CPU time of the member in the measured phase, for any client; null as
-    /// [`ServerFigures::cpu_s`].
+    /// [`ServerMetrics::cpu_s`].
     pub cpu_s: Option<f64>,
 }
 
 /// One process of a target that has several. Sizes are in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct TierFigures {
-    /// As [`ServerFigures::rss_idle`].
+pub struct TierMetrics {
+    /// As [`ServerMetrics::rss_idle`].
     pub rss_idle: u64,
-    /// As [`ServerFigures::rss_peak`].
+    /// As [`ServerMetrics::rss_peak`].
     pub rss_peak: u64,
-    /// As [`ServerFigures::rss_anon_idle`].
+    /// As [`ServerMetrics::rss_anon_idle`].
     #[serde(default)]
     pub rss_anon_idle: u64,
-    /// As [`ServerFigures::rss_anon_peak`].
+    /// As [`ServerMetrics::rss_anon_peak`].
     #[serde(default)]
     pub rss_anon_peak: u64,
-    /// As [`ServerFigures::rss_file_idle`].
+    /// As [`ServerMetrics::rss_file_idle`].
     #[serde(default)]
     pub rss_file_idle: u64,
-    /// As [`ServerFigures::rss_file_peak`].
+    /// As [`ServerMetrics::rss_file_peak`].
     #[serde(default)]
     pub rss_file_peak: u64,
-    /// As [`ServerFigures::allocated_idle`].
+    /// As [`ServerMetrics::allocated_idle`].
     #[serde(default)]
     pub allocated_idle: Option<u64>,
-    /// As [`ServerFigures::allocated_peak`].
+    /// As [`ServerMetrics::allocated_peak`].
     #[serde(default)]
     pub allocated_peak: Option<u64>,
     /// The larger of private growth and allocated growth.
@@ -169,7 +169,7 @@ pub struct TierFigures {
     pub rss_anon_after: Option<u64>,
     /// `rss_anon_after` divided by the bytes of keys and values that were written.
     pub after_per_stored_byte: Option<f64>,
-    /// As [`ServerFigures::cpu_s`].
+    /// As [`ServerMetrics::cpu_s`].
     pub cpu_s: Option<f64>,
     /// `cpu_s` divided by the lists of that phase.
     pub cpu_s_per_request: Option<f64>,
@@ -177,7 +177,7 @@ pub struct TierFigures {
     pub cache_fill_s: Option<f64>,
 }
 
-impl TierFigures {
+impl TierMetrics {
     /// Returns by how much a peak is above idle: the larger of private growth and allocated growth.
     /// Allocated growth reveals memory that was freed after seeding, stayed resident and is used
     /// again.
@@ -190,7 +190,7 @@ impl TierFigures {
     }
 }
 
-impl ServerFigures {
+impl ServerMetrics {
     /// Returns by how much the resident pages of mapped files (etcd's database) grew, which lists
     /// read in and the kernel can drop. `peak_above_idle` does not include them. `None` where the
     /// growth is at most 5 % of `peak_above_idle` or at most 4 MiB, which a program's own pages can
@@ -208,7 +208,7 @@ impl ServerFigures {
     }
 
     /// Sums up the processes, whose peaks must have been set.
-    pub fn add_up<'a>(&mut self, tiers: impl IntoIterator<Item = &'a mut TierFigures>) {
+    pub fn add_up<'a>(&mut self, tiers: impl IntoIterator<Item = &'a mut TierMetrics>) {
         let (mut anon_idle, mut anon_peak, mut file_idle, mut file_peak) = (0, 0, 0, 0);
         let (mut allocated_idle, mut allocated_peak) = (Some(0), Some(0));
         let mut cpu_s = Some(0.0);
@@ -238,7 +238,7 @@ impl ServerFigures {
     /// Computes the ratios that follow from the growth above idle and from CPU time: per byte in
     /// flight and per request.
     pub fn settle(&mut self, bytes_in_flight: u64, requests: u64) {
-        self.peak_per_listed_byte = (bytes_in_flight >= LEAST_LISTED_BYTES)
+        self.peak_per_listed_byte = (bytes_in_flight >= MIN_LISTED_BYTES)
             .then(|| self.peak_above_idle as f64 / bytes_in_flight as f64);
         let cpu_s = self.cpu_s.filter(|_| requests > 0);
         self.cpu_s_per_request = cpu_s.map(|cpu_s| cpu_s / requests as f64);
@@ -251,19 +251,19 @@ mod tests {
 
     const KIB: u64 = 1 << 10;
 
-    fn tier(anon_idle: u64, anon_peak: u64) -> TierFigures {
-        TierFigures {
+    fn tier(anon_idle: u64, anon_peak: u64) -> TierMetrics {
+        TierMetrics {
             rss_anon_idle: anon_idle,
             rss_anon_peak: anon_peak,
             cpu_s: Some(1.5),
-            ..TierFigures::default()
+            ..TierMetrics::default()
         }
     }
 
     #[test]
     fn reused_memory_does_not_hide_behind_a_flat_resident_size() {
-        let mut server = ServerFigures::default();
-        let mut reusing = TierFigures {
+        let mut server = ServerMetrics::default();
+        let mut reusing = TierMetrics {
             allocated_idle: Some(2_000_000),
             allocated_peak: Some(9_000_000),
             cpu_s: Some(3.0),
@@ -281,7 +281,7 @@ mod tests {
     /// The sum would have grown by 35 KiB only: the first process freed what the second took.
     #[test]
     fn a_process_that_shrinks_hides_none_that_grows() {
-        let mut server = ServerFigures::default();
+        let mut server = ServerMetrics::default();
         let (mut etcd, mut kube) = (tier(5_000 * KIB, 4_111 * KIB), tier(100 * KIB, 1_024 * KIB));
         server.add_up([&mut etcd, &mut kube]);
         assert_eq!((etcd.peak_above_idle, kube.peak_above_idle), (0, 924 * KIB));
@@ -292,13 +292,13 @@ mod tests {
 
     #[test]
     fn what_one_process_does_not_tell_is_not_told_of_all() {
-        let mut server = ServerFigures::default();
-        let mut telling = TierFigures {
+        let mut server = ServerMetrics::default();
+        let mut telling = TierMetrics {
             allocated_idle: Some(1),
             allocated_peak: Some(2),
             ..tier(0, 0)
         };
-        let mut gone = TierFigures {
+        let mut gone = TierMetrics {
             cpu_s: None,
             ..tier(0, 0)
         };
@@ -310,11 +310,11 @@ mod tests {
 
     #[test]
     fn mapped_files_are_told_beside_private_memory_where_they_grew() {
-        let of = |file_idle, file_peak| ServerFigures {
+        let of = |file_idle, file_peak| ServerMetrics {
             rss_file_idle: file_idle,
             rss_file_peak: Some(file_peak),
             peak_above_idle: 100 << 20,
-            ..ServerFigures::default()
+            ..ServerMetrics::default()
         };
         assert_eq!(
             of(Some(50 << 20), 90 << 20).mapped_above_idle(),
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn nothing_is_divided_by_nothing() {
-        let mut server = ServerFigures::default();
+        let mut server = ServerMetrics::default();
         server.settle(0, 0);
         assert_eq!(
             (server.peak_per_listed_byte, server.cpu_s_per_request),

@@ -30,15 +30,15 @@ pub struct ServerStart {
     pub requests_per_s: Option<f64>,
     /// Median over rounds of the time of a list divided by that of its baseline.
     pub over_baseline: Option<f64>,
-    /// As [`super::ServerFigures::cpu_s_per_request`].
+    /// As [`super::ServerMetrics::cpu_s_per_request`].
     pub server_cpu_s_per_request: Option<f64>,
-    /// As [`super::ClientFigures::cpu_s_per_request`].
+    /// As [`super::ClientMetrics::cpu_s_per_request`].
     pub client_cpu_s_per_request: Option<f64>,
-    /// As [`super::ServerFigures::peak_above_idle`], in bytes.
+    /// As [`super::ServerMetrics::peak_above_idle`], in bytes.
     pub peak_above_idle: Option<u64>,
-    /// As [`super::ServerFigures::rss_anon_idle`], in bytes.
+    /// As [`super::ServerMetrics::rss_anon_idle`], in bytes.
     pub rss_anon_idle: Option<u64>,
-    /// As [`super::ServerFigures::rss_resolution`], in bytes.
+    /// As [`super::ServerMetrics::rss_resolution`], in bytes.
     pub rss_resolution: Option<u64>,
 }
 

@@ -66,13 +66,13 @@ pub struct Sharding {
     #[serde(default)]
     pub resharding: Option<Resharding>,
     /// One entry per worker.
-    pub shards: Vec<ShardFigures>,
+    pub shards: Vec<ShardMetrics>,
 }
 
 /// One worker and its shard.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct ShardFigures {
+pub struct ShardMetrics {
     /// The selector that the worker requested, or that it applied to the whole list.
     pub selector: String,
     /// Objects in the worker's shard.
@@ -130,7 +130,7 @@ pub struct Resharding {
     /// Objects of the largest new shard divided by the mean.
     pub objects_skew: f64,
     /// The added worker. Its objects and bytes are those that it listed.
-    pub joined: ShardFigures,
+    pub joined: ShardMetrics,
 }
 
 /// The events of all workers, compared with the writes. Each event must reach the worker that has

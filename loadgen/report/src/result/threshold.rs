@@ -40,7 +40,7 @@ pub struct Threshold {
     /// The value that is compared with the limit: `figure`, or `figure` divided by `base`.
     pub value: Option<f64>,
     /// The uncertainty of the value, where it is growth of memory: see
-    /// [`super::ServerFigures::rss_resolution`].
+    /// [`super::ServerMetrics::rss_resolution`].
     #[serde(default)]
     pub resolution: Option<f64>,
     /// Whether the limit is kept; null without a value, and where the limit lies within the

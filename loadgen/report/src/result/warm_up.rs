@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Cold {
     /// Time until the last client had its list.
     pub ms: f64,
-    /// As [`super::ServerFigures::peak_above_idle`], of this list; null where loadgen started no
+    /// As [`super::ServerMetrics::peak_above_idle`], of this list; null where loadgen started no
     /// server.
     pub peak_above_idle: Option<u64>,
 }

@@ -1,7 +1,7 @@
 //! Tests of thresholds with synthetic cases.
 
 use super::*;
-use crate::result::{Quantiles, ServerFigures, Spread};
+use crate::result::{Quantiles, ServerMetrics, Spread};
 use workloads::strategy::Tier;
 
 const SCENARIO: &str = r#"
@@ -75,7 +75,7 @@ fn a_threshold_is_held_against_the_first_target_with_the_others_beside_it() {
     assert_eq!(thresholds[2].basis.as_deref(), Some("etcd-3.7.1"));
     assert_eq!(
         thresholds[0].others[0].figure, None,
-        "a row that does not count has no figure"
+        "a case that does not count has no value"
     );
     assert_eq!(thresholds[2].others[0].ratio, Some(2.0));
 }
@@ -88,10 +88,10 @@ fn a_figure_with_an_interval_of_its_own_decides_nothing_within_it() {
     spec.at_most = Some(1.05);
     let judge = |ratio: f64, likely: Option<[f64; 2]>| {
         let mut case = case("bench", "stream", Some(1.0));
-        case.server = Some(ServerFigures {
+        case.server = Some(ServerMetrics {
             late_over_early: Some(ratio),
             late_over_early_likely: likely,
-            ..ServerFigures::default()
+            ..ServerMetrics::default()
         });
         judged(&spec, "raw", &[case])
     };
@@ -157,16 +157,16 @@ fn ratios_of_memory_have_the_floor_that_comparisons_have() {
 /// Returns a case whose server holds so much above idle.
 fn holding(target: &str, kib: u64) -> Case {
     let mut case = case(target, "stream", Some(1.0));
-    case.server = Some(ServerFigures {
+    case.server = Some(ServerMetrics {
         peak_above_idle: kib << 10,
         rss_resolution: Some(256 << 10),
-        ..ServerFigures::default()
+        ..ServerMetrics::default()
     });
     case
 }
 
 #[test]
-fn a_threshold_without_its_row_is_neither_met_nor_missed() {
+fn a_threshold_without_its_case_is_neither_met_nor_missed() {
     let scenario = Scenario::parse(SCENARIO, "bars").expect("a scenario");
     let threshold = judged(
         &scenario.thresholds[1],

@@ -145,9 +145,9 @@ impl Browser {
             let parameters = &event["params"];
             match event["method"].as_str() {
                 Some("Network.requestWillBeSent") => {
-                    let asked = parameters["request"]["url"].as_str().unwrap_or_default();
-                    if asked != url {
-                        opened.requests.push(asked.to_owned());
+                    let requested = parameters["request"]["url"].as_str().unwrap_or_default();
+                    if requested != url {
+                        opened.requests.push(requested.to_owned());
                     }
                 }
                 Some("Runtime.exceptionThrown" | "Runtime.consoleAPICalled" | "Log.entryAdded") => {

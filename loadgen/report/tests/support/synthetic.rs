@@ -1,4 +1,4 @@
-//! A synthetic result with every kind of row, to draw, save and compare. Nothing in it was
+//! A synthetic result with every kind of case, to draw, save and compare. Nothing in it was
 //! measured.
 
 use std::time::Duration;
@@ -7,9 +7,9 @@ use report::latency::Latencies;
 use report::result::histogram_log::TaggedHistogram;
 use report::result::series::{Sample, Series};
 use report::result::{
-    Case, ClientFigures, Cold, DataSet, Environment, MachineLoad, OtherTarget, Outcome, Quantiles,
-    Report, SCHEMA_VERSION, SavedResult, ServedFrom, ServerFigures, ServerSetup, Threshold,
-    TierFigures, Verified, WarmUp,
+    Case, ClientMetrics, Cold, DataSet, Environment, MachineLoad, OtherTarget, Outcome, Quantiles,
+    Report, SCHEMA_VERSION, SavedResult, ServedFrom, ServerMetrics, ServerSetup, Threshold,
+    TierMetrics, Verified, WarmUp,
 };
 use workloads::strategy::Tier;
 
@@ -17,7 +17,7 @@ const MIB: f64 = 1024.0 * 1024.0;
 const OBJECTS: u64 = 150_000;
 const BYTES: u64 = 1_515_000_000;
 
-/// The values from which a row is made.
+/// The values from which a case is made.
 struct Sketch {
     target: &'static str,
     tier: Tier,
@@ -239,7 +239,7 @@ fn report() -> Report {
     }
 }
 
-/// Adds a row, its histograms and its series, all derived from the sketch.
+/// Adds a case, its histograms and its series, all derived from the sketch.
 fn measured(result: &mut SavedResult, sketch: &Sketch) {
     let mut case = Case::new(
         "pods-150k",
@@ -275,7 +275,7 @@ fn measured(result: &mut SavedResult, sketch: &Sketch) {
     case.first_chunk_ms = first.as_ref().map(Latencies::quantiles_ms);
     case.chunks = Some(1_440);
     case.throughput_bytes_per_s = Some(BYTES as f64 / sketch.list_ms * 1e3);
-    let mut server = ServerFigures {
+    let mut server = ServerMetrics {
         rss_resolution: Some(256 << 10),
         socket_idle: Some(1 << 20),
         socket_peak: Some(9 << 20),
@@ -284,9 +284,9 @@ fn measured(result: &mut SavedResult, sketch: &Sketch) {
             .iter()
             .map(|part| (sketch.above_mib * part * MIB) as u64)
             .collect(),
-        ..ServerFigures::default()
+        ..ServerMetrics::default()
     };
-    let mut process = TierFigures {
+    let mut process = TierMetrics {
         rss_idle: (sketch.idle_mib * MIB) as u64,
         rss_peak: ((sketch.idle_mib + sketch.above_mib) * MIB) as u64,
         rss_anon_idle: (sketch.idle_mib * 0.8 * MIB) as u64,
@@ -296,13 +296,13 @@ fn measured(result: &mut SavedResult, sketch: &Sketch) {
         allocated_idle: Some((sketch.idle_mib * 0.9 * MIB) as u64),
         allocated_peak: Some((sketch.idle_mib * 0.9 * MIB + sketch.above_mib * 0.9 * MIB) as u64),
         cpu_s: Some(sketch.cpu_s * 5.0),
-        ..TierFigures::default()
+        ..TierMetrics::default()
     };
     server.add_up([&mut process]);
     server.etcd = Some(process);
     server.settle(BYTES, 5);
     case.server = Some(server);
-    case.client = Some(ClientFigures {
+    case.client = Some(ClientMetrics {
         program: None,
         cpu_s: Some(sketch.list_ms * 5.0 / 2e3),
         rss_peak: Some(30 << 20),
@@ -373,7 +373,7 @@ fn histogram(values_ms: impl Iterator<Item = f64>) -> Latencies {
         .collect()
 }
 
-/// Returns a threshold of the row `etcd/stream`.
+/// Returns a threshold of the case `etcd/stream`.
 fn threshold(
     limit: f64,
     basis: Option<&str>,

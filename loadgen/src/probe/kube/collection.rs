@@ -5,11 +5,12 @@ use http::{Method, StatusCode};
 use serde_json::json;
 
 use super::list::List;
-use super::requests::{CheckError, JSON, Requests};
+use super::requests::{CheckError, Requests};
 use super::{KubeEndpoint, KubeProbeError};
 use crate::progress::{Counted, Progress};
 use crate::seed::kube::{Api, Namespaces};
 use kube_api::client::KubeError;
+use kube_api::media_type::JSON;
 
 /// Collections that every cluster has and that are small in most, in the order in which they are
 /// tried.
@@ -21,11 +22,11 @@ const CANDIDATES: [&str; 5] = [
     "/api/v1/namespaces/kube-system/pods",
 ];
 /// The fewest and the most objects of a collection.
-const FEWEST: u64 = 4;
-const MOST: u64 = 200;
+const MIN_OBJECTS: u64 = 4;
+const MAX_OBJECTS: u64 = 200;
 /// The number of objects that are read to estimate a collection's size, and the largest size.
 const SAMPLE: u64 = 3;
-const MOST_BYTES: u64 = 4 << 20;
+const MAX_BYTES: u64 = 4 << 20;
 /// The number of objects in a collection of the probe's own.
 const SEEDED_KEYS: usize = 25;
 /// The resource of a collection of the probe's own.
@@ -43,7 +44,7 @@ pub(super) struct Collection {
 }
 
 impl Collection {
-    /// Returns the name of the object at index `nth`; there are at least [`FEWEST`].
+    /// Returns the name of the object at index `nth`; there are at least [`MIN_OBJECTS`].
     pub(super) fn name(&self, nth: usize) -> String {
         let key = self.base.items.get(nth).map_or("", |(key, _)| key);
         key.rsplit('/').next().unwrap_or_default().to_owned()
@@ -73,7 +74,7 @@ pub(super) async fn find(requests: &mut Requests) -> Result<Option<Collection>, 
             (_, remaining) => page.items.len() as u64 + remaining.unwrap_or(0),
         };
         let estimate = bytes / (page.items.len() as u64).max(1) * total;
-        if !(FEWEST..=MOST).contains(&total) || estimate > MOST_BYTES {
+        if !(MIN_OBJECTS..=MAX_OBJECTS).contains(&total) || estimate > MAX_BYTES {
             continue;
         }
         if let Some(found) = look(requests, path).await? {
@@ -100,7 +101,7 @@ pub(super) async fn look(
     };
     let kind = base.json["kind"].as_str().unwrap_or_default();
     let kind = kind.strip_suffix("List").unwrap_or(kind).to_owned();
-    let is_enough = base.items.len() as u64 >= FEWEST;
+    let is_enough = base.items.len() as u64 >= MIN_OBJECTS;
     Ok(is_enough.then(|| Collection {
         path: path.to_owned(),
         kind,

@@ -3,13 +3,14 @@
 
 use kube_api::client::KubeError;
 use kube_api::continue_token::ContinueToken;
+use kube_api::media_type::JSON;
 use serde_json::Value;
 
 use super::list::List;
-use super::requests::{JSON, in_query};
+use super::requests::in_query;
 use super::rules::*;
 use super::{Checked, Probe, try_rules};
-use crate::probe::{found, not_tried};
+use crate::probe::{judged, not_tried};
 
 const NOT_COMPACTED: &str = "nothing was compacted yet: resourceVersion 1 is there";
 
@@ -32,7 +33,7 @@ async fn list(probe: &mut Probe) -> Checked {
     if response.code == 200 && response.version() == 1 {
         return Ok(not_tried(NOT_COMPACTED));
     }
-    Ok(found(response.is_status(410, "Expired"), response.shown()))
+    Ok(judged(response.is_status(410, "Expired"), response.shown()))
 }
 
 async fn token(probe: &mut Probe) -> Checked {
@@ -49,17 +50,17 @@ async fn token(probe: &mut Probe) -> Checked {
     let next = response.json["metadata"]["continue"].as_str();
     let next = in_query(next.unwrap_or_default());
     if !response.is_status(410, "Expired") || next.is_empty() {
-        return Ok(found(
+        return Ok(judged(
             false,
             format!("{}, token `{next}`", response.shown()),
         ));
     }
     let rest = probe.get(&format!("limit=1&continue={next}")).await?;
-    let came = format!("{}; then {}", response.shown(), rest.shown());
+    let received = format!("{}; then {}", response.shown(), rest.shown());
     let rest = List::read(rest)?;
     let (base, due) = (&probe.collection.base, &probe.collection.base.items[2].0);
     let is_next = rest.items.first().is_some_and(|(key, _)| key == due);
-    Ok(found(is_next && rest.version >= base.version, came))
+    Ok(judged(is_next && rest.version >= base.version, received))
 }
 
 async fn watch(probe: &mut Probe) -> Checked {
@@ -77,7 +78,7 @@ async fn watch(probe: &mut Probe) -> Checked {
     let is_last = watched.ended && watched.events.len() == 1;
     let is_expired = object["code"] == 410 && object["reason"] == "Expired";
     let message = object["message"].as_str().unwrap_or_default();
-    let came = format!(
+    let received = format!(
         "{}, {} {}: {message}; {}",
         first["type"],
         object["code"],
@@ -85,5 +86,5 @@ async fn watch(probe: &mut Probe) -> Checked {
         if is_last { "it ended" } else { "it went on" }
     );
     let holds = first["type"] == "ERROR" && is_expired && is_last;
-    Ok(found(holds, came))
+    Ok(judged(holds, received))
 }

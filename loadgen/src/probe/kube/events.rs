@@ -2,13 +2,14 @@
 //! order, and to which selectors.
 
 use kube_api::client::KubeError;
+use kube_api::media_type::JSON;
 use serde_json::Value;
 
-use super::requests::{CheckError, JSON, in_query, version_of};
+use super::requests::{CheckError, in_query, version_of};
 use super::rules::*;
 use super::writes::{FIRST, History, MORE};
 use super::{Checked, Probe};
-use crate::probe::{Found, found};
+use crate::probe::{Observation, judged};
 
 /// Type and resourceVersion of each event of `a`. The resourceVersion of a deletion is known from
 /// its event only, so it is represented by [`DELETION`].
@@ -111,40 +112,40 @@ fn shown(events: &Events) -> String {
     events.collect::<Vec<_>>().join(" ")
 }
 
-fn order(events: &[Value], history: &History, due: &Events) -> Found {
-    let came = of_a(events, history);
+fn order(events: &[Value], history: &History, due: &Events) -> Observation {
+    let received = of_a(events, history);
     let versions = events.iter().map(|event| version_of(&event["object"]));
-    let holds = came == *due && versions.is_sorted();
-    found(
+    let holds = received == *due && versions.is_sorted();
+    judged(
         holds,
-        format!("{}, where due were {}", shown(&came), shown(due)),
+        format!("{}, where due were {}", shown(&received), shown(due)),
     )
 }
 
-fn deleted(events: &[Value], history: &History) -> Found {
+fn deleted(events: &[Value], history: &History) -> Observation {
     let deleted = events
         .iter()
         .find(|event| is_a(event) && event["type"] == "DELETED");
     let Some(deleted) = deleted else {
-        return found(false, "no DELETED");
+        return judged(false, "no DELETED");
     };
     let object = &deleted["object"];
     let version = version_of(object);
     let holds =
         object["data"]["more"] == MORE && version > history.patched && version <= history.gone_by;
-    let came = format!(
+    let received = format!(
         "at {version}, patched at {}, data {}",
         history.patched, object["data"]
     );
-    found(holds, came)
+    judged(holds, received)
 }
 
 async fn leaves(probe: &Probe, history: &History) -> Checked {
     let events = watched(probe, history, history.before, "stage=one").await?;
-    let mut came = of_a(&events, history);
+    let mut received = of_a(&events, history);
     // Events of other objects with this label may follow; the history of `a` ends here for this
     // watch.
-    came.truncate(2);
+    received.truncate(2);
     let due = vec![
         event("ADDED", history.created),
         event("DELETED", history.updated),
@@ -152,12 +153,12 @@ async fn leaves(probe: &Probe, history: &History) -> Checked {
     let last = events.iter().filter(|event| is_a(event)).nth(1);
     let value = last.map(|event| &event["object"]["data"]["value"]);
     let is_old = value.is_some_and(|value| *value == FIRST.0);
-    let came = (shown(&came), came == due && is_old);
-    Ok(found(
-        came.1,
+    let received = (shown(&received), received == due && is_old);
+    Ok(judged(
+        received.1,
         format!(
             "{}, where due were {}; its value {value:?}",
-            came.0,
+            received.0,
             shown(&due)
         ),
     ))
@@ -165,12 +166,12 @@ async fn leaves(probe: &Probe, history: &History) -> Checked {
 
 async fn enters(probe: &Probe, history: &History) -> Checked {
     let events = watched(probe, history, history.before, "stage=two").await?;
-    let came = of_a(&events, history);
+    let received = of_a(&events, history);
     let due = vec![
         event("ADDED", history.updated),
         event("MODIFIED", history.patched),
         event("DELETED", DELETION),
     ];
-    let text = format!("{}, where due were {}", shown(&came), shown(&due));
-    Ok(found(came == due, text))
+    let text = format!("{}, where due were {}", shown(&received), shown(&due));
+    Ok(judged(received == due, text))
 }

@@ -3,13 +3,14 @@
 use http::Method;
 use kube_api::client::KubeError;
 use kube_api::envelope::{self, MEDIA_TYPE};
+use kube_api::media_type::JSON;
 use kube_api::protobuf::{Fields, Malformed, find_bytes};
 use serde_json::Value;
 
-use super::requests::{CheckError, JSON, Response, key_of};
+use super::requests::{CheckError, Response, key_of};
 use super::rules::*;
 use super::{Checked, Probe, try_rules};
-use crate::probe::{found, lacking};
+use crate::probe::{judged, lacking};
 
 const TABLE_TYPE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const PARTIAL_TYPE: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
@@ -53,8 +54,8 @@ async fn protobuf(probe: &mut Probe) -> Checked {
     let holds = kind == format!("{}List", probe.collection.kind)
         && version == base.version.to_string()
         && items == base.items.len();
-    let came = format!("a {kind} of {items} items at {version}");
-    Ok(found(holds, came))
+    let received = format!("a {kind} of {items} items at {version}");
+    Ok(judged(holds, received))
 }
 
 /// Returns `metadata.resourceVersion` of a list.
@@ -93,8 +94,8 @@ async fn table(probe: &mut Probe) -> Checked {
         && rows.len() == base.items.len()
         && rows.iter().zip(&base.items).all(is_row);
     let kind = &table["kind"];
-    let came = format!("kind {kind}, {} rows of {columns} columns", rows.len());
-    Ok(found(holds, came))
+    let received = format!("kind {kind}, {} rows of {columns} columns", rows.len());
+    Ok(judged(holds, received))
 }
 
 async fn partial(probe: &mut Probe) -> Checked {
@@ -116,5 +117,5 @@ async fn partial(probe: &mut Probe) -> Checked {
         && keys.eq(base.items.iter().map(|(key, _)| key.clone()))
         && items.iter().all(is_bare);
     let kind = &response.json["kind"];
-    Ok(found(holds, format!("kind {kind}, {} items", items.len())))
+    Ok(judged(holds, format!("kind {kind}, {} items", items.len())))
 }

@@ -6,14 +6,14 @@ use super::list::List;
 use super::requests::{CheckError, in_query, key_of, version_of};
 use super::rules::*;
 use super::{Checked, Probe, try_rules};
-use crate::probe::{Found, found};
+use crate::probe::{Observation, judged};
 
 /// A limit that is less than the number of objects.
 const LIMIT_OF_TWO: usize = 2;
 /// The number of pages in which a list is read, and the number at which reading stops even if there
 /// is a token.
 const PAGES_WANTED: usize = 3;
-const MOST_PAGES: usize = 12;
+const MAX_PAGES: usize = 12;
 
 /// Tries these rules.
 ///
@@ -68,7 +68,7 @@ async fn shape(probe: &mut Probe) -> Checked {
         && version.as_str() == Some(base.version.to_string().as_str())
         && base.items.iter().all(|(_, version)| *version > 0)
         && (1..=base.version).contains(&newest);
-    Ok(found(
+    Ok(judged(
         holds,
         format!("a {kind} at {version}, its newest item at {newest}"),
     ))
@@ -78,22 +78,22 @@ async fn order(probe: &mut Probe) -> Checked {
     let items = &probe.collection.base.items;
     let wrong = items.windows(2).find(|pair| pair[0].0 >= pair[1].0);
     Ok(match wrong {
-        Some(pair) => found(false, format!("{} before {}", pair[0].0, pair[1].0)),
-        None => found(true, format!("{} in order", items.len())),
+        Some(pair) => judged(false, format!("{} before {}", pair[0].0, pair[1].0)),
+        None => judged(true, format!("{} in order", items.len())),
     })
 }
 
 async fn consistent(probe: &mut Probe) -> Checked {
     let list = probe.list("").await?;
     let before = probe.collection.base.version;
-    let came = format!("{}, after {before}", list.shown());
-    Ok(found(list.version >= before, came))
+    let received = format!("{}, after {before}", list.shown());
+    Ok(judged(list.version >= before, received))
 }
 
 async fn cached(probe: &mut Probe) -> Checked {
     let cached = probe.list("resourceVersion=0").await?;
     let latest = probe.list("").await?;
-    Ok(found(
+    Ok(judged(
         (1..=latest.version).contains(&cached.version),
         format!("{}; the latest is {}", cached.shown(), latest.version),
     ))
@@ -107,7 +107,7 @@ async fn cached_limit(probe: &mut Probe) -> Checked {
         Some(_) => list.items == first(&whole, LIMIT_OF_TWO),
     };
     let total = whole.items.len();
-    Ok(found(holds, format!("{} of {total}", list.shown())))
+    Ok(judged(holds, format!("{} of {total}", list.shown())))
 }
 
 async fn not_older(probe: &mut Probe) -> Checked {
@@ -124,7 +124,7 @@ async fn at_least(probe: &mut Probe, options: &str) -> Checked {
     let query = format!("resourceVersion={base}{options}");
     let list = probe.list(&query).await?;
     let holds = list.version >= base && list.token.is_none();
-    Ok(found(holds, format!("{}, N is {base}", list.shown())))
+    Ok(judged(holds, format!("{}, N is {base}", list.shown())))
 }
 
 async fn not_older_limit(probe: &mut Probe) -> Checked {
@@ -132,15 +132,15 @@ async fn not_older_limit(probe: &mut Probe) -> Checked {
     let query = format!("resourceVersion={base}&resourceVersionMatch=NotOlderThan&limit=2");
     let list = probe.list(&query).await?;
     let holds = list.version >= base && list.items.len() == LIMIT_OF_TWO && list.token.is_some();
-    Ok(found(holds, format!("{}, N is {base}", list.shown())))
+    Ok(judged(holds, format!("{}, N is {base}", list.shown())))
 }
 
 async fn exact(probe: &mut Probe) -> Checked {
     let list = probe.exact(probe.collection.base.version).await?;
     let base = &probe.collection.base;
     let holds = list.version == base.version && list.items == base.items;
-    let came = format!("{}, where {} were due", list.shown(), base.shown());
-    Ok(found(holds, came))
+    let received = format!("{}, where {} were due", list.shown(), base.shown());
+    Ok(judged(holds, received))
 }
 
 async fn version_limit(probe: &mut Probe) -> Checked {
@@ -159,20 +159,20 @@ async fn first_page(probe: &mut Probe, options: &str) -> Checked {
     let holds = list.version == base
         && list.items == first(&probe.collection.base, LIMIT_OF_TWO)
         && list.token.is_some();
-    Ok(found(holds, format!("{}, N is {base}", list.shown())))
+    Ok(judged(holds, format!("{}, N is {base}", list.shown())))
 }
 
 async fn limit(probe: &mut Probe) -> Checked {
     let list = probe.list("limit=2").await?;
     let holds = list.items.len() == LIMIT_OF_TWO && list.token.is_some();
-    Ok(found(holds, list.shown()))
+    Ok(judged(holds, list.shown()))
 }
 
 async fn remaining(probe: &mut Probe) -> Checked {
     let list = probe.list("limit=2").await?;
     let total = probe.exact(list.version).await?.items.len();
     let behind = (total - LIMIT_OF_TWO.min(total)) as u64;
-    Ok(found(
+    Ok(judged(
         list.remaining == Some(behind),
         format!("{}, of {total}", list.shown()),
     ))
@@ -183,14 +183,14 @@ async fn remaining_selector(probe: &mut Probe) -> Checked {
     let query = format!("limit=2&labelSelector={selector}");
     let list = probe.list(&query).await?;
     let holds = list.token.is_some() && list.remaining.is_none();
-    Ok(found(holds, list.shown()))
+    Ok(judged(holds, list.shown()))
 }
 
 /// Reads all pages, and the whole list at the resourceVersion of the first page.
 async fn pages(probe: &mut Probe) -> Result<(Vec<List>, List), CheckError> {
     let limit = probe.collection.base.items.len().div_ceil(PAGES_WANTED);
     let mut pages = vec![probe.list(&format!("limit={limit}")).await?];
-    while pages.len() < MOST_PAGES {
+    while pages.len() < MAX_PAGES {
         let token = pages.last().and_then(|page| page.token.as_deref());
         let Some(token) = token else { break };
         let next = format!("limit={limit}&continue={}", in_query(token));
@@ -200,23 +200,23 @@ async fn pages(probe: &mut Probe) -> Result<(Vec<List>, List), CheckError> {
     Ok((pages, whole))
 }
 
-fn joined(pages: &[List], whole: &List) -> Found {
+fn joined(pages: &[List], whole: &List) -> Observation {
     let items: Vec<_> = pages.iter().flat_map(|page| page.items.clone()).collect();
     let versions = pages.iter().map(|page| page.version);
     let versions: Vec<_> = versions.collect();
     let holds = pages.len() >= LIMIT_OF_TWO
         && items == whole.items
         && versions.iter().all(|version| *version == whole.version);
-    let came = format!(
+    let received = format!(
         "{} items of {} in {} pages at {versions:?}",
         items.len(),
         whole.items.len(),
         pages.len()
     );
-    found(holds, came)
+    judged(holds, received)
 }
 
-fn counted(pages: &[List], whole: &List) -> Found {
+fn counted(pages: &[List], whole: &List) -> Observation {
     let mut read = 0;
     let holds = pages.iter().all(|page| {
         read += page.items.len();
@@ -232,7 +232,7 @@ fn counted(pages: &[List], whole: &List) -> Found {
         None => "none".to_owned(),
     });
     let counts = counts.collect::<Vec<_>>().join(", ");
-    found(holds, format!("remain {counts}, of {}", whole.items.len()))
+    judged(holds, format!("remain {counts}, of {}", whole.items.len()))
 }
 
 async fn other_limit(probe: &mut Probe) -> Checked {
@@ -257,15 +257,15 @@ async fn third(probe: &mut Probe, options: &str) -> Checked {
             1 => next.items.first() == rest.first(),
             _ => !options.is_empty() && next.items == rest,
         };
-    let came = format!("{}, after a page at {}", next.shown(), page.version);
-    Ok(found(holds, came))
+    let received = format!("{}, after a page at {}", next.shown(), page.version);
+    Ok(judged(holds, received))
 }
 
 async fn none(probe: &mut Probe) -> Checked {
     let selector = in_query("loadgen.test/none=any");
     let list = probe.list(&format!("labelSelector={selector}")).await?;
     let holds = list.items.is_empty() && list.version > 0 && list.token.is_none();
-    Ok(found(holds, list.shown()))
+    Ok(judged(holds, list.shown()))
 }
 
 async fn name(probe: &mut Probe) -> Checked {
@@ -274,7 +274,7 @@ async fn name(probe: &mut Probe) -> Checked {
     let list = probe.list(&format!("fieldSelector={selector}")).await?;
     let key = &probe.collection.base.items[1].0;
     let holds = matches!(list.items.as_slice(), [(only, _)] if only == key);
-    Ok(found(holds, list.shown()))
+    Ok(judged(holds, list.shown()))
 }
 
 async fn not_name(probe: &mut Probe) -> Checked {
@@ -283,8 +283,8 @@ async fn not_name(probe: &mut Probe) -> Checked {
     let list = probe.list(&format!("fieldSelector={selector}")).await?;
     let mut others = probe.exact(list.version).await?.items;
     others.retain(|(key, _)| *key != probe.collection.base.items[1].0);
-    let came = format!("{}, where {} were due", list.shown(), others.len());
-    Ok(found(list.items == others, came))
+    let received = format!("{}, where {} were due", list.shown(), others.len());
+    Ok(judged(list.items == others, received))
 }
 
 async fn get(probe: &mut Probe) -> Checked {
@@ -306,7 +306,7 @@ async fn object(probe: &mut Probe, query: &str) -> Checked {
         && object["apiVersion"].is_string()
         // The object in the cache may be older, but has a resourceVersion.
         && (version_of(object) >= *version || (!query.is_empty() && version_of(object) > 0));
-    Ok(found(holds, response.shown()))
+    Ok(judged(holds, response.shown()))
 }
 
 /// Returns the first items of a list.

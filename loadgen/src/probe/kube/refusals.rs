@@ -2,11 +2,12 @@
 
 use http::Method;
 use kube_api::client::KubeError;
+use kube_api::media_type::JSON;
 
-use super::requests::{JSON, in_query};
+use super::requests::in_query;
 use super::rules::*;
 use super::{Checked, Probe};
-use crate::probe::found;
+use crate::probe::judged;
 use crate::probe::rule::Rule;
 
 /// The distance to a resourceVersion that is not reached while a probe runs.
@@ -129,8 +130,8 @@ async fn refusal(probe: &mut Probe, query: &str, code: u16, reason: &str) -> Che
     let path = probe.path(query);
     let watched = probe.requests.watch(&path, JSON, |_| true).await?;
     Ok(match watched.refused {
-        Some(response) => found(response.is_status(code, reason), response.shown()),
-        None => found(false, "200"),
+        Some(response) => judged(response.is_status(code, reason), response.shown()),
+        None => judged(false, "200"),
     })
 }
 
@@ -139,7 +140,7 @@ async fn not_found(probe: &mut Probe) -> Checked {
     let response = probe.requests.get(&path).await?;
     let is_named = response.json["details"]["name"] == NOBODY;
     let holds = response.is_status(404, "NotFound") && is_named;
-    Ok(found(holds, response.shown()))
+    Ok(judged(holds, response.shown()))
 }
 
 async fn accept(probe: &mut Probe) -> Checked {
@@ -150,7 +151,7 @@ async fn accept(probe: &mut Probe) -> Checked {
         .send(Method::GET, &path, none, JSON, String::new());
     let response = sent.await?;
     // Text and format of this response differ between servers.
-    Ok(found(response.code == 406, response.shown()))
+    Ok(judged(response.code == 406, response.shown()))
 }
 
 async fn future(probe: &mut Probe) -> Checked {
@@ -161,5 +162,5 @@ async fn future(probe: &mut Probe) -> Checked {
     let mut causes = causes.into_iter().flatten();
     let is_told = causes.any(|cause| cause["reason"] == "ResourceVersionTooLarge");
     let holds = response.is_status(504, "Timeout") && is_told;
-    Ok(found(holds, response.shown()))
+    Ok(judged(holds, response.shown()))
 }

@@ -6,15 +6,14 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, header};
 use http_body_util::BodyExt as _;
 use kube_api::client::{Connection, KubeAccess, KubeError, Options, read_whole};
+use kube_api::media_type::JSON;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::timeouts::ANSWERS_WITHIN;
+use crate::timeouts::RESPONSE_TIMEOUT;
 
-/// `application/json`.
-pub(super) const JSON: &str = "application/json";
 /// The largest response that is read, in bytes: [`super::collection`] chooses collections below it.
-const LONGEST_RESPONSE: usize = 16 << 20;
+const MAX_RESPONSE: usize = 16 << 20;
 /// The longest time for which a watch is read.
 const WATCHED_FOR: Duration = Duration::from_secs(4);
 /// The number of characters of a message that are shown.
@@ -102,7 +101,7 @@ impl Requests {
             let response = sent.await.map_err(CheckError::Lost)?;
             whole(response).await
         };
-        let response = timeout(ANSWERS_WITHIN, sent).await;
+        let response = timeout(RESPONSE_TIMEOUT, sent).await;
         if !matches!(response, Ok(Ok(_))) {
             self.connection.cancel();
         }
@@ -123,7 +122,9 @@ impl Requests {
         let connection = Connection::new(&self.url, self.access.clone(), Options::default());
         let mut connection = connection.map_err(CheckError::Lost)?;
         let sent = connection.send(Method::GET, path, headers(accept, JSON, ""), Bytes::new());
-        let response = timeout(ANSWERS_WITHIN, sent).await.map_err(|_| silent())?;
+        let response = timeout(RESPONSE_TIMEOUT, sent)
+            .await
+            .map_err(|_| silent())?;
         let response = response.map_err(CheckError::Lost)?;
         let mut watched = Watched {
             refused: None,
@@ -132,7 +133,7 @@ impl Requests {
             ended: false,
         };
         if !response.status().is_success() {
-            let refused = timeout(ANSWERS_WITHIN, whole(response)).await;
+            let refused = timeout(RESPONSE_TIMEOUT, whole(response)).await;
             let refused = refused.unwrap_or_else(|_| Err(silent()))?;
             watched.refused = Some(refused.admitted()?);
             return Ok(watched);
@@ -148,7 +149,7 @@ impl Requests {
                 };
                 let Ok(frame) = frame else { return };
                 unread.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
-                if unread.len() > LONGEST_RESPONSE {
+                if unread.len() > MAX_RESPONSE {
                     return;
                 }
                 while let Some(end) = unread.iter().position(|byte| is_json && *byte == b'\n') {
@@ -273,7 +274,7 @@ pub(super) fn in_query(value: &str) -> String {
 
 async fn whole(response: http::Response<hyper::body::Incoming>) -> Result<Response, CheckError> {
     let code = response.status().as_u16();
-    let body = read_whole(response.into_body(), LONGEST_RESPONSE).await;
+    let body = read_whole(response.into_body(), MAX_RESPONSE).await;
     let body = body.map_err(|error| CheckError::Broken(format!("{code}, then {error}")))?;
     Ok(Response {
         code,
@@ -283,7 +284,10 @@ async fn whole(response: http::Response<hyper::body::Incoming>) -> Result<Respon
 }
 
 fn silent() -> CheckError {
-    CheckError::Broken(format!("no response within {} s", ANSWERS_WITHIN.as_secs()))
+    CheckError::Broken(format!(
+        "no response within {} s",
+        RESPONSE_TIMEOUT.as_secs()
+    ))
 }
 
 fn headers(accept: &'static str, media_type: &'static str, body: &str) -> HeaderMap {

@@ -9,7 +9,7 @@ use super::list::List;
 use super::requests::{CheckError, in_query};
 use super::rules::*;
 use super::{Checked, Probe};
-use crate::probe::{Found, found, lacking};
+use crate::probe::{Observation, judged, lacking};
 
 const HALVES: NonZeroU32 = NonZeroU32::new(2).expect("not zero");
 
@@ -32,8 +32,8 @@ pub(super) async fn try_all(probe: &mut Probe) -> Result<(), KubeError> {
     }
     let ignored = |list: &List| list.json["metadata"]["shardInfo"].is_null();
     if halves.iter().all(ignored) {
-        let came = "no shardInfo: the selector is ignored";
-        probe.note(&SHARDS, Ok(lacking(came)))?;
+        let received = "no shardInfo: the selector is ignored";
+        probe.note(&SHARDS, Ok(lacking(received)))?;
         return Ok(());
     }
     let whole = whole(probe, &halves, &selectors);
@@ -52,7 +52,7 @@ async fn half(probe: &mut Probe, selector: &ShardSelector) -> Result<List, Check
     probe.list(&query).await
 }
 
-fn whole(probe: &Probe, halves: &[List], selectors: &[ShardSelector]) -> Found {
+fn whole(probe: &Probe, halves: &[List], selectors: &[ShardSelector]) -> Observation {
     let mut items: Vec<_> = halves.iter().flat_map(|half| half.items.clone()).collect();
     items.sort();
     let mut base = probe.collection.base.items.clone();
@@ -62,10 +62,10 @@ fn whole(probe: &Probe, halves: &[List], selectors: &[ShardSelector]) -> Found {
     };
     let holds = items == base && halves.iter().zip(selectors).all(is_told);
     let sizes: Vec<_> = halves.iter().map(|half| half.items.len()).collect();
-    found(holds, format!("{sizes:?} of {} items", base.len()))
+    judged(holds, format!("{sizes:?} of {} items", base.len()))
 }
 
-fn members(halves: &[List], selectors: &[ShardSelector]) -> Found {
+fn members(halves: &[List], selectors: &[ShardSelector]) -> Observation {
     let mut wrong = 0;
     let mut all = 0;
     for (half, selector) in halves.iter().zip(selectors) {
@@ -76,8 +76,8 @@ fn members(halves: &[List], selectors: &[ShardSelector]) -> Found {
             wrong += u64::from(!selector.selects(hash));
         }
     }
-    let came = format!("{wrong} of {all} objects are in the wrong half");
-    found(wrong == 0 && all > 0, came)
+    let received = format!("{wrong} of {all} objects are in the wrong half");
+    judged(wrong == 0 && all > 0, received)
 }
 
 async fn page(probe: &mut Probe) -> Checked {
@@ -86,5 +86,5 @@ async fn page(probe: &mut Probe) -> Checked {
     let query = format!("limit=1&shardSelector={selector}");
     let page = probe.list(&query).await?;
     let holds = page.token.is_some() && page.remaining.is_none();
-    Ok(found(holds, page.shown()))
+    Ok(judged(holds, page.shown()))
 }

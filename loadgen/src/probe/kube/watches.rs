@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use futures::join;
 use kube_api::client::KubeError;
 use kube_api::envelope;
+use kube_api::media_type::JSON;
 use kube_api::protobuf::find_bytes;
 use serde_json::Value;
 
-use super::requests::{CheckError, JSON, Watched, in_query, key_of, version_of};
+use super::requests::{CheckError, Watched, in_query, key_of, version_of};
 use super::rules::*;
 use super::{Checked, Probe};
-use crate::probe::{Found, found, lacking};
+use crate::probe::{Observation, judged, lacking};
 
 /// The media type of a watch in protobuf.
 const PROTOBUF_WATCH: &str = "application/vnd.kubernetes.protobuf;stream=watch";
@@ -49,8 +50,8 @@ pub(super) async fn try_all(probe: &mut Probe) -> Result<(), KubeError> {
     if let Ok(Some(refused)) = listed.as_ref().map(|watched| watched.refused.as_ref())
         && refused.code == 422
     {
-        let came = refused.shown();
-        probe.note(&WATCH_LIST, Ok(lacking(came)))?;
+        let received = refused.shown();
+        probe.note(&WATCH_LIST, Ok(lacking(received)))?;
     } else {
         watch_list(probe, listed, unmarked).await?;
         let none = none.map(|watched| nothing_old(probe, &watched));
@@ -67,7 +68,7 @@ pub(super) async fn try_all(probe: &mut Probe) -> Result<(), KubeError> {
                 true => "it ended",
                 false => "it went on, or its connection broke",
             };
-            probe.note(&WATCH_TIMEOUT, Ok(found(watched.ended, ended)))?;
+            probe.note(&WATCH_TIMEOUT, Ok(judged(watched.ended, ended)))?;
         }
         Err(trouble) => {
             probe.note(&WATCH_VERSION, Err(trouble))?;
@@ -102,8 +103,8 @@ async fn watch_list(
         let bookmarks = watched.of_type("BOOKMARK").count();
         let added = watched.of_type("ADDED").count();
         let is_whole = added >= probe.collection.base.items.len();
-        let came = format!("{added} objects and {bookmarks} bookmarks");
-        found(bookmarks == 0 && is_whole, came)
+        let received = format!("{added} objects and {bookmarks} bookmarks");
+        judged(bookmarks == 0 && is_whole, received)
     });
     probe.note(&WATCH_NO_BOOKMARK, unmarked)?;
     Ok(())
@@ -123,11 +124,11 @@ fn is_initial_end(event: &Value) -> bool {
 async fn whole(probe: &mut Probe, watched: &Watched) -> Checked {
     let end = watched.events.iter().position(is_initial_end);
     let Some((end, before)) = end.and_then(|end| watched.events[..=end].split_last()) else {
-        let came = format!(
+        let received = format!(
             "{} events, and no bookmark behind them",
             watched.events.len()
         );
-        return Ok(found(false, came));
+        return Ok(judged(false, received));
     };
     let version = version_of(&end["object"]);
     let due: BTreeMap<_, _> = probe.exact(version).await?.items.into_iter().collect();
@@ -142,71 +143,71 @@ async fn whole(probe: &mut Probe, watched: &Watched) -> Checked {
     }
     let keys = before.iter().map(|event| key_of(&event["object"]));
     let is_ordered = before.len() > due.len() || keys.is_sorted();
-    let came = format!(
+    let received = format!(
         "{} objects{}, then a bookmark at {version}, where {} were due",
         objects.len(),
         if is_ordered { "" } else { " out of order" },
         due.len()
     );
-    Ok(found(is_ordered && objects == due, came))
+    Ok(judged(is_ordered && objects == due, received))
 }
 
-fn bookmark(probe: &Probe, watched: &Watched) -> Found {
+fn bookmark(probe: &Probe, watched: &Watched) -> Observation {
     let Some(end) = watched.of_type("BOOKMARK").next() else {
-        return found(false, "no bookmark");
+        return judged(false, "no bookmark");
     };
     let object = &end["object"];
     let (kind, version) = (&object["kind"], version_of(object));
     let base = probe.collection.base.version;
     let holds = *kind == probe.collection.kind.as_str() && version >= base;
-    found(holds, format!("a {kind} at {version}, N is {base}"))
+    judged(holds, format!("a {kind} at {version}, N is {base}"))
 }
 
 /// Checks that every object of the first list has an ADDED event.
-fn state(probe: &Probe, watched: &Watched) -> Found {
+fn state(probe: &Probe, watched: &Watched) -> Observation {
     let added: Vec<_> = watched
         .of_type("ADDED")
         .map(|e| key_of(&e["object"]))
         .collect();
     let base = &probe.collection.base.items;
     let missing = base.iter().filter(|(key, _)| !added.contains(key)).count();
-    let came = format!(
+    let received = format!(
         "{} objects, {missing} of {} missing",
         added.len(),
         base.len()
     );
-    found(missing == 0, came)
+    judged(missing == 0, received)
 }
 
 /// Checks that every event is newer than the first list.
-fn nothing_old(probe: &Probe, watched: &Watched) -> Found {
+fn nothing_old(probe: &Probe, watched: &Watched) -> Observation {
     if let Some(refused) = &watched.refused {
-        return found(false, refused.shown());
+        return judged(false, refused.shown());
     }
     let base = probe.collection.base.version;
     let events = watched.events.iter();
     let mut old = events.filter(|event| version_of(&event["object"]) <= base);
     let first = old.next().map(|event| version_of(&event["object"]));
-    let came = match first {
+    let received = match first {
         Some(version) => format!("an event of {version}, N is {base}"),
         None => format!("{} events, N is {base}", watched.events.len()),
     };
-    found(first.is_none(), came)
+    judged(first.is_none(), received)
 }
 
 /// Checks that a watch of one object has events of that object only.
-fn alone(probe: &Probe, watched: &Watched) -> Found {
+fn alone(probe: &Probe, watched: &Watched) -> Observation {
     let key = &probe.collection.base.items[1].0;
     let objects = watched.events.iter().map(|event| key_of(&event["object"]));
     let objects: Vec<_> = objects.collect();
     let holds = !objects.is_empty() && objects.iter().all(|object| object == key);
-    found(holds, format!("{} events of {objects:?}", objects.len()))
+    judged(holds, format!("{} events of {objects:?}", objects.len()))
 }
 
 fn in_protobuf(probe: &Probe, watched: &Watched) -> Checked {
     match &watched.refused {
         Some(refused) if refused.code == 406 => return Ok(lacking(refused.shown())),
-        Some(refused) => return Ok(found(false, refused.shown())),
+        Some(refused) => return Ok(judged(false, refused.shown())),
         None => {}
     }
     let broken = |what: &dyn std::fmt::Display| CheckError::Broken(what.to_string());
@@ -227,5 +228,5 @@ fn in_protobuf(probe: &Probe, watched: &Watched) -> Checked {
     }
     let added = kinds.get("ADDED").copied().unwrap_or(0);
     let holds = rest.is_empty() && added >= probe.collection.base.items.len();
-    Ok(found(holds, format!("{kinds:?}")))
+    Ok(judged(holds, format!("{kinds:?}")))
 }

@@ -3,15 +3,14 @@
 
 use http::Method;
 use kube_api::client::KubeError;
+use kube_api::media_type::{JSON, JSON_PATCH, MERGE_PATCH};
 use serde_json::{Value, json};
 
-use super::requests::{CheckError, JSON, Response, in_query};
+use super::requests::{CheckError, Response, in_query};
 use super::rules::*;
 use super::{Checked, Probe, try_rules};
-use crate::probe::found;
+use crate::probe::judged;
 
-const MERGE_PATCH: &str = "application/merge-patch+json";
-const JSON_PATCH: &str = "application/json-patch+json";
 /// The successive values of the object `a`, each with its label `stage`.
 pub(super) const FIRST: (&str, &str) = ("first", "one");
 pub(super) const SECOND: (&str, &str) = ("second", "two");
@@ -148,8 +147,8 @@ async fn create(probe: &mut Probe, history: &mut History) -> Checked {
     if holds {
         history.created = response.version();
     }
-    let came = format!("{}; then {}", response.shown(), now.shown());
-    Ok(found(holds, came))
+    let received = format!("{}; then {}", response.shown(), now.shown());
+    Ok(judged(holds, received))
 }
 
 async fn your_write(probe: &mut Probe, history: &History) -> Checked {
@@ -157,13 +156,13 @@ async fn your_write(probe: &mut Probe, history: &History) -> Checked {
     let is_there =
         |(key, version): &(String, u64)| key.ends_with("/a") && *version == history.created;
     let holds = list.items.iter().any(is_there) && list.version >= history.created;
-    let came = format!("{}, created at {}", list.shown(), history.created);
-    Ok(found(holds, came))
+    let received = format!("{}, created at {}", list.shown(), history.created);
+    Ok(judged(holds, received))
 }
 
 async fn twice(probe: &mut Probe) -> Checked {
     let response = probe.post(&object("a", SECOND), "").await?;
-    Ok(found(
+    Ok(judged(
         response.is_status(409, "AlreadyExists"),
         response.shown(),
     ))
@@ -186,8 +185,8 @@ async fn update(probe: &mut Probe, history: &mut History) -> Checked {
     if holds {
         history.updated = response.version();
     }
-    let came = format!("{}, created at {}", response.shown(), history.created);
-    Ok(found(holds, came))
+    let received = format!("{}, created at {}", response.shown(), history.created);
+    Ok(judged(holds, received))
 }
 
 async fn stale(probe: &mut Probe, history: &History) -> Checked {
@@ -196,16 +195,16 @@ async fn stale(probe: &mut Probe, history: &History) -> Checked {
     let response = probe.put(&old).await?;
     let now = probe.read("a").await?;
     let holds = response.is_status(409, "Conflict") && now.version() == history.updated;
-    let came = format!("{}; then {}", response.shown(), now.shown());
-    Ok(found(holds, came))
+    let received = format!("{}; then {}", response.shown(), now.shown());
+    Ok(judged(holds, received))
 }
 
 async fn same(probe: &mut Probe, history: &History) -> Checked {
     let as_it_is = probe.read("a").await?.success()?;
     let response = probe.put(&as_it_is.json).await?.success()?;
     let holds = response.version() == history.updated;
-    let came = format!("{}, updated at {}", response.shown(), history.updated);
-    Ok(found(holds, came))
+    let received = format!("{}, updated at {}", response.shown(), history.updated);
+    Ok(judged(holds, received))
 }
 
 async fn patch(probe: &mut Probe, history: &mut History) -> Checked {
@@ -218,14 +217,17 @@ async fn patch(probe: &mut Probe, history: &mut History) -> Checked {
     if holds {
         history.patched = response.version();
     }
-    Ok(found(holds, format!("{}, data {data}", response.shown())))
+    Ok(judged(holds, format!("{}, data {data}", response.shown())))
 }
 
 async fn stale_patch(probe: &mut Probe, history: &History) -> Checked {
     let version = history.created.to_string();
     let patch = json!({"metadata": {"resourceVersion": version}, "data": {"late": "yes"}});
     let response = probe.patch(MERGE_PATCH, patch).await?;
-    Ok(found(response.is_status(409, "Conflict"), response.shown()))
+    Ok(judged(
+        response.is_status(409, "Conflict"),
+        response.shown(),
+    ))
 }
 
 async fn failed_test(probe: &mut Probe) -> Checked {
@@ -237,7 +239,7 @@ async fn failed_test(probe: &mut Probe) -> Checked {
     let response = probe.patch(JSON_PATCH, patch).await?;
     let now = probe.read("a").await?.version();
     let holds = response.is_status(422, "Invalid") && now == before;
-    Ok(found(
+    Ok(judged(
         holds,
         format!("{}; then at {now}, before {before}", response.shown()),
     ))
@@ -254,7 +256,7 @@ async fn past(probe: &mut Probe, history: &History) -> Checked {
         .first()
         .map(|object| &object["data"]["value"]);
     let holds = list.version == version && value.is_some_and(|value| *value == FIRST.0);
-    Ok(found(
+    Ok(judged(
         holds,
         format!("{}, its value {value:?}", list.shown()),
     ))
@@ -264,8 +266,8 @@ async fn dry_run(probe: &mut Probe) -> Checked {
     let response = probe.post(&object("d", FIRST), "dryRun=All").await?;
     let now = probe.read("d").await?;
     let holds = response.code == 201 && now.is_status(404, "NotFound");
-    let came = format!("{}; then {}", response.shown(), now.shown());
-    Ok(found(holds, came))
+    let received = format!("{}; then {}", response.shown(), now.shown());
+    Ok(judged(holds, received))
 }
 
 async fn snapshot(probe: &mut Probe) -> Checked {
@@ -277,13 +279,13 @@ async fn snapshot(probe: &mut Probe) -> Checked {
     let is_new = |(key, _): &(String, u64)| key.ends_with("/z");
     let is_there = rest.items.iter().any(is_new);
     let holds = rest.version == page.version && !rest.items.is_empty() && !is_there;
-    let came = format!(
+    let received = format!(
         "{} after a page at {}, {} what was created between",
         rest.shown(),
         page.version,
         if is_there { "with" } else { "without" }
     );
-    Ok(found(holds, came))
+    Ok(judged(holds, received))
 }
 
 async fn labels(probe: &mut Probe) -> Checked {
@@ -301,16 +303,16 @@ async fn labels(probe: &mut Probe) -> Checked {
         ("parity!=even", others + all - even),
         ("!parity", others),
     ];
-    let mut came = Vec::new();
+    let mut received = Vec::new();
     let mut holds = true;
     for (selector, due) in selectors {
         let query = in_query(selector);
         let query = format!("labelSelector={query}&resourceVersion={n}&resourceVersionMatch=Exact");
         let items = probe.list(&query).await?.items.len();
         holds &= items == due;
-        came.push(format!("{selector}: {items} of {due}"));
+        received.push(format!("{selector}: {items} of {due}"));
     }
-    Ok(found(holds, came.join("; ")))
+    Ok(judged(holds, received.join("; ")))
 }
 
 /// Checks that a DELETE whose preconditions do not hold is refused and deletes nothing.
@@ -318,8 +320,8 @@ async fn precondition(probe: &mut Probe, preconditions: &Value) -> Checked {
     let response = probe.delete(options(preconditions)).await?;
     let now = probe.read("a").await?;
     let holds = response.is_status(409, "Conflict") && now.code == 200;
-    let came = format!("{}; then {}", response.shown(), now.shown());
-    Ok(found(holds, came))
+    let received = format!("{}; then {}", response.shown(), now.shown());
+    Ok(judged(holds, received))
 }
 
 async fn delete(probe: &mut Probe, history: &mut History) -> Checked {
@@ -329,8 +331,8 @@ async fn delete(probe: &mut Probe, history: &mut History) -> Checked {
     if holds {
         history.gone_by = probe.list("").await?.version;
     }
-    let came = format!("{}; then {}", response.shown(), now.shown());
-    Ok(found(holds, came))
+    let received = format!("{}; then {}", response.shown(), now.shown());
+    Ok(judged(holds, received))
 }
 
 async fn selected(probe: &mut Probe) -> Checked {
@@ -348,10 +350,10 @@ async fn selected(probe: &mut Probe) -> Checked {
     let after = probe.list("").await?.items;
     let is_swept = |(key, _): &(String, u64)| key.ends_with("/s") || key.ends_with("/t");
     let holds = response.code == 200 && after.len() + 2 == before && !after.iter().any(is_swept);
-    let came = format!(
+    let received = format!(
         "{}; {before} objects, then {}",
         response.shown(),
         after.len()
     );
-    Ok(found(holds, came))
+    Ok(judged(holds, received))
 }

@@ -12,7 +12,7 @@ use crate::run::availability::machine::Needs;
 use crate::run::case::{CaseRun, EarlyEnd, ObjectSource};
 use crate::run::foreign::Precautions;
 use crate::servers::running::Running;
-use crate::timeouts::ANSWERS_WITHIN;
+use crate::timeouts::RESPONSE_TIMEOUT;
 
 impl CaseRun<'_> {
     /// Checks what is known before anything is started.
@@ -81,9 +81,9 @@ impl CaseRun<'_> {
             let mut list_client = case.by_our_client().connect(&endpoint).await?;
             list_client.first_object().await
         };
-        let probe = timeout(ANSWERS_WITHIN, probe);
+        let probe = timeout(RESPONSE_TIMEOUT, probe);
         let probed = self.unless_stopped(probe).await?;
-        match probed.unwrap_or(Err(ListError::Slow(ANSWERS_WITHIN))) {
+        match probed.unwrap_or(Err(ListError::Slow(RESPONSE_TIMEOUT))) {
             Err(ListError::Etcd(EtcdError::Unimplemented(text))) => Err(EarlyEnd::NotApplicable(
                 format!("{} has no RangeStream: {text}", running.setup.program),
             )),

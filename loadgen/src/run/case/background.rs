@@ -1,8 +1,8 @@
 //! Loads in the background of a case. They start before its clients warm up, stop after its last
 //! phase, and are counted from start to stop.
 //!
-//! A new strategy of a driver that [`Load::start`] handles needs no change here; another driver
-//! needs an arm there.
+//! A new strategy of a driver that [`RunningBackgroundLoad::start`] handles needs no change here;
+//! another driver needs an arm there.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use load::arrivals::Pace;
 use load::driver::calls::RequestClients;
-use load::driver::closed::{Clients, Job, Verifier};
+use load::driver::closed::{Clients, Job};
 use load::driver::open_clock::Waiting;
 use load::endpoint::TargetEndpoint;
 use load::operation::list::ListCase;
 use load::operation::requests::{EtcdRequests, RequestConfig};
 use load::operation::watch::{Deliveries, Watched, Watchers};
+use load::verify::Verifier;
 use report::result::BackgroundLoad;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -35,9 +36,9 @@ const OBJECTS_ELSEWHERE: (u64, u64) = (10_000, 1_024);
 
 /// The running background loads of a case. They stop when dropped.
 #[derive(Debug, Default)]
-pub(super) struct Loads(Vec<Load>);
+pub(super) struct RunningBackgroundLoads(Vec<RunningBackgroundLoad>);
 
-impl Loads {
+impl RunningBackgroundLoads {
     /// Stops all of them and returns their counts.
     pub(super) async fn stop(self) -> Vec<BackgroundLoad> {
         let mut all = Vec::new();
@@ -50,7 +51,7 @@ impl Loads {
 
 /// One running load.
 #[derive(Debug)]
-struct Load {
+struct RunningBackgroundLoad {
     stop: CancellationToken,
     background: BackgroundLoad,
     /// The task that sends the load's requests. It returns the numbers of requests and of errors.
@@ -58,7 +59,7 @@ struct Load {
     idle: Option<(Watchers, Arc<Deliveries>)>,
 }
 
-impl Drop for Load {
+impl Drop for RunningBackgroundLoad {
     fn drop(&mut self) {
         self.stop.cancel();
         if let Some(work) = &self.work {
@@ -86,10 +87,11 @@ impl CaseRun<'_> {
         case: &ListCase,
         endpoint: &TargetEndpoint,
         verifier: &Verifier,
-    ) -> Result<Loads, EarlyEnd> {
-        let mut loads = Loads::default();
+    ) -> Result<RunningBackgroundLoads, EarlyEnd> {
+        let mut loads = RunningBackgroundLoads::default();
         for background in self.backgrounds() {
-            let started = Load::start(background, case, endpoint, verifier, self.data());
+            let started =
+                RunningBackgroundLoad::start(background, case, endpoint, verifier, self.data());
             let started = self.unless_stopped(started).await?;
             let failed =
                 |error| EarlyEnd::Failed(format!("background {}: {error}", background.name));
@@ -110,7 +112,7 @@ fn described(background: &Background) -> BackgroundLoad {
     }
 }
 
-impl Load {
+impl RunningBackgroundLoad {
     async fn start(
         background: &Background,
         case: &ListCase,
@@ -230,6 +232,7 @@ fn elsewhere() -> DataSet {
         kind: Kind::Raw,
         objects: objects.try_into().expect("some objects"),
         object_size: object_size.try_into().ok(),
+        object_sizes: None,
         namespaces: None,
         nodes: None,
         seed: 1,

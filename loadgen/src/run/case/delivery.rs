@@ -2,6 +2,7 @@
 //! next one is sent.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use etcd_api::client::Client;
@@ -20,7 +21,7 @@ use crate::to_result;
 /// The default number of watchers.
 const WATCHERS: u32 = 1_000;
 /// How long a put may take to reach all watchers.
-const DELIVERED_WITHIN: Duration = Duration::from_secs(30);
+const DELIVERED_TIMEOUT: Duration = Duration::from_secs(30);
 /// Size of a put's value, which is sent to each watcher.
 const VALUE_BYTES: usize = 100;
 
@@ -54,26 +55,11 @@ impl CaseRun<'_> {
         let client = self.unless_stopped(in_time(Client::connect(config.clone())));
         let client = client.await?;
         let client = client.map_err(failed)?;
-        let put = async |number: u32| -> Result<(), EtcdError> {
-            let request = PutRequest {
-                key: format!("{prefix}key").into(),
-                value: deliveries.send(number, VALUE_BYTES),
-                ..PutRequest::default()
-            };
-            let events = u64::from(watchers) * u64::from(number + 1);
-            let delivered = async {
-                client.kv().put(request).await?;
-                deliveries.reached(events).await
-            };
-            timeout(DELIVERED_WITHIN, delivered)
-                .await
-                .unwrap_or_else(|_| {
-                    let missing = events - deliveries.received();
-                    Err(EtcdError::Protocol(format!(
-                        "{missing} of {watchers} watchers had no event of a put after {} s",
-                        DELIVERED_WITHIN.as_secs()
-                    )))
-                })
+        let fan_out = FanOut {
+            client,
+            key: format!("{prefix}key"),
+            watchers,
+            deliveries: Arc::clone(&deliveries),
         };
 
         let mut meter = self.settled(running, measured).await?;
@@ -82,7 +68,8 @@ impl CaseRun<'_> {
         let created = Watchers::create(config, &watched, watchers, connections, &deliveries);
         let created = self.unless_stopped(created).await?.map_err(failed)?;
         for number in 0..warm_up {
-            self.unless_stopped(put(number)).await?.map_err(failed)?;
+            let put = self.unless_stopped(fan_out.put(number));
+            put.await?.map_err(failed)?;
         }
         meter.begin().await?;
         let begun = Instant::now();
@@ -91,7 +78,8 @@ impl CaseRun<'_> {
         for number in warm_up..warm_up + repeats {
             outcome = async {
                 meter.begin_round()?;
-                self.unless_stopped(put(number)).await?.map_err(failed)
+                let put = self.unless_stopped(fan_out.put(number));
+                put.await?.map_err(failed)
             }
             .await;
             meter.end_of_round(outcome.is_ok()).await;
@@ -117,5 +105,41 @@ impl CaseRun<'_> {
         measured.case.valid = true;
         phase.done(&format!("{requests} puts to {watchers} watchers"));
         Ok(())
+    }
+}
+
+/// Puts of one key, each of which must reach every watcher.
+struct FanOut {
+    client: Client,
+    key: String,
+    watchers: u32,
+    deliveries: Arc<Deliveries>,
+}
+
+impl FanOut {
+    /// Makes put number `number`, from 0, and waits until every watcher has its event.
+    ///
+    /// # Errors
+    /// The put's, and [`EtcdError::Timeout`] for watchers without an event.
+    async fn put(&self, number: u32) -> Result<(), EtcdError> {
+        let request = PutRequest {
+            key: self.key.clone().into(),
+            value: self.deliveries.send(number, VALUE_BYTES),
+            ..PutRequest::default()
+        };
+        let events = u64::from(self.watchers) * u64::from(number + 1);
+        let delivered = async {
+            self.client.kv().put(request).await?;
+            self.deliveries.reached(events).await
+        };
+        let delivered = timeout(DELIVERED_TIMEOUT, delivered).await;
+        delivered.unwrap_or_else(|_| {
+            let missing = events - self.deliveries.received();
+            Err(EtcdError::Timeout(format!(
+                "{missing} of {} watchers had no event of a put after {} s",
+                self.watchers,
+                DELIVERED_TIMEOUT.as_secs()
+            )))
+        })
     }
 }

@@ -3,12 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use load::driver::closed::{Clients, Done, Job, Verifier};
+use load::driver::closed::{Clients, Done, Job};
 use load::endpoint::TargetEndpoint;
 use load::operation::list::attempts::Restarts;
 use load::operation::list::{ListCase, ListError};
 use load::record::{Errors, LatencyHistogram};
-use load::verify::Found;
+use load::verify::{Contents, Verifier};
 use report::quantity::Quantity;
 use report::result::{self, Case, ServedFrom};
 use workloads::{EtcdResponse, Strategy, Tier};
@@ -25,15 +25,15 @@ use crate::to_result;
 
 /// An apiserver ends a request after a minute. A list that was ended sooner than this was not ended
 /// for being slow.
-const LEAST_REQUEST_TIME: Duration = Duration::from_secs(55);
+const MIN_REQUEST_TIME: Duration = Duration::from_secs(55);
 /// How long the first-object phase may take by default: a server that builds its whole response
 /// first needs seconds for each.
-const FIRST_OBJECT_WITHIN: Duration = Duration::from_secs(5);
+const FIRST_OBJECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The most lists for first objects on a server that holds other people's data, or in one of many
 /// starts: enough for a median.
-const FEW_FIRST_OBJECTS: u32 = 20;
-/// The same as [`FIRST_OBJECT_WITHIN`] while background loads run, which delay the lists.
-const FIRST_OBJECT_BESIDE_WITHIN: Duration = Duration::from_secs(20);
+const MAX_FIRST_OBJECTS: u32 = 20;
+/// The same as [`FIRST_OBJECT_TIMEOUT`] while background loads run, which delay the lists.
+const FIRST_OBJECT_TIMEOUT_WITH_BACKGROUND: Duration = Duration::from_secs(20);
 
 /// Returns why the server cannot select the objects that the lists ask for, if that is so.
 fn not_selectable(round: &[Done]) -> Option<String> {
@@ -217,7 +217,7 @@ impl CaseRun<'_> {
     /// take. Other errors are failures, and so is a list that the server ended before that limit.
     fn too_slow(&self, lists: &Lists) -> Option<String> {
         let (after, bytes) = lists.cut_off?;
-        if lists.cut_offs < lists.errors || after < LEAST_REQUEST_TIME {
+        if lists.cut_offs < lists.errors || after < MIN_REQUEST_TIME {
             return None;
         }
         let per_second = Quantity::bytes(self.spec.read_per_s?.0.into());
@@ -241,7 +241,7 @@ impl CaseRun<'_> {
             return Ok(());
         }
         let mut lists = Lists::new();
-        let wanted = self.scenario.first_chunk_streams.min(FEW_FIRST_OBJECTS);
+        let wanted = self.scenario.first_chunk_streams.min(MAX_FIRST_OBJECTS);
         for _ in 0..wanted {
             self.unless_stopped(tokio::time::sleep(care.short_pause()))
                 .await?;
@@ -252,7 +252,7 @@ impl CaseRun<'_> {
         }
         if wanted > 0 {
             let span = self.since(lists.begun);
-            measured.case.first_chunk_ms = Some(to_result::quantiles_ms(&lists.latency));
+            measured.case.first_chunk_ms = to_result::quantiles_ms(&lists.latency);
             measured.keep("first_chunk", span, lists.latency);
         }
         Ok(())
@@ -266,7 +266,7 @@ impl CaseRun<'_> {
         measured: &mut Measured,
     ) -> Result<(), EarlyEnd> {
         let most = match self.is_one_of_many {
-            true => FEW_FIRST_OBJECTS,
+            true => MAX_FIRST_OBJECTS,
             false => u32::MAX,
         };
         let wanted = u64::from(self.scenario.first_chunk_streams.min(most));
@@ -275,8 +275,8 @@ impl CaseRun<'_> {
         }
         let mut lists = Lists::new();
         let usual = match self.spec.background.is_empty() {
-            true => FIRST_OBJECT_WITHIN,
-            false => FIRST_OBJECT_BESIDE_WITHIN,
+            true => FIRST_OBJECT_TIMEOUT,
+            false => FIRST_OBJECT_TIMEOUT_WITH_BACKGROUND,
         };
         let within = self.scenario.first_chunk_within.unwrap_or(usual);
         while lists.latency.n() < wanted && lists.begun.elapsed() < within {
@@ -287,7 +287,7 @@ impl CaseRun<'_> {
             }
         }
         let span = self.since(lists.begun);
-        measured.case.first_chunk_ms = Some(to_result::quantiles_ms(&lists.latency));
+        measured.case.first_chunk_ms = to_result::quantiles_ms(&lists.latency);
         measured.keep("first_chunk", span, lists.latency);
         Ok(())
     }
@@ -302,7 +302,7 @@ struct Lists {
     reasons: Errors,
     wire_bytes: u64,
     chunks: Option<u64>,
-    found: Option<Found>,
+    found: Option<Contents>,
     /// How long the latest list ran that the server ended early, and how many bytes of it were
     /// received.
     cut_off: Option<(Duration, u64)>,
@@ -392,7 +392,7 @@ impl Lists {
         case.restarts = self.restarts.count;
         case.restarted_ms =
             (self.restarts.count > 0).then_some(self.restarts.time.as_secs_f64() * 1e3);
-        case.latency_ms = (self.latency.n() > 0).then(|| to_result::quantiles_ms(&self.latency));
+        case.latency_ms = to_result::quantiles_ms(&self.latency);
         case.throughput_bytes_per_s =
             (self.wire_bytes > 0).then(|| self.wire_bytes as f64 / elapsed.as_secs_f64());
         case.verified = self.found.as_ref().map(to_result::verified);
@@ -403,7 +403,7 @@ impl Lists {
 
 /// Returns which part of the Kubernetes tier served the lists, according to its own counters of the
 /// measured phase.
-pub(super) fn served_from(server: Option<&result::ServerFigures>) -> ServedFrom {
+pub(super) fn served_from(server: Option<&result::ServerMetrics>) -> ServedFrom {
     let Some(server) = server else {
         return ServedFrom::Unknown;
     };

@@ -4,7 +4,7 @@
 //! - [`connect`]: the loads with their clients; [`through_api`]: loads of small requests to the
 //!   Kubernetes tier, whose objects are created beforehand
 //! - [`outcome`]: the results of the loads, and the check of what they wrote
-//! - [`mod@figures`]: the measurements of a load for the report, and whether they are valid
+//! - [`load_result`]: the measurements of a load for the report, and whether they are valid
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use load::arrivals::Pace;
 use load::driver::calls::RequestClients;
-use load::driver::closed::{Clients, Job, Verifier};
+use load::driver::closed::{Clients, Job};
 use load::driver::deliveries::DeliveryWatchers;
 use load::driver::lists;
 use load::endpoint::TargetEndpoint;
@@ -20,23 +20,24 @@ use load::operation::kube_requests::KubeRequests;
 use load::operation::list::ListCase;
 use load::operation::requests::{EtcdRequests, Revisions};
 use load::record::Live;
+use load::verify::Verifier;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use workloads::GeneratorShard;
 use workloads::scenario::{LoadSpec, LoadsSpec, Operation};
 
 use self::connect::Connector;
-use self::figures::{LoadResult, figures};
+use self::load_result::{LoadResult, to_report};
 use self::outcome::Ran;
 use super::status::schedule;
-use super::{CaseRun, DEATH_WITHIN, EarlyEnd, Measured};
+use super::{CaseRun, DEATH_TIMEOUT, EarlyEnd, Measured};
 use crate::live::LiveLoad;
 use crate::progress::Counted;
 use crate::run::availability::target;
 use crate::servers::running::Running;
 
 mod connect;
-mod figures;
+mod load_result;
 mod outcome;
 mod through_api;
 
@@ -44,7 +45,7 @@ mod through_api;
 const WARM_UP: Duration = Duration::from_secs(2);
 
 /// The clients that make the requests of a load.
-enum Worker {
+enum LoadClients {
     Small(RequestClients, Arc<EtcdRequests>),
     SmallThroughApi(RequestClients, Arc<KubeRequests>),
     KeepAlives(RequestClients),
@@ -54,9 +55,9 @@ enum Worker {
 }
 
 /// A load with its clients connected.
-struct Load<'a> {
+struct ConnectedLoad<'a> {
     spec: &'a LoadSpec,
-    worker: Worker,
+    clients: LoadClients,
     pace: Pace,
     seed: u64,
     share: Share,
@@ -138,8 +139,8 @@ impl CaseRun<'_> {
                 .map(|load| load.run(Some(warm_up), duration, &never)),
         );
         let warm = self.unless_stopped(warm).await?;
-        for (load, came) in loads.iter().zip(&warm) {
-            if let Some(reason) = came.warm_up_error(&load.pace) {
+        for (load, result) in loads.iter().zip(&warm) {
+            if let Some(reason) = result.warm_up_error(&load.pace) {
                 let name = &load.spec.name;
                 return Err(EarlyEnd::Failed(format!(
                     "warm-up of load {name}: {reason}"
@@ -155,24 +156,24 @@ impl CaseRun<'_> {
         let live = loads.iter().map(|load| load.live.clone()).collect();
         let status = self.tell_status(&phase, live, running);
         // Loads that are stopped return what they have measured until then.
-        let came = join_all(loads.iter().map(|load| load.run(None, duration, self.stop))).await;
+        let results = join_all(loads.iter().map(|load| load.run(None, duration, self.stop))).await;
         drop(status);
-        let whole = came.iter().all(|came| came.first_error().is_none());
+        let whole = results.iter().all(|result| result.first_error().is_none());
         let span = self.since(begun);
         meter.end_of_round(whole && !self.stop.is_cancelled()).await;
-        let requests: u64 = came.iter().map(LoadResult::requests).sum();
+        let requests: u64 = results.iter().map(LoadResult::requests).sum();
         meter
             .end(0, priced_requests(case, requests), measured)
             .await;
         phase.done(&format!("{requests} requests"));
-        if !whole && running.death_within(DEATH_WITHIN).await.is_some() {
+        if !whole && running.death_within(DEATH_TIMEOUT).await.is_some() {
             // A server that has ended has no events for its watchers.
-            loads.iter_mut().for_each(Load::stop_watching);
+            loads.iter_mut().for_each(ConnectedLoad::stop_watching);
         }
         let ran = Ran {
             case,
             warm,
-            came,
+            results,
             begun,
             span,
         };
@@ -186,15 +187,15 @@ impl CaseRun<'_> {
     }
 }
 
-impl Load<'_> {
+impl ConnectedLoad<'_> {
     /// Returns the measurements of this load, in a case that lasted `duration`.
-    fn figures(&self, came: &LoadResult, duration: Duration) -> report::result::Load {
-        figures(self.spec, self.share, &self.pace, came, duration)
+    fn to_report(&self, result: &LoadResult, duration: Duration) -> report::result::Load {
+        to_report(self.spec, self.share, &self.pace, result, duration)
     }
 
     /// Drops the watchers without taking their results.
     fn stop_watching(&mut self) {
-        if let Worker::Watch(watchers) = &mut self.worker {
+        if let LoadClients::Watch(watchers) = &mut self.clients {
             *watchers = None;
         }
     }
@@ -230,22 +231,24 @@ impl Load<'_> {
             () = stop.cancelled() => {}
         }
         let lasts = end - start;
-        match &self.worker {
-            Worker::Small(callers, _)
-            | Worker::SmallThroughApi(callers, _)
-            | Worker::KeepAlives(callers) => {
+        match &self.clients {
+            LoadClients::Small(callers, _)
+            | LoadClients::SmallThroughApi(callers, _)
+            | LoadClients::KeepAlives(callers) => {
                 let tally = callers.run_counted(self.pace.clone(), lasts, stop, live);
                 LoadResult::Small(Box::new(tally.await))
             }
-            Worker::Lists(clients, job) => {
+            LoadClients::Lists(clients, job) => {
                 let starts = lists::starts(&self.pace, self.seed, self.share.shard);
                 let lists = lists::run(clients, *job, starts, lasts, stop, &live);
                 match lists.await {
                     Ok(tally) => LoadResult::Lists(Box::new(tally)),
-                    Err(error) => LoadResult::Broken(format!("the schedule has no clock: {error}")),
+                    Err(error) => LoadResult::Broken(format!(
+                        "cannot create the timer of the schedule: {error}"
+                    )),
                 }
             }
-            Worker::Watch(_) => LoadResult::Watch(Box::default()),
+            LoadClients::Watch(_) => LoadResult::Watch(Box::default()),
         }
     }
 }

@@ -14,7 +14,7 @@ use measure::{
     AllocatedWatch, Highest, MachineClocks, MetricsClient, Process, ProcessError, Rounds,
     SAMPLE_EVERY, Sampler, Series, Watched, rss_resolution, socket_memory, socket_resolution,
 };
-use report::result::{ClientFigures, ServerFigures};
+use report::result::{ClientMetrics, ServerMetrics};
 
 use process::{Metered, known, late_over_early};
 use remote::Remote;
@@ -49,7 +49,7 @@ pub(super) enum MeterError {
 pub(super) struct PeakMemory {
     /// Private memory of all servers.
     pub(super) private: u64,
-    /// Like [`ServerFigures::peak_above_idle`].
+    /// Like [`ServerMetrics::peak_above_idle`].
     pub(super) above_idle: u64,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Meter {
     own_cpu_before: Duration,
     /// The machine's clocks at the start of the measured phase.
     begun: Option<MachineClocks>,
-    figures: ServerFigures,
+    figures: ServerMetrics,
     stored_bytes: Option<u64>,
     ask_allocated_every: Duration,
     /// Whether the load is constant throughout the phase.
@@ -108,7 +108,7 @@ impl Meter {
                 .iter()
                 .map(|reason| format!("memory and CPU of the server: {reason}")),
         );
-        let mut figures = ServerFigures::default();
+        let mut figures = ServerMetrics::default();
         for server in &mut servers {
             server.settle(&mut missing).await?;
         }
@@ -343,32 +343,9 @@ impl Meter {
         &mut self,
         in_flight: u64,
         requests: u64,
-    ) -> (Option<ServerFigures>, ClientFigures, Vec<Series>) {
-        let missing = &mut self.missing;
-        let since =
-            |before: Duration| move |now: Duration| now.saturating_sub(before).as_secs_f64();
-        let each = |cpu_s: f64| (requests > 0).then(|| cpu_s / requests as f64);
-        let own_cpu = || "CPU time of the generator".to_owned();
-        let own_memory = || "memory of the generator".to_owned();
-        let cpu_s = known(self.own.cpu(), own_cpu, missing).map(since(self.own_cpu_before));
-        let memory = known(self.own.memory(), own_memory, missing);
-        let mut client = ClientFigures {
-            program: None,
-            cpu_s,
-            cpu_s_per_request: cpu_s.and_then(each),
-            stall_ms: None,
-            rss_peak: memory.map(|memory| memory.peak),
-            late_over_early: None,
-            late_over_early_likely: None,
-            lag_ms: None,
-        };
-        for server in &mut self.servers {
-            let what = || format!("CPU time of {}", server.name);
-            let cpu = known(server.process.cpu(), what, missing);
-            let figures = &mut server.figures;
-            figures.cpu_s = cpu.map(since(server.cpu_before));
-            figures.cpu_s_per_request = figures.cpu_s.and_then(each);
-        }
+    ) -> (Option<ServerMetrics>, ClientMetrics, Vec<Series>) {
+        let mut client = self.client_cost(requests);
+        self.note_cpu_of_servers(requests);
         let series = match self.sampler.take() {
             Some(sampler) => {
                 let sampled = sampler.stop();
@@ -414,6 +391,36 @@ impl Meter {
         (Some(self.figures.clone()), client, series)
     }
 
+    /// Returns the generator's CPU time of the phase, and its peak memory.
+    fn client_cost(&mut self, requests: u64) -> ClientMetrics {
+        let missing = &mut self.missing;
+        let cpu = || "CPU time of the generator".to_owned();
+        let memory = || "memory of the generator".to_owned();
+        let cpu_s = known(self.own.cpu(), cpu, missing);
+        let cpu_s = cpu_s.map(|now| seconds_since(self.own_cpu_before, now));
+        let memory = known(self.own.memory(), memory, missing);
+        ClientMetrics {
+            program: None,
+            cpu_s,
+            cpu_s_per_request: cpu_s.and_then(|cpu_s| per_request(cpu_s, requests)),
+            stall_ms: None,
+            rss_peak: memory.map(|memory| memory.peak),
+            late_over_early: None,
+            late_over_early_likely: None,
+            lag_ms: None,
+        }
+    }
+
+    fn note_cpu_of_servers(&mut self, requests: u64) {
+        for server in &mut self.servers {
+            let what = || format!("CPU time of {}", server.name);
+            let cpu = known(server.process.cpu(), what, &mut self.missing);
+            let cpu_s = cpu.map(|now| seconds_since(server.cpu_before, now));
+            server.figures.cpu_s = cpu_s;
+            server.figures.cpu_s_per_request = cpu_s.and_then(|cpu_s| per_request(cpu_s, requests));
+        }
+    }
+
     /// Adds up the measurements of the processes, and records those of each tier separately, too.
     fn add_up(&mut self) {
         let tiers = self.servers.iter_mut().map(|server| &mut server.figures);
@@ -452,6 +459,14 @@ fn cpu_of(servers: &[Metered]) -> Option<Duration> {
 
 fn sampler(watched: Vec<Watched>) -> Result<Sampler, MeterError> {
     Sampler::start(watched, SAMPLE_EVERY).map_err(MeterError::NoSampler)
+}
+
+fn seconds_since(before: Duration, now: Duration) -> f64 {
+    now.saturating_sub(before).as_secs_f64()
+}
+
+fn per_request(cpu_s: f64, requests: u64) -> Option<f64> {
+    (requests > 0).then(|| cpu_s / requests as f64)
 }
 
 #[cfg(test)]

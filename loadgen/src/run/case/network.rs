@@ -42,7 +42,7 @@ impl CaseRun<'_> {
 async fn relayed(endpoint: &Uri, network: Network) -> Result<(Uri, Shaper), EarlyEnd> {
     if endpoint.scheme_str() != Some("http") || endpoint.path() != "/" {
         return Err(EarlyEnd::NotApplicable(format!(
-            "`{endpoint}`: a network is imitated for plain HTTP only, and certificates name the server"
+            "`{endpoint}`: a network is emulated for plain HTTP only, and certificates name the server"
         )));
     }
     let failed = |why: String| EarlyEnd::Failed(format!("{endpoint}: {why}"));

@@ -5,18 +5,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use kube_api::client::{HttpVersion, Options};
-use load::driver::closed::Verifier;
 use load::operation::leases::GrantedLeases;
 use load::operation::list::{ListCase, ListParameters};
-use load::verify::Expected;
+use load::verify::{Expected, Verifier};
 use workloads::DataSet;
 use workloads::scenario::{Http, LoadsSpec};
 
 use super::{CaseRun, EarlyEnd, Measured};
 use crate::progress::Counted;
 use crate::run::foreign::Collection;
-use crate::seed::kube::{Loaded, resource_of};
-use crate::seed::{Written, fill_log, seed};
+use crate::seed::kube::{SeededObjects, resource_of};
+use crate::seed::{SeededSlices, fill_log, seed};
 use crate::servers::running::Running;
 use crate::to_result;
 
@@ -43,7 +42,7 @@ pub(in crate::run) enum ObjectSource {
         leases: Arc<GrantedLeases>,
     },
     /// A Kubernetes API into which the data set was loaded once for all its cases.
-    Loaded(Arc<Loaded>),
+    SeededNamespaces(Arc<SeededObjects>),
     /// The existing contents of an endpoint.
     Existing {
         /// The key prefix, on an etcd.
@@ -65,7 +64,7 @@ impl CaseRun<'_> {
     pub(in crate::run) fn data(&self) -> Option<&Arc<DataSet>> {
         match &self.source {
             ObjectSource::Fresh(data) | ObjectSource::Seeded { data, .. } => Some(data),
-            ObjectSource::Loaded(loaded) => Some(loaded.data()),
+            ObjectSource::SeededNamespaces(loaded) => Some(loaded.data()),
             ObjectSource::Existing { .. } => None,
         }
     }
@@ -77,7 +76,7 @@ impl CaseRun<'_> {
         let (prefix, resource) = match &self.source {
             ObjectSource::Fresh(data) => below(OWN_ROOT, data),
             ObjectSource::Seeded { data, root, .. } => below(root, data),
-            ObjectSource::Loaded(loaded) => below(OWN_ROOT, loaded.data()),
+            ObjectSource::SeededNamespaces(loaded) => below(OWN_ROOT, loaded.data()),
             ObjectSource::Existing { prefix, collection } => {
                 (prefix.clone(), collection.resource.clone())
             }
@@ -96,7 +95,7 @@ impl CaseRun<'_> {
         let case = self.spec.loads.as_ref();
         parameters.ignores_made = case.is_some_and(LoadsSpec::writes_through_api);
         match &self.source {
-            ObjectSource::Loaded(loaded) => {
+            ObjectSource::SeededNamespaces(loaded) => {
                 parameters.namespace.clone_from(&loaded.only_namespace);
                 parameters.own_namespaces = Some(loaded.names_begin.clone());
             }
@@ -116,7 +115,7 @@ impl CaseRun<'_> {
     }
 
     /// Seeds fresh servers. Returns the verifier for the lists.
-    pub(super) async fn load(
+    pub(super) async fn seeded(
         &self,
         running: &Running,
         measured: &mut Measured,
@@ -127,7 +126,7 @@ impl CaseRun<'_> {
                 (OWN_ROOT, Some(expected))
             }
             ObjectSource::Seeded { root, expected, .. } => (root.as_str(), Some(expected.clone())),
-            ObjectSource::Loaded(loaded) => (OWN_ROOT, Some(loaded.expected.clone())),
+            ObjectSource::SeededNamespaces(loaded) => (OWN_ROOT, Some(loaded.expected.clone())),
             ObjectSource::Existing { .. } => ("", None),
         };
         let written = self.data().zip(expected.as_ref());
@@ -151,7 +150,7 @@ impl CaseRun<'_> {
         let config = config.ok_or_else(|| EarlyEnd::Failed("nothing to seed".to_owned()))?;
         let title = format!("{}/{}: seeding", self.target.name, self.spec.name());
         let phase = self.progress.phase(&title, data.len(), Counted::Objects);
-        let written = Arc::new(Written::default());
+        let written = Arc::new(SeededSlices::default());
         let begun = Instant::now();
         let seeded = seed(config, data, OWN_ROOT, &written, &phase);
         let expected = self.unless_stopped(seeded).await?;

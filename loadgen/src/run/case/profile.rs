@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use kube_api::client::{KubeAccess, KubeError};
-use measure::{Pprof, ProfileError, SAMPLE_FOR_MOST, perf_stacks};
+use measure::{MAX_SAMPLING_TIME, Pprof, ProfileError, perf_stacks};
 use report::flame_graph::stacks::Stacks;
 use report::result::{Case, CpuProfile, Profiler, ResultFolder};
 use tokio_util::sync::CancellationToken;
@@ -68,7 +68,7 @@ impl CaseRun<'_> {
         let duration = spec.duration.unwrap_or(self.scenario.duration);
         let expected = match (self.strategy().driver(), &spec.loads) {
             (Driver::Loads, Some(case)) => case.lasts(self.scenario.duration),
-            (Driver::Requests, _) if spec.saturate.is_some() => SAMPLE_FOR_MOST,
+            (Driver::Requests, _) if spec.saturate.is_some() => MAX_SAMPLING_TIME,
             (Driver::Requests | Driver::ShardedWatch, _) => duration,
             _ => USUAL,
         };

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use load::operation::list::ClientCost;
     use load::operation::list::attempts::Restarts;
-    use report::result::{ClientFigures, MachineLoad, Outcome};
+    use report::result::{ClientMetrics, MachineLoad, Outcome};
 
     fn done(cpu_ms: u64, rss_peak: u64) -> Done {
         Done {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     /// Returns a case with these measurements of the generator.
-    fn case(client: ClientFigures, others_cpu_part: Option<f64>) -> Case {
+    fn case(client: ClientMetrics, others_cpu_part: Option<f64>) -> Case {
         let outcome = Outcome::Measured;
         let mut case = Case::new("pods", "bench", Tier::Etcd, "clientv3:stream", outcome);
         case.client = Some(client);
@@ -117,10 +117,10 @@ mod tests {
         programs.take_list(&done(300, 70));
         programs.take_check(&done(500, 900));
         programs.take_list(&done(100, 90));
-        let generator = ClientFigures {
+        let generator = ClientMetrics {
             cpu_s: Some(7.0),
             rss_peak: Some(1_000),
-            ..ClientFigures::default()
+            ..ClientMetrics::default()
         };
         let mut case = case(generator, Some(1.0));
         programs.describe(&mut case, 2, Duration::from_secs(100));
@@ -142,9 +142,9 @@ mod tests {
 
     #[test]
     fn without_programs_the_generators_figures_stay() {
-        let generator = ClientFigures {
+        let generator = ClientMetrics {
             cpu_s: Some(7.0),
-            ..ClientFigures::default()
+            ..ClientMetrics::default()
         };
         let mut case = case(generator, None);
         Programs::default().describe(&mut case, 2, Duration::from_secs(1));

@@ -7,13 +7,13 @@ use std::time::Duration;
 use etcd_api::client::config::ClientConfig;
 use load::arrivals::Pace;
 use load::driver::calls::RequestClients;
-use load::driver::closed::{Clients, Job, Verifier};
+use load::driver::closed::{Clients, Job};
 use load::driver::run::Tally;
 use load::endpoint::TargetEndpoint;
 use load::operation::list::ListCase;
 use load::operation::requests::{EtcdRequests, RequestConfig};
-use load::record::LatencyHistogram;
-use report::result::{Case, Outcome, Quantiles};
+use load::verify::Verifier;
+use report::result::{Case, Outcome};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use workloads::Strategy;
@@ -28,16 +28,16 @@ use crate::to_result;
 
 /// The warm-up is for connections, caches and branch predictors, not for data.
 const WARM_UP: Duration = Duration::from_millis(500);
-/// The fraction of a quantile of an open loop that may be the generator's lateness.
-const LATE_PART: f64 = 0.1;
+/// The largest fraction of a quantile of an open loop that may be the generator's lateness.
+const MAX_LATENESS_SHARE: f64 = 0.1;
 /// The fraction of its schedule that a target must achieve so as not to be saturated.
-const KEPT_PART: f64 = 0.99;
+const MIN_ACHIEVED_SHARE: f64 = 0.99;
 /// The longest time, in milliseconds, for which the generator may be kept from its CPU.
 const STALL_MS: f64 = 100.0;
 /// The page size of the list that verifies the objects afterwards.
 const PAGE: NonZeroU32 = NonZeroU32::new(10_000).expect("not zero");
 /// How long reading back the written objects may take.
-pub(super) const READ_BACK_WITHIN: Duration = Duration::from_secs(60);
+pub(super) const READ_BACK_TIMEOUT: Duration = Duration::from_secs(60);
 /// The number of error texts that a case keeps.
 pub(super) const KEPT_ERRORS: usize = 5;
 
@@ -88,9 +88,9 @@ impl CaseRun<'_> {
             // The same bytes at later revisions: each acknowledged put has one of its own.
             expected.revisions = None;
             expected.revision += (tally.requests - tally.errors) as i64;
-            let read_back = timeout(READ_BACK_WITHIN, calls.read_back(config));
+            let read_back = timeout(READ_BACK_TIMEOUT, calls.read_back(config));
             let read_back = self.unless_stopped(read_back).await?;
-            let late = || format!("puts were not read back within {READ_BACK_WITHIN:?}");
+            let late = || format!("puts were not read back within {READ_BACK_TIMEOUT:?}");
             let read_back = read_back.map_err(|_| EarlyEnd::Failed(late()))?;
             read_back.map_err(|e| EarlyEnd::Failed(e.to_string()))?;
         }
@@ -247,17 +247,14 @@ impl Measured {
 }
 
 pub(super) fn describe(case: &mut Case, tally: &Tally) {
-    let quantiles = |histogram: &LatencyHistogram| -> Option<Quantiles> {
-        (histogram.n() > 0).then(|| to_result::quantiles_ms(histogram))
-    };
     case.requests = tally.requests;
     case.errors = tally.errors;
-    case.latency_ms = quantiles(&tally.latency);
-    case.service_ms = quantiles(&tally.service);
+    case.latency_ms = to_result::quantiles_ms(&tally.latency);
+    case.service_ms = to_result::quantiles_ms(&tally.service);
     let answered = tally.requests.saturating_sub(tally.errors);
     case.requests_per_s = Some(answered as f64 / tally.elapsed.as_secs_f64());
     if let Some(client) = &mut case.client {
-        client.lag_ms = quantiles(&tally.lag);
+        client.lag_ms = to_result::quantiles_ms(&tally.lag);
         let is_open = client.lag_ms.is_some();
         client.stall_ms = is_open.then_some(tally.stall.as_secs_f64() * 1e3);
     }
@@ -290,7 +287,7 @@ pub(super) fn stall_of(tally: &Tally) -> Option<String> {
 pub(super) fn is_saturated(tally: &Tally, duration: Duration) -> bool {
     let answered = tally.requests.saturating_sub(tally.errors) as f64;
     let due = tally.requests as f64 / duration.as_secs_f64();
-    tally.overrun || answered / tally.elapsed.as_secs_f64() < KEPT_PART * due
+    tally.overrun || answered / tally.elapsed.as_secs_f64() < MIN_ACHIEVED_SHARE * due
 }
 
 /// Returns the most frequent error of a warm-up; `None` if an overloaded target rejected requests
@@ -328,9 +325,9 @@ pub(super) fn is_of_the_load(requests: u64, refused: u64, unanswered: u64, faile
 /// late would measure a latency between the one from sending and the one from the intended start.
 /// The report has both for each quantile.
 fn late(tally: &Tally) -> Option<String> {
-    let latency = to_result::quantiles_ms(&tally.latency).p50?;
-    let late = latency - to_result::quantiles_ms(&tally.service).p50?;
-    (late > LATE_PART * latency).then(|| {
+    let latency = to_result::quantiles_ms(&tally.latency)?.p50?;
+    let late = latency - to_result::quantiles_ms(&tally.service)?.p50?;
+    (late > MAX_LATENESS_SHARE * latency).then(|| {
         format!(
             "the generator was late: {late:.3} of the {latency:.3} ms of the median passed before \
              requests were sent, and more than a tenth says nothing about the target; give both \
@@ -398,7 +395,7 @@ mod tests {
         tally.failed(
             1,
             Class::Wrong,
-            "the answer for /a is not the object that was written".to_owned(),
+            "the response for /a is not the object that was written".to_owned(),
         );
         assert!(!is_refused(&tally));
     }

@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use load::operation::list::ShardRequest;
-use load::operation::watch_worker::Held;
+use load::operation::watch_worker::HeldObject;
 use load::operation::watch_worker::reshard_handover::{Change, Taken};
 use load::shards::Plan;
 use load::shards::distribution::skew;
-use report::result::{Resharding, ShardFigures};
+use report::result::{Resharding, ShardMetrics};
 use workloads::scenario::Reshard;
 
 use super::EarlyEnd;
@@ -48,9 +48,9 @@ impl Live<'_> {
             Reshard::Give => plan.grown(distribution),
         };
         // Starting the new process is not part of the measured time.
-        self.followers.join(case, self.endpoint).await?;
+        self.watches.join(case, self.endpoint).await?;
         let (begun, cpu_before) = (Instant::now(), meter.cpu());
-        let seen = self.followers.pause().await?;
+        let seen = self.watches.pause().await?;
         let revision = seen.into_iter().max().unwrap_or_default();
         let by_server = self.run.strategy().server_shards();
         let part = |shard| ShardRequest { shard, by_server };
@@ -63,7 +63,7 @@ impl Live<'_> {
             part: part(shard.clone()),
             gains: gains.map(part),
         });
-        let taken = self.followers.take_over(changes.collect()).await?;
+        let taken = self.watches.take_over(changes.collect()).await?;
         let server_cpu = meter.cpu().zip(cpu_before);
         Ok(Reshared {
             reshard,
@@ -78,7 +78,7 @@ impl Live<'_> {
 
 impl Reshared {
     /// Returns the objects that each worker held at the revision.
-    pub(super) fn held(&self) -> impl Iterator<Item = &HashMap<u64, Held>> {
+    pub(super) fn held(&self) -> impl Iterator<Item = &HashMap<u64, HeldObject>> {
         self.taken.iter().map(|taken| &taken.held)
     }
 
@@ -96,11 +96,11 @@ impl Reshared {
             waited_ms: waited.unwrap_or_default().as_secs_f64() * 1e3,
             server_cpu_s: self.server_cpu.map(|cpu| cpu.as_secs_f64()),
             objects_skew: skew(&loads),
-            joined: joined.map_or_else(ShardFigures::default, |(taken, shard)| ShardFigures {
+            joined: joined.map_or_else(ShardMetrics::default, |(taken, shard)| ShardMetrics {
                 selector: shard.to_string(),
                 objects: taken.objects,
                 bytes: taken.wire_bytes,
-                ..ShardFigures::default()
+                ..ShardMetrics::default()
             }),
         }
     }

@@ -175,7 +175,7 @@ impl CaseRun<'_> {
                 length,
                 verdict,
             };
-            self.progress.say(&told(&trial, objective, &tally));
+            self.progress.say(&trial_line(&trial, objective, &tally));
             search.record(trial);
             let errors = tally.errors;
             all.push(Tried { trial, tally });
@@ -239,7 +239,7 @@ fn achieved(tally: &Tally) -> f64 {
 }
 
 /// Returns one trial as a line of progress.
-fn told(trial: &Trial, objective: Objective, tally: &Tally) -> String {
+fn trial_line(trial: &Trial, objective: Objective, tally: &Tally) -> String {
     let verdict = match trial.verdict {
         Verdict::Kept => "kept",
         Verdict::Missed => "missed",
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn one_wrong_answer_ends_the_search() {
         let mut tally = tally(0, Duration::ZERO);
-        tally.failed(1, Class::Unanswered, "no answer within 10 s".to_owned());
+        tally.failed(1, Class::TimedOut, "no response within 10 s".to_owned());
         assert_eq!(wrong(&tally, 100.0), None);
         tally.failed(
             1,

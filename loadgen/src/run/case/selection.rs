@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use load::driver::closed::Verifier;
+use load::verify::Verifier;
 use workloads::{PlainList, Selector, Strategy};
 
 use super::{CaseRun, EarlyEnd, ObjectSource};
-use crate::seed::kube::Loaded;
+use crate::seed::kube::SeededObjects;
 
 impl CaseRun<'_> {
     /// Narrows what lists are expected to contain to what their strategy asks for. Returns the
@@ -42,7 +42,7 @@ impl CaseRun<'_> {
         selector: Selector,
         verifier: &mut Verifier,
     ) -> Result<Arc<[String]>, EarlyEnd> {
-        if let ObjectSource::Loaded(loaded) = &self.source {
+        if let ObjectSource::SeededNamespaces(loaded) = &self.source {
             return self.select_loaded(loaded, selector, verifier).await;
         }
         let (ObjectSource::Fresh(data) | ObjectSource::Seeded { data, .. }) = &self.source else {
@@ -70,7 +70,7 @@ impl CaseRun<'_> {
     /// server, their fields are set by it.
     async fn select_loaded(
         &self,
-        loaded: &Arc<Loaded>,
+        loaded: &Arc<SeededObjects>,
         selector: Selector,
         verifier: &mut Verifier,
     ) -> Result<Arc<[String]>, EarlyEnd> {

@@ -8,15 +8,14 @@
 
 use std::time::{Duration, Instant};
 
-use load::driver::closed::Verifier;
-use load::driver::watch_workers::{Followed, Synced, WatchWorkers};
+use load::driver::watch_workers::{FinishedWatch, Synced, WatchWorkers};
 use load::driver::writers::{Ledger, Writing};
 use load::endpoint::TargetEndpoint;
 use load::operation::list::{ListCase, ListError};
 use load::record::LatencyHistogram;
 use load::shards::Inventory;
 use load::shards::event_ledger::{self, EventMismatch};
-use load::verify::{Expected, InvalidResponse};
+use load::verify::{Expected, InvalidResponse, Verifier};
 use report::result::Sharding;
 use workloads::Strategy;
 use workloads::scenario::Writes;
@@ -58,8 +57,8 @@ impl CaseRun<'_> {
             return Err(EarlyEnd::NotApplicable(reason));
         };
         self.probe_shard_info(&workers, endpoint).await?;
-        let followers = WatchWorkers::connect(&workers.cases, endpoint);
-        let mut followers = self.unless_stopped(followers).await??;
+        let watches = WatchWorkers::connect(&workers.cases, endpoint);
+        let mut watches = self.unless_stopped(watches).await??;
         let writing = Writing {
             etcd: etcd.clone(),
             data: data.clone(),
@@ -82,12 +81,12 @@ impl CaseRun<'_> {
             return self.unwatched(&writing, &mut meter, measured).await;
         }
         let mut sharding = self.sharding(&workers);
-        self.states(&followers, expected, &mut meter, &mut sharding, measured)
+        self.states(&watches, expected, &mut meter, &mut sharding, measured)
             .await?;
         summarise(&mut sharding);
         let mut live = Live {
             run: self,
-            followers: &mut followers,
+            watches: &mut watches,
             writing: &writing,
             workers: &workers,
             inventory,
@@ -125,7 +124,7 @@ impl CaseRun<'_> {
     /// Receives the initial state repeatedly. After the last time the workers keep watching.
     async fn states(
         &self,
-        followers: &WatchWorkers,
+        watches: &WatchWorkers,
         expected: &Expected,
         meter: &mut Meter,
         sharding: &mut Sharding,
@@ -142,7 +141,7 @@ impl CaseRun<'_> {
         meter.reset_peaks()?;
         for round in 0..rounds {
             let before = meter.cpu();
-            let synced = self.unless_stopped(followers.sync()).await??;
+            let synced = self.unless_stopped(watches.sync()).await??;
             let used = meter.cpu().zip(before);
             let used = used.map(|(after, before)| after.saturating_sub(before));
             check_union(&synced, expected)?;
@@ -162,7 +161,7 @@ impl CaseRun<'_> {
         let case = &mut measured.case;
         case.bytes = sharding.shards.iter().map(|shard| shard.bytes).sum();
         case.objects = sharding.shards.iter().map(|shard| shard.objects).sum();
-        sharding.synced_ms = Some(to_result::quantiles_ms(&latency));
+        sharding.synced_ms = to_result::quantiles_ms(&latency);
         let each = |cpu: Duration| cpu.as_secs_f64() / latency.n().max(1) as f64;
         sharding.sync_server_cpu_s = cpu.map(each);
         measured.keep("synced", self.since(begun), latency);
@@ -191,7 +190,7 @@ fn check_union(synced: &[Synced], expected: &Expected) -> Result<(), EarlyEnd> {
 /// The part in which objects are written.
 pub(super) struct Live<'l> {
     pub(super) run: &'l CaseRun<'l>,
-    pub(super) followers: &'l mut WatchWorkers,
+    pub(super) watches: &'l mut WatchWorkers,
     writing: &'l Writing,
     pub(super) workers: &'l Workers,
     inventory: &'l Inventory,
@@ -203,7 +202,7 @@ struct Outcomes {
     ledger: Ledger,
     /// The resharding, if there was one.
     reshared: Option<Reshared>,
-    followed: Vec<Followed>,
+    finished: Vec<FinishedWatch>,
 }
 
 impl AsRef<Ledger> for Outcomes {
@@ -245,7 +244,7 @@ impl Live<'_> {
                 None => None,
             };
             tokio::time::sleep(duration / 4).await;
-            self.followers.reconnect(RECONNECTS);
+            self.watches.reconnect(RECONNECTS);
             Ok::<_, EarlyEnd>(reshared)
         };
         let (ledger, reshared) = tokio::join!(writing.run(duration, run.stop), meanwhile);
@@ -255,11 +254,11 @@ impl Live<'_> {
         let last = writing
             .write_markers(&mut ledger, self.inventory, plan)
             .await?;
-        let followed = self.followers.finish(&last).await?;
+        let finished = self.watches.finish(&last).await?;
         Ok(Outcomes {
             ledger,
             reshared,
-            followed,
+            finished,
         })
     }
 
@@ -273,9 +272,9 @@ impl Live<'_> {
         let Outcomes {
             ledger,
             reshared,
-            followed,
+            finished,
         } = outcomes;
-        let seen: Vec<_> = followed.iter().map(|f| f.log.seen.clone()).collect();
+        let seen: Vec<_> = finished.iter().map(|w| w.log.seen.clone()).collect();
         let plan = &self.workers.plan;
         let expected = ledger.expected(|revision, hash| match reshared {
             Some(reshared) if revision > reshared.revision => reshared.next.owner(hash),
@@ -287,7 +286,7 @@ impl Live<'_> {
             .as_ref()
             .map(|reshared| reshared.figures(self.workers));
         let joined = sharding.resharding.as_mut().map(|r| &mut r.joined);
-        for (shard, worker) in sharding.shards.iter_mut().chain(joined).zip(followed) {
+        for (shard, worker) in sharding.shards.iter_mut().chain(joined).zip(finished) {
             shard.cpu_s = worker.cpu.as_secs_f64();
             shard.memory_bytes = worker.memory;
             shard.events = worker.log.seen.len() as u64;
@@ -306,14 +305,14 @@ impl Live<'_> {
         let Outcomes {
             ledger,
             reshared,
-            followed,
+            finished,
         } = outcomes;
         if let Some(reshared) = reshared {
             let then = ledger.result_at(self.inventory, reshared.revision);
             let union = event_ledger::union(reshared.held(), &then);
             union.map_err(|e| EarlyEnd::Failed(format!("when they shared anew: {e}")))?;
         }
-        let held = followed.iter().map(|f| &f.held);
+        let held = finished.iter().map(|w| &w.held);
         let result = ledger.result(self.inventory);
         let union = event_ledger::union(held, &result);
         union.map_err(|e| EarlyEnd::Failed(format!("at the end: {e}")))?;

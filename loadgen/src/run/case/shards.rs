@@ -17,11 +17,12 @@ mod tally;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use load::driver::closed::{Clients, Job, Verifier};
+use load::driver::closed::{Clients, Job};
 use load::endpoint::TargetEndpoint;
 use load::operation::list::{ListCase, ListError, ShardRequest};
 use load::shards::{Distribution, Inventory, Plan};
-use report::result::{ShardFigures, Sharding};
+use load::verify::Verifier;
+use report::result::{ShardMetrics, Sharding};
 use workloads::scenario::ShardPlan;
 
 use self::alone::Turns;
@@ -47,7 +48,7 @@ impl CaseRun<'_> {
         let number = self.strategy().workers().unwrap_or(NonZeroU32::MIN);
         let key = self.spec.shard_key.unwrap_or_default().into();
         let inventory = match (&self.source, self.data()) {
-            (ObjectSource::Loaded(loaded), _) => loaded.inventory(key),
+            (ObjectSource::SeededNamespaces(loaded), _) => loaded.inventory(key),
             (_, Some(data)) => {
                 let data = Arc::clone(data);
                 let made = tokio::task::spawn_blocking(move || Inventory::new(&data, key));
@@ -185,9 +186,9 @@ impl CaseRun<'_> {
         let next = next.map(|distribution| self.replan(workers, distribution));
         let moved = |next: &Plan, distribution| workers.plan.moved(next, distribution);
         let distribution = workers.distribution.as_ref();
-        let shards = workers.plan.shards().iter().map(|shard| ShardFigures {
+        let shards = workers.plan.shards().iter().map(|shard| ShardMetrics {
             selector: shard.to_string(),
-            ..ShardFigures::default()
+            ..ShardMetrics::default()
         });
         Sharding {
             key: name(&self.spec.shard_key.unwrap_or_default()),

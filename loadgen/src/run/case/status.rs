@@ -102,9 +102,9 @@ async fn tell(phase: Phase, loads: Vec<LiveLoad>, mut servers: Vec<Server>) {
         for seen in &mut seen {
             let counts = seen.load.counts().read();
             let due = seen.load.due_by(now);
-            let came = counts.since(&seen.counts);
+            let new = counts.since(&seen.counts);
             let due_now = due.map(|due| due - seen.due);
-            parts.push(of_load(&seen.load.labels().load, &came, due_now, seconds));
+            parts.push(of_load(&seen.load.labels().load, &new, due_now, seconds));
             seen.counts = counts;
             seen.due = due.unwrap_or(0.0);
         }
@@ -127,23 +127,23 @@ async fn tell(phase: Phase, loads: Vec<LiveLoad>, mut servers: Vec<Server>) {
 }
 
 /// Returns the status of a load over this many seconds.
-fn of_load(name: &str, came: &Counts, due: Option<f64>, seconds: f64) -> String {
+fn of_load(name: &str, new: &Counts, due: Option<f64>, seconds: f64) -> String {
     let per_second = |count: f64| Quantity::PerSecond(count / seconds);
-    if came.events() > 0 {
-        return format!("{name} {} events", per_second(came.events() as f64));
+    if new.events() > 0 {
+        return format!("{name} {} events", per_second(new.events() as f64));
     }
-    let mut text = format!("{name} {}", per_second(came.ended() as f64));
+    let mut text = format!("{name} {}", per_second(new.ended() as f64));
     if let Some(due) = due {
         text.push_str(&format!(" of {}", per_second(due)));
     }
     for (quantile, shown) in [(0.5, "p50"), (0.99, "p99")] {
-        if let Some(time) = came.quantile(quantile) {
+        if let Some(time) = new.quantile(quantile) {
             let time = Quantity::seconds(time.as_secs_f64());
             text.push_str(&format!(", {shown} {time}"));
         }
     }
-    if came.errors() > 0 {
-        text.push_str(&format!(", {} errors", Quantity::Count(came.errors())));
+    if new.errors() > 0 {
+        text.push_str(&format!(", {} errors", Quantity::Count(new.errors())));
     }
     text
 }

@@ -40,7 +40,7 @@ impl Measured {
 
     /// Keeps the histogram that is the case's own latency.
     pub(super) fn keep_latency(&mut self, span: Span, latency: LatencyHistogram) {
-        self.case.latency_ms = (latency.n() > 0).then(|| to_result::quantiles_ms(&latency));
+        self.case.latency_ms = to_result::quantiles_ms(&latency);
         self.keep("latency", span, latency);
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use load::driver::closed::Job;
 use load::record::LatencyHistogram;
-use report::result::LEAST_ROUNDS;
+use report::result::MIN_ROUNDS;
 
 use super::{CaseRun, EarlyEnd, Measured};
 use crate::to_result;
@@ -17,7 +17,7 @@ const FEW_ROUNDS: u32 = 5;
 impl CaseRun<'_> {
     /// Runs rounds of one checked and one unchecked list, in alternating order: as many as were
     /// measured, or at most [`FEW_ROUNDS`] if this is one of many starts. `list` makes one list and
-    /// returns each client's latency. Fewer than [`LEAST_ROUNDS`] rounds say nothing about the cost
+    /// returns each client's latency. Fewer than [`MIN_ROUNDS`] rounds say nothing about the cost
     /// of checking, so those have unchecked lists only. The measured phase is over, so none of this
     /// is in the case's own measurements.
     pub(super) async fn unchecked(
@@ -36,7 +36,7 @@ impl CaseRun<'_> {
             true => self.repeats().min(FEW_ROUNDS),
             false => self.repeats(),
         };
-        let says_something = rounds as usize >= LEAST_ROUNDS;
+        let says_something = rounds as usize >= MIN_ROUNDS;
         for number in 0..rounds {
             let unchecked_lists = if says_something {
                 let checks_first = number.is_multiple_of(2);
@@ -53,7 +53,7 @@ impl CaseRun<'_> {
                 .for_each(|&time| unchecked.record(time));
         }
         let case = &mut measured.case;
-        case.null_sink_ms = Some(to_result::quantiles_ms(&unchecked));
+        case.null_sink_ms = to_result::quantiles_ms(&unchecked);
         case.mark_client_limited(&ratios);
         measured.keep("null_sink", self.since(begun), unchecked);
         Ok(())

@@ -18,20 +18,20 @@ use super::{CaseRun, EarlyEnd, Measured, ObjectSource};
 const AGREEING: usize = 3;
 /// How far the latency of each of them may be from their median. Undisturbed lists of one server
 /// differ by 2 to 5 %, a list that touches memory for the first time by 50 % and more.
-const TIME_WITHIN: f64 = 0.10;
+const TIME_TOLERANCE: f64 = 0.10;
 /// Latencies that differ by less agree in any case: for short lists a timer's tick is more than a
 /// tenth.
 const SAME_TIME: Duration = Duration::from_millis(1);
 /// How much the highest peak so far may grow while they run, as a fraction.
-const PEAK_WITHIN: f64 = 0.02;
+const PEAK_TOLERANCE: f64 = 0.02;
 /// A peak that grows by less counts as stable: it may be an allocator's slab, or the inaccuracy of
 /// the kernel's counters.
 const SAME_PEAK: u64 = 1 << 20;
 /// The case is measured as it is after this many lists.
-const MOST_LISTS: usize = 20;
+const MAX_LISTS: usize = 20;
 /// No list is begun after this time either, unless the scenario asks for more lists: etcd's largest
 /// unary lists take several seconds each.
-const MOST_TIME: Duration = Duration::from_secs(30);
+const MAX_TIME: Duration = Duration::from_secs(30);
 
 /// The measurements of the lists so far.
 #[derive(Debug, Default)]
@@ -56,21 +56,21 @@ impl Lists {
         let mut sorted = *times;
         sorted.sort_unstable();
         let median = sorted[AGREEING / 2];
-        let may_differ = median.mul_f64(TIME_WITHIN).max(SAME_TIME);
+        let may_differ = median.mul_f64(TIME_TOLERANCE).max(SAME_TIME);
         if times.iter().any(|time| time.abs_diff(median) > may_differ) {
             return false;
         }
         // The first of the three may have raised it.
         let highest = |peaks: &[u64]| peaks.iter().copied().max().unwrap_or(0);
         let before = highest(&self.peaks[..self.peaks.len().saturating_sub(AGREEING - 1)]);
-        let may_grow = ((before as f64 * PEAK_WITHIN) as u64).max(SAME_PEAK);
+        let may_grow = ((before as f64 * PEAK_TOLERANCE) as u64).max(SAME_PEAK);
         highest(&self.peaks) <= before + may_grow
     }
 
     /// Returns whether another list is needed, if the scenario asks for at least `least` lists.
     fn wants_more(&self, least: usize, elapsed: Duration) -> bool {
         let n = self.times.len();
-        n < least || !self.stand_still() && n < MOST_LISTS && elapsed < MOST_TIME
+        n < least || !self.stand_still() && n < MAX_LISTS && elapsed < MAX_TIME
     }
 }
 
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn memory_that_drifts_while_times_agree_is_not_still() {
         let drifting: Vec<(u64, u64)> = (0..30).map(|n| (460, 100 + 3 * n)).collect();
-        assert_eq!(warm_up(1, &drifting), (MOST_LISTS, false));
+        assert_eq!(warm_up(1, &drifting), (MAX_LISTS, false));
         let grown: Vec<(u64, u64)> = (0..6).map(|n| (460, 100 + 20 * n)).collect();
         assert_eq!(warm_up(1, &grown), (8, true), "still once it has grown");
     }
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn times_that_never_agree_end_at_the_cap() {
         let restless: Vec<(u64, u64)> = (0..30).map(|n| (400 + 300 * (n % 2), 100)).collect();
-        assert_eq!(warm_up(1, &restless), (MOST_LISTS, false));
+        assert_eq!(warm_up(1, &restless), (MAX_LISTS, false));
         let slow: Vec<(u64, u64)> = (0..30).map(|n| (8_000 + 4_000 * (n % 2), 100)).collect();
         assert_eq!(
             warm_up(1, &slow),

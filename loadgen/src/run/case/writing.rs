@@ -68,7 +68,7 @@ impl CaseRun<'_> {
         let per_s = ledger.writes.len() as f64 / ledger.elapsed.as_secs_f64();
         case.requests_per_s = Some(per_s);
         if let Some(client) = &mut case.client {
-            client.lag_ms = (ledger.lag.n() > 0).then(|| to_result::quantiles_ms(&ledger.lag));
+            client.lag_ms = to_result::quantiles_ms(&ledger.lag);
         }
         let intended = self.writes_for();
         if ledger.elapsed > intended.mul_f64(LATE) {

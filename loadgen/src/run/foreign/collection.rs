@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kube_api::{ApiResource, envelope};
+use kube_api::{ApiResource, envelope, media_type};
 
 /// The objects of a resource type, in all namespaces or in one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Collection {
     pub(in crate::run) fn media_type(&self) -> &'static str {
         match self.resource.has_protobuf {
             true => envelope::MEDIA_TYPE,
-            false => "application/json",
+            false => media_type::JSON,
         }
     }
 }

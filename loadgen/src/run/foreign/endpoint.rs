@@ -17,7 +17,7 @@ use crate::servers::target_spec::TargetSpec;
 use crate::timeouts::in_time;
 
 /// A key to read that does not exist.
-const NOBODYS_KEY: &str = "/loadgen/canary";
+const NONEXISTENT_KEY: &str = "/loadgen/canary";
 
 /// An endpoint that is surveyed first, and then watched by a canary.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Endpoint {
             let client = in_time(Client::connect(config)).await;
             let kind = Kind::Etcd {
                 client: client.map_err(|e| text(&e))?,
-                key: Bytes::from_static(NOBODYS_KEY.as_bytes()),
+                key: Bytes::from_static(NONEXISTENT_KEY.as_bytes()),
                 in_use_bytes: None,
             };
             // A token is sent to Kubernetes APIs only.

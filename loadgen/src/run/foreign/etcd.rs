@@ -17,7 +17,7 @@ use crate::run::case::{ObjectSource, created_root};
 use crate::run::plan::Plan;
 use crate::run::target::{Target, answered, unusable};
 use crate::safety::{Refused, Survey, left_behind, must_be_empty, stored_bytes};
-use crate::seed::{NotUnseeded, Written, remove_created, revoke, seed, unseed};
+use crate::seed::{NotUnseeded, SeededSlices, remove_created, revoke, seed, unseed};
 
 /// A data set on an existing etcd. [`Seeded::clean_up`] deletes it again.
 pub(in crate::run) struct Seeded {
@@ -30,7 +30,7 @@ pub(in crate::run) struct Seeded {
     target: Target,
     config: ClientConfig,
     data: Arc<DataSet>,
-    written: Arc<Written>,
+    written: Arc<SeededSlices>,
 }
 
 impl Seeded {

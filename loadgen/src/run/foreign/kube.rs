@@ -11,7 +11,7 @@ use crate::progress::{Counted, Progress};
 use crate::run::plan::Plan;
 use crate::run::target::{Target, unusable};
 use crate::safety::stored_bytes;
-use crate::seed::kube::{Api, LoadError, Loaded, Namespaces, load};
+use crate::seed::kube::{Api, Namespaces, SeedError, SeededObjects, seed};
 
 /// A data set in namespaces of the run. [`InNamespaces::clean_up`] removes them again.
 pub(in crate::run) struct InNamespaces {
@@ -34,7 +34,7 @@ impl InNamespaces {
         nth: usize,
         progress: &Progress,
         stop: &CancellationToken,
-    ) -> Result<Option<(Self, Arc<Loaded>)>, Failure> {
+    ) -> Result<Option<(Self, Arc<SeededObjects>)>, Failure> {
         let api = plan.launcher.kube_of(&target.spec);
         let (url, access) = api.map_err(|e| unusable(target, e))?;
         let namespaces = Namespaces::new(&plan.run_id, nth, data.namespaces());
@@ -56,9 +56,9 @@ impl InNamespaces {
         let phase = progress.phase(&title, data.len(), Counted::Objects);
         let loading = async {
             own.namespaces.create(&own.api).await?;
-            load(&own.api, data, &own.namespaces, &phase).await
+            seed(&own.api, data, &own.namespaces, &phase).await
         };
-        let loaded: Option<Result<Loaded, LoadError>> = tokio::select! {
+        let loaded: Option<Result<SeededObjects, SeedError>> = tokio::select! {
             loaded = loading => Some(loaded),
             () = stop.cancelled() => None,
         };

@@ -233,7 +233,10 @@ impl Surveyed {
             () = stop.cancelled() => return Ok(None),
         };
         let canary = canary.map_err(|reason| {
-            unusable(target, format!("not measured, it is not well: {reason}"))
+            unusable(
+                target,
+                format!("not measured, since the server is in distress before any load: {reason}"),
+            )
         })?;
         progress.say(&format!(
             "{target}: a small read takes {} before the load",

@@ -108,7 +108,7 @@ fn shared(
         match target.spec {
             TargetSpec::Etcd(_) if args.seed_data => {
                 return refused(
-                    "--shard needs an etcd without keys, since several generators are too much load for one in use; so --seed-data does not go with it".to_owned(),
+                    "--shard needs an etcd without keys, since several generators are too much load for one in use: remove --seed-data".to_owned(),
                 );
             }
             TargetSpec::Etcd(_) => {}

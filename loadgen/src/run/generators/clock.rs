@@ -15,7 +15,7 @@ use super::note_store::{ASKED, NoteStore, NoteStoreError, Questions};
 /// The number of attempts, of which the shortest counts.
 const TRIES: u32 = 20;
 /// How long one attempt may take.
-const TOLD_WITHIN: Duration = Duration::from_secs(5);
+const CLOCK_REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause between reads of the response. Half of it adds to the uncertainty.
 const BETWEEN_READS: Duration = Duration::from_millis(1);
 /// The prefix of notes with the first generator's time, followed by the number of the generator
@@ -29,7 +29,7 @@ pub(in crate::run) enum ClockError {
     #[error(transparent)]
     Notes(#[from] NoteStoreError),
     /// The first generator does not respond.
-    #[error("generator 0 did not send its time within {} s", TOLD_WITHIN.as_secs())]
+    #[error("generator 0 did not send its time within {} s", CLOCK_REPLY_TIMEOUT.as_secs())]
     Silent,
     /// The rendezvous is over.
     #[error("generator 0 ended before it sent its time")]
@@ -116,7 +116,7 @@ async fn tell_each(notes: NoteStore, mut questions: Questions) {
 pub(super) async fn ask(notes: &NoteStore, generator: u32) -> Result<ClockDifference, ClockError> {
     let mut best: Option<Try> = None;
     for number in 0..TRIES {
-        let one = timeout(TOLD_WITHIN, ask_once(notes, generator, number)).await;
+        let one = timeout(CLOCK_REPLY_TIMEOUT, ask_once(notes, generator, number)).await;
         let one = one.map_err(|_| ClockError::Silent)??;
         if best.is_none_or(|best| one.took < best.took) {
             best = Some(one);

@@ -25,9 +25,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const READY_BEFORE: Duration = Duration::from_millis(500);
 /// How long the first generator, when it is done, waits for the others before it removes the
 /// objects that they may still read.
-pub(super) const DONE_WITHIN: Duration = Duration::from_secs(180);
+pub(super) const DONE_TIMEOUT: Duration = Duration::from_secs(180);
 /// The same after an interruption: the other generators notice it and end at once.
-pub(super) const STOPPED_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const STOPPED_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the other generators check, while they measure, whether the first one was interrupted.
 const STOPPED_EVERY: Duration = Duration::from_millis(500);
 /// The largest allowed difference between clocks. If it is larger, a clock is not set, or the
@@ -154,7 +154,7 @@ pub(in crate::run) enum RendezvousError {
         hint: &'static str,
     },
     /// The first generator's note cannot be decoded.
-    #[error("what generator 0 wrote is not understood: {0}")]
+    #[error("cannot decode the note of generator 0 (is it the same build?): {0}")]
     Garbage(#[from] serde_json::Error),
     /// A clock is not set.
     #[error(

@@ -15,7 +15,7 @@ use workloads::{DataSet, Fingerprint};
 use super::StartTime;
 use super::note_store::NoteStoreAddress;
 use super::rendezvous::{
-    Agreed, Appointment, DONE_WITHIN, Rendezvous, RendezvousError, STOPPED_WITHIN,
+    Agreed, Appointment, DONE_TIMEOUT, Rendezvous, RendezvousError, STOPPED_TIMEOUT,
 };
 use crate::exit::Failure;
 use crate::progress::Progress;
@@ -23,7 +23,7 @@ use crate::run::case::ObjectSource;
 use crate::run::foreign::{InNamespaces, Listed, Seeded, leases_left};
 use crate::run::target::{Target, unusable};
 use crate::run::{Run, both};
-use crate::seed::kube::{Api, Loaded, Namespaces};
+use crate::seed::kube::{Api, Namespaces, SeededObjects};
 use crate::seed::revoke;
 use crate::servers::target_spec::TargetSpec;
 
@@ -33,12 +33,12 @@ const CLOCKS_WORTH_A_LINE_MS: f64 = 50.0;
 const ONLY_DATA_SET: usize = 1;
 
 /// Objects that the first generator has written.
-enum Written {
+enum SharedObjects {
     OnEtcd(Seeded),
-    InNamespaces(InNamespaces, Arc<Loaded>),
+    InNamespaces(InNamespaces, Arc<SeededObjects>),
 }
 
-impl Written {
+impl SharedObjects {
     fn expected(&self) -> &Expected {
         match self {
             Self::OnEtcd(seeded) => &seeded.expected,
@@ -49,7 +49,7 @@ impl Written {
     fn source(&self) -> ObjectSource {
         match self {
             Self::OnEtcd(seeded) => seeded.source(),
-            Self::InNamespaces(_, loaded) => ObjectSource::Loaded(Arc::clone(loaded)),
+            Self::InNamespaces(_, loaded) => ObjectSource::SeededNamespaces(Arc::clone(loaded)),
         }
     }
 
@@ -129,17 +129,17 @@ impl Run<'_> {
         target: &Target,
         data: &Arc<DataSet>,
         place: &NoteStoreAddress,
-    ) -> Result<Option<Written>, Failure> {
+    ) -> Result<Option<SharedObjects>, Failure> {
         let (plan, progress, stop) = (self.plan, self.progress, self.stop);
         Ok(match place {
             NoteStoreAddress::Etcd { .. } => {
                 let seeded = Seeded::create(plan, target, data, progress, stop);
-                seeded.await?.map(Written::OnEtcd)
+                seeded.await?.map(SharedObjects::OnEtcd)
             }
             NoteStoreAddress::Kube { .. } => {
                 let made = InNamespaces::create(plan, target, data, ONLY_DATA_SET, progress, stop);
                 let made = made.await?;
-                made.map(|(namespaces, loaded)| Written::InNamespaces(namespaces, loaded))
+                made.map(|(namespaces, loaded)| SharedObjects::InNamespaces(namespaces, loaded))
             }
         })
     }
@@ -159,8 +159,8 @@ impl Run<'_> {
         let opened = async {
             let fingerprint = match &written {
                 // On an etcd, the stored objects are those of the data set.
-                Written::OnEtcd(seeded) => seeded.expected.fingerprint,
-                Written::InNamespaces(..) => fingerprint_of(target, data).await?,
+                SharedObjects::OnEtcd(seeded) => seeded.expected.fingerprint,
+                SharedObjects::InNamespaces(..) => fingerprint_of(target, data).await?,
             };
             let opened =
                 Rendezvous::open(appointment, agreed, fingerprint, written.expected()).await;
@@ -221,8 +221,8 @@ impl Run<'_> {
             },
             NoteStoreAddress::Kube { .. } => {
                 let namespaces = Arc::new(self.namespaces(data));
-                let loaded = Loaded::by_another(data, &namespaces, expected);
-                ObjectSource::Loaded(Arc::new(loaded))
+                let loaded = SeededObjects::by_another(data, &namespaces, expected);
+                ObjectSource::SeededNamespaces(Arc::new(loaded))
             }
         };
         let (progress, stop) = (self.progress, self.stop);
@@ -267,7 +267,7 @@ impl Run<'_> {
         data: &DataSet,
         source: ObjectSource,
     ) -> Result<(), Failure> {
-        if let ObjectSource::Loaded(_) = &source {
+        if let ObjectSource::SeededNamespaces(_) = &source {
             let collection = self.plan.collection(self.scenario, &data.spec().name);
             let listed = Listed::Collection(collection);
             let data_set = &data.spec().name;
@@ -303,13 +303,13 @@ impl Run<'_> {
         rendezvous.done().await?;
         self.progress.say("waiting for the other generators");
         let missing = tokio::select! {
-            missing = rendezvous.others_done(DONE_WITHIN) => missing?,
+            missing = rendezvous.others_done(DONE_TIMEOUT) => missing?,
             () = self.stop.cancelled() => {
                 self.progress.say(
                     "interrupted: the other generators are told to end, and the objects removed",
                 );
                 rendezvous.stop_all().await?;
-                rendezvous.others_done(STOPPED_WITHIN).await?
+                rendezvous.others_done(STOPPED_TIMEOUT).await?
             }
         };
         if !missing.is_empty() {

@@ -8,7 +8,6 @@ use report::threshold;
 use workloads::scenario::is_file;
 use workloads::{Kind, PlainList, Scenario, Strategy};
 
-use crate::cli::DEFAULT_SCENARIO;
 use crate::exit::Failure;
 
 /// The page sizes of a `--prefix` run.
@@ -17,7 +16,7 @@ const PREFIX_PAGES: [u32; 2] = [10_000, 500];
 /// Returns the scenarios with these names or in these files; the default scenario if there are
 /// none.
 pub(super) fn named(names: &[String]) -> Result<Vec<Scenario>, Failure> {
-    let default = [DEFAULT_SCENARIO.to_owned()];
+    let default = [workloads::scenario::DEFAULT.to_owned()];
     let names = if names.is_empty() { &default } else { names };
     names
         .iter()
@@ -54,7 +53,7 @@ pub(super) fn prefix_scenario(prefix: &str) -> Result<Scenario, Failure> {
     if prefix.is_empty() {
         return Err(Failure::usage(anyhow!("--prefix is empty; `/` is not")));
     }
-    let mut scenario = Scenario::named(DEFAULT_SCENARIO).map_err(Failure::usage)?;
+    let mut scenario = Scenario::named(workloads::scenario::DEFAULT).map_err(Failure::usage)?;
     "prefix".clone_into(&mut scenario.name);
     scenario.summary = format!("what is below {prefix}");
     scenario.description.clear();

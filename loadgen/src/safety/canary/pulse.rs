@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 /// The timeout of a read: one that takes as long stops the load.
-pub(super) const LONGEST: Duration = Duration::from_secs(2);
+pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(2);
 /// The window of the median.
 const MEDIAN_OVER: Duration = Duration::from_secs(5);
 /// The fewest reads whose median is judged.
-const LEAST_READS: usize = 5;
+const MIN_READS: usize = 5;
 /// The highest permitted ratio of a median to the baseline.
 const FACTOR: u32 = 5;
 /// A median up to this is permitted whatever the baseline: a person at a prompt does not notice it.
@@ -47,7 +47,7 @@ impl Pulse {
         {
             self.recent.pop_front();
         }
-        if self.recent.len() < LEAST_READS {
+        if self.recent.len() < MIN_READS {
             return Ok(());
         }
         let mut times: Vec<_> = self.recent.iter().map(|(_, time)| *time).collect();

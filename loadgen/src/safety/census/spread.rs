@@ -8,12 +8,12 @@
 use bytes::Bytes;
 use etcd_api::keys::prefix_end;
 
-use super::{MOST_PAGES, PAGE, Sample, SampledPage};
+use super::{MAX_PAGES, PAGE, Sample, SampledPage};
 
 /// The most requests: pages, including empty ones, and counts.
-const MOST_REQUESTS: usize = 200;
+const MAX_REQUESTS: usize = 200;
 /// The bytes after which no further page is read: a value may have 1.5 MB.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 
 /// A page of keys.
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ pub(super) async fn sample<K: Keys>(
     let mut known: Vec<Known> = Vec::new();
     known.extend(behind(first, end.to_vec()));
     let mut requests = 1;
-    while requests < MOST_REQUESTS && known.len() < MOST_PAGES && read(&known) < MOST_BYTES {
+    while requests < MAX_REQUESTS && known.len() < MAX_PAGES && read(&known) < MAX_BYTES {
         let Some((nth, middle)) = widest(&known) else {
             break;
         };

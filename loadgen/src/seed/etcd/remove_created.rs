@@ -14,7 +14,7 @@ use crate::timeouts::in_time;
 /// The number of keys of a page.
 const PAGE: i64 = 1_000;
 /// The number of concurrent requests.
-const AT_ONCE: usize = 32;
+const CONCURRENT_DELETES: usize = 32;
 /// The fewest digits of the number at the end of a key.
 const DIGITS: usize = 10;
 
@@ -57,7 +57,7 @@ pub async fn revoke(config: &ClientConfig, leases: Vec<i64>) -> Result<(), EtcdE
         }
     });
     stream::iter(revoked)
-        .buffer_unordered(AT_ONCE)
+        .buffer_unordered(CONCURRENT_DELETES)
         .try_collect()
         .await
 }
@@ -111,7 +111,7 @@ async fn delete(client: &Client, keys: Vec<Bytes>) -> Result<(), EtcdError> {
         in_time(client.kv().delete_range(request)).await.map(drop)
     });
     stream::iter(deleted)
-        .buffer_unordered(AT_ONCE)
+        .buffer_unordered(CONCURRENT_DELETES)
         .try_collect()
         .await
 }

@@ -9,23 +9,19 @@ use http_body_util::BodyExt as _;
 use kube_api::client::connection::error_from_response;
 use kube_api::client::{Connection, KubeAccess, KubeError, Options, read_whole};
 use kube_api::envelope::MEDIA_TYPE;
+use kube_api::media_type::JSON;
 
 /// The most attempts of a request.
 const ATTEMPTS: u32 = 8;
 /// The pause before the second attempt if the server names none. It doubles with each attempt.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause, whatever the server asks for.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const MAX_PAUSE: Duration = Duration::from_secs(10);
 /// The timeout of a single response: an apiserver gives a request 60 s.
-const ANSWER_WITHIN: Duration = Duration::from_secs(75);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(75);
 /// The largest body, in bytes: a response is one object. The bodies of deleted collections are
 /// discarded while they are received.
 const LARGEST_BODY: usize = 16 << 20;
-
-/// `application/json`.
-pub(crate) const JSON: &str = "application/json";
-/// The media type of a patch; its response is JSON.
-pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// A client with a connection of its own.
 #[derive(Debug)]
@@ -68,7 +64,7 @@ impl Client {
         let mut repeated = false;
         for attempt in 1.. {
             let sent = self.once(method, path, media_type, body.clone());
-            let sent = tokio::time::timeout(ANSWER_WITHIN, sent).await;
+            let sent = tokio::time::timeout(RESPONSE_TIMEOUT, sent).await;
             let asked = match sent {
                 Ok(Ok((status, _, asked))) if attempt < ATTEMPTS && is_passing(status) => {
                     repeated |= status != StatusCode::TOO_MANY_REQUESTS;
@@ -83,8 +79,8 @@ impl Client {
                 }
                 Ok(Err(lost)) if attempt >= ATTEMPTS => return Err(lost),
                 Err(_) if attempt >= ATTEMPTS => {
-                    let seconds = ANSWER_WITHIN.as_secs();
-                    return Err(KubeError::Body(format!(
+                    let seconds = RESPONSE_TIMEOUT.as_secs();
+                    return Err(KubeError::Timeout(format!(
                         "the response did not end within {seconds} s"
                     )));
                 }
@@ -95,8 +91,8 @@ impl Client {
                     None
                 }
             };
-            tokio::time::sleep(asked.unwrap_or(pause).min(LONGEST_PAUSE)).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            tokio::time::sleep(asked.unwrap_or(pause).min(MAX_PAUSE)).await;
+            pause = (pause * 2).min(MAX_PAUSE);
         }
         unreachable!("the last attempt returns")
     }

@@ -13,22 +13,23 @@ use futures::{StreamExt as _, stream};
 use http::{Method, StatusCode};
 use kube_api::GroupVersionResource;
 use kube_api::client::KubeError;
+use kube_api::media_type::JSON;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::client::{Client, JSON};
-use super::{Api, LoadError, object};
+use super::client::Client;
+use super::{Api, SeedError, object};
 use crate::progress::Phase;
 use finalize::FinalizeError;
 
 /// The label of the run's namespaces; its value identifies the run.
 const LABEL: &str = "loadgen.test/run";
 /// The number of namespaces that are removed concurrently.
-const AT_ONCE: usize = 8;
+const CONCURRENT_REQUESTS: usize = 8;
 /// The longest time that the removal of all may take. An apiserver deletes some thousand objects a
 /// second.
-const REMOVE_WITHIN: Duration = Duration::from_secs(300);
+const REMOVE_TIMEOUT: Duration = Duration::from_secs(300);
 /// The time after which a deleted namespace whose status no controller has updated is assumed to
 /// have no controller.
 const NO_CONTROLLER_AFTER: Duration = Duration::from_secs(10);
@@ -60,7 +61,7 @@ struct Waits {
 impl Default for Waits {
     fn default() -> Self {
         Self {
-            removed: REMOVE_WITHIN,
+            removed: REMOVE_TIMEOUT,
             controller: NO_CONTROLLER_AFTER,
         }
     }
@@ -156,14 +157,14 @@ impl Namespaces {
     /// Creates all namespaces.
     ///
     /// # Errors
-    /// [`LoadError::NamespaceExists`] if one exists that this run has not created, or the API's
+    /// [`SeedError::NamespaceExists`] if one exists that this run has not created, or the API's
     /// error.
-    pub async fn create(&self, api: &Api) -> Result<(), LoadError> {
+    pub async fn create(&self, api: &Api) -> Result<(), SeedError> {
         let mut client = api.client()?;
         for name in &self.names {
             self.asked.fetch_add(1, Ordering::Relaxed);
             let created = self.create_one(&mut client, name).await;
-            if let Err(LoadError::NamespaceExists(_)) = &created {
+            if let Err(SeedError::NamespaceExists(_)) = &created {
                 // The namespace may be that of another generator of this run, which has the same
                 // label.
                 self.asked.fetch_sub(1, Ordering::Relaxed);
@@ -173,7 +174,7 @@ impl Namespaces {
         Ok(())
     }
 
-    async fn create_one(&self, client: &mut Client, name: &str) -> Result<(), LoadError> {
+    async fn create_one(&self, client: &mut Client, name: &str) -> Result<(), SeedError> {
         const PATH: &str = "/api/v1/namespaces";
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace",
@@ -191,7 +192,7 @@ impl Namespaces {
                 let found = look(client, name).await?;
                 let is_own = found.is_some_and(|found| self.is_own(&found));
                 if !(reply.repeated && is_own) {
-                    return Err(LoadError::NamespaceExists(name.to_owned()));
+                    return Err(SeedError::NamespaceExists(name.to_owned()));
                 }
             }
             _ => return Err(reply.refused(&Method::POST, PATH).into()),
@@ -237,7 +238,7 @@ impl Namespaces {
             };
             Some((name.clone(), reason))
         });
-        let removals = stream::iter(removals).buffer_unordered(AT_ONCE);
+        let removals = stream::iter(removals).buffer_unordered(CONCURRENT_REQUESTS);
         let left: Vec<_> = removals
             .inspect(|_| phase.advance(1))
             .filter_map(|left| async { left })

@@ -96,6 +96,7 @@ mod tests {
             kind,
             objects: 4.try_into().expect("some"),
             object_size: 2_000.try_into().ok().filter(|_| kind == Kind::ConfigMaps),
+            object_sizes: None,
             namespaces: 2.try_into().ok(),
             nodes: 2.try_into().ok().filter(|_| kind == Kind::Pods),
             seed: 1,

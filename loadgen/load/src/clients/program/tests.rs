@@ -1,6 +1,6 @@
 use super::*;
 
-const WITHIN: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Debug, PartialEq, Deserialize)]
 struct Number {
@@ -18,7 +18,7 @@ async fn ready(script: &str) -> ClientProgram {
 }
 
 async fn number(program: &mut ClientProgram) -> Result<Number, ProgramError> {
-    program.ask("list", WITHIN).await
+    program.ask("list", TIMEOUT).await
 }
 
 async fn objects(
@@ -30,9 +30,9 @@ async fn objects(
         Ok(())
     };
     let announced = |number: &Number| number.n;
-    let asked =
-        program.ask_objects::<Number, Number, ProgramError>("check", WITHIN, announced, visit);
-    asked.await.map(|_| all)
+    let shown =
+        program.ask_objects::<Number, Number, ProgramError>("check", TIMEOUT, announced, visit);
+    shown.await.map(|_| all)
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn an_early_end_is_told_with_the_last_lines() {
 #[tokio::test(start_paused = true)]
 async fn silence_ends() {
     let error = shell("exec sleep 60").await.expect_err("it says nothing");
-    let text = "test did not answer within 30 s; its last lines: none";
+    let text = "test did not respond within 30 s; its last lines: none";
     assert_eq!(error.to_string(), text);
 }
 

@@ -32,6 +32,7 @@ fn gets() -> Arc<EtcdRequests> {
         kind: Kind::Raw,
         objects: 10_u64.try_into().expect("some objects"),
         object_size: 100_u64.try_into().ok(),
+        object_sizes: None,
         namespaces: None,
         nodes: None,
         seed: 1,
@@ -61,7 +62,7 @@ async fn stopped_after_an_hour(pace: Pace) -> (Tally, Duration) {
         shard: GeneratorShard::WHOLE,
         of_load: 1,
     };
-    let sent = all_connections::<Alarm, _>(&mut connections, numbers.places(0), &*calls, &run);
+    let sent = all_connections::<Alarm, _>(&mut connections, numbers.slots(0), &*calls, &run);
     let (tally, ()) = tokio::join!(sent, stop);
     (tally, begun.elapsed())
 }
@@ -70,7 +71,7 @@ async fn stopped_after_an_hour(pace: Pace) -> (Tally, Duration) {
 async fn a_stopped_run_waits_for_a_hanging_target_no_longer_than_it_says() {
     let (tally, took) = stopped_after_an_hour(Pace::Closed { clients: 3 }).await;
     assert_eq!((tally.requests, tally.errors), (3, 3));
-    assert_eq!(tally.reasons.of("no answer within 10 s"), 3);
+    assert_eq!(tally.reasons.of("no response within 10 s"), 3);
     assert_eq!(took.as_secs(), 3_610);
 }
 
@@ -93,12 +94,12 @@ async fn when_the_first_request_is_due_is_known_before_the_clock_starts() {
         live: Arc::default(),
     };
     let (calls, given_up, next_due) = (gets(), Cell::new(false), NextDue::default());
-    let place = Place {
+    let slot = ConnectionSlot {
         number: 0,
-        connections: 1,
-        part: 0,
+        of: 1,
+        run: 0,
     };
-    let _driver = Driver::new(&*calls, &run, place, Instant::now(), &given_up, &next_due);
+    let _driver = Driver::new(&*calls, &run, slot, Instant::now(), &given_up, &next_due);
     assert!(next_due.due().is_some_and(|due| due < run.duration));
 }
 
@@ -112,11 +113,11 @@ async fn against(server: &StallingServer, pace: Pace, duration: Duration, count:
         stop: CancellationToken::new(),
         live: Arc::default(),
     };
-    let places = ConnectionNumbers {
+    let numbers = ConnectionNumbers {
         shard: GeneratorShard::WHOLE,
         of_load: count,
     };
-    all_connections::<JumpingTimer, _>(&mut connections, places.places(0), server, &run).await
+    all_connections::<JumpingTimer, _>(&mut connections, numbers.slots(0), server, &run).await
 }
 
 #[tokio::test(start_paused = true)]

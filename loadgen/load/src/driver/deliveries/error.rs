@@ -2,7 +2,7 @@
 
 use etcd_api::error::Error as EtcdError;
 
-use super::{LAST_EVENT_WITHIN, MOST_EVENTS};
+use super::{LAST_EVENT_TIMEOUT, MAX_EVENTS};
 use crate::operation::list::ListError;
 
 /// A failure of the watchers, or a disagreement between events and writes.
@@ -21,7 +21,7 @@ pub enum DeliveryError {
     #[error("watching: its thread ended")]
     Ended,
     /// Watchers did not receive the last event in time.
-    #[error("{missing} of {watchers} watchers had no event of revision {revision} within {} s of the last write", LAST_EVENT_WITHIN.as_secs())]
+    #[error("{missing} of {watchers} watchers had no event of revision {revision} within {} s of the last write", LAST_EVENT_TIMEOUT.as_secs())]
     Late {
         /// The number of watchers that lack it.
         missing: usize,
@@ -47,7 +47,7 @@ pub enum DeliveryError {
         writes: u64,
     },
     /// More events than can be kept.
-    #[error("more than {MOST_EVENTS} events: take fewer watchers, a lower rate or less time")]
+    #[error("more than {MAX_EVENTS} events: take fewer watchers, a lower rate or less time")]
     TooMany,
 }
 

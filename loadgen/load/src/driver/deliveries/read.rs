@@ -7,9 +7,9 @@ use futures::future::try_join_all;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::resume::{Backoff, CONFIRMED_WITHIN, is_over};
+use super::resume::{Backoff, CONFIRM_TIMEOUT, is_over};
 use super::{
-    DeliveryError, Last, MOST_EVENTS, Received, Watcher, Watching, all_in_time, at, last_is_due,
+    DeliveryError, Last, MAX_EVENTS, Received, Watcher, Watching, all_in_time, at, last_is_due,
 };
 use crate::operation::watch::streams::{Confirmed, Opening, StreamError, WatchStream};
 use crate::record::LatencyHistogram;
@@ -118,7 +118,7 @@ impl Reader<'_> {
             }
             let count = response.events.len();
             self.watching.live.delivered(count as u64);
-            if self.kept.fetch_add(count, Ordering::Relaxed) + count > MOST_EVENTS {
+            if self.kept.fetch_add(count, Ordering::Relaxed) + count > MAX_EVENTS {
                 return Err(DeliveryError::TooMany);
             }
         }
@@ -185,17 +185,17 @@ impl Reader<'_> {
             self.list_again(*up_to).await?;
         }
         let watchers = self.stream.watchers.iter();
-        let (order, asked): (Vec<_>, Vec<_>) = watchers
+        let (order, starts): (Vec<_>, Vec<_>) = watchers
             .map(|(id, watcher)| (*id, (watcher.number, watcher.reached + 1)))
             .unzip();
-        let confirmed = self.opening.open_at(self.stream.endpoint, &asked);
+        let confirmed = self.opening.open_at(self.stream.endpoint, &starts);
         let late = |_| {
-            let within = CONFIRMED_WITHIN.as_secs();
+            let within = CONFIRM_TIMEOUT.as_secs();
             let message = format!("watchers were not confirmed within {within} s");
             let code = tonic::Code::Unavailable;
             StreamError::Broken(EtcdError::Status { code, message })
         };
-        let confirmed = timeout(CONFIRMED_WITHIN, confirmed).await.map_err(late)??;
+        let confirmed = timeout(CONFIRM_TIMEOUT, confirmed).await.map_err(late)??;
         Ok((order, confirmed))
     }
 

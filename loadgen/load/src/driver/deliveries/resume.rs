@@ -5,13 +5,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long watchers try to resume.
-pub(super) const RESUMED_WITHIN: Duration = Duration::from_secs(60);
+pub(super) const RESUME_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long an endpoint may take to confirm resumed watchers. An endpoint that hangs still accepts
 /// connections.
-pub(super) const CONFIRMED_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const CONFIRM_TIMEOUT: Duration = Duration::from_secs(10);
 /// The first and the longest pause. Each pause is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// Pauses between attempts: none before the first, then growing ones until something is received.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ impl Backoff {
     /// Waits before the next attempt.
     pub(super) async fn pause(&mut self) {
         let now = self.next;
-        self.next = (2 * now).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        self.next = (2 * now).clamp(FIRST_PAUSE, MAX_PAUSE);
         if !now.is_zero() {
             tokio::time::sleep(now).await;
         }
@@ -37,7 +37,7 @@ impl Backoff {
 
 /// Returns whether attempts that began at `begun` must stop.
 pub(super) fn is_over(begun: Instant) -> bool {
-    begun.elapsed() > RESUMED_WITHIN
+    begun.elapsed() > RESUME_TIMEOUT
 }
 
 #[cfg(test)]
@@ -56,9 +56,9 @@ mod tests {
         assert_eq!(paused().await, FIRST_PAUSE);
         assert_eq!(paused().await, 2 * FIRST_PAUSE);
         for _ in 0..10 {
-            assert!(paused().await <= LONGEST_PAUSE);
+            assert!(paused().await <= MAX_PAUSE);
         }
-        assert_eq!(paused().await, LONGEST_PAUSE);
+        assert_eq!(paused().await, MAX_PAUSE);
         backoff.reset();
         let begun = Instant::now();
         backoff.pause().await;

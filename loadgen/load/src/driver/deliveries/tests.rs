@@ -2,10 +2,10 @@
 
 use super::*;
 
-fn writes(revisions: &[i64], at: Instant) -> Vec<Written> {
+fn writes(revisions: &[i64], at: Instant) -> Vec<AcknowledgedWrite> {
     revisions
         .iter()
-        .map(|&revision| Written {
+        .map(|&revision| AcknowledgedWrite {
             revision,
             intended: at,
         })

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use futures::future::try_join_all;
 use tokio::sync::{oneshot, watch};
 
-use super::resume::{Backoff, CONFIRMED_WITHIN, is_over};
-use super::{DeliveryError, Last, MOST_EVENTS, Received, Watcher, all_in_time, at, last_is_due};
+use super::resume::{Backoff, CONFIRM_TIMEOUT, is_over};
+use super::{DeliveryError, Last, MAX_EVENTS, Received, Watcher, all_in_time, at, last_is_due};
 use crate::endpoint::TargetEndpoint;
 use crate::operation::list::{ListCase, ListError};
 use crate::operation::watch_api::{ApiWatch, Resumed};
@@ -145,7 +145,7 @@ impl Reader<'_> {
         let at = Instant::now();
         let count = revisions.len();
         self.watching.live.delivered(count as u64);
-        if self.kept.fetch_add(count, Ordering::Relaxed) + count > MOST_EVENTS {
+        if self.kept.fetch_add(count, Ordering::Relaxed) + count > MAX_EVENTS {
             return Err(DeliveryError::TooMany);
         }
         if count > 0 {
@@ -179,12 +179,12 @@ impl Reader<'_> {
                     false => self.watch.go_on().await,
                 }
             };
-            let within = CONFIRMED_WITHIN.as_secs();
+            let within = CONFIRM_TIMEOUT.as_secs();
             let late = |_| {
-                let why = format!("the API does not answer within {within} s");
+                let why = format!("no response from the API within {within} s");
                 Err(ListError::Unreachable(why))
             };
-            let resumed = tokio::time::timeout(CONFIRMED_WITHIN, attempt).await;
+            let resumed = tokio::time::timeout(CONFIRM_TIMEOUT, attempt).await;
             match resumed.unwrap_or_else(late) {
                 Ok(Resumed { listed_at }) => {
                     if let Some(revision) = listed_at {

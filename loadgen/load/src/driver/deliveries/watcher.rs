@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::DeliveryError;
-use crate::driver::run::Written;
+use crate::driver::run::AcknowledgedWrite;
 
 /// One watcher and what it received.
 #[derive(Debug, Default)]
@@ -106,7 +106,7 @@ impl Ledger {
 
 /// Returns the ledger of a watcher that received all of these writes, given in the order of their
 /// revisions.
-pub(super) fn ledger_of<'a>(writes: impl IntoIterator<Item = &'a Written>) -> Ledger {
+pub(super) fn ledger_of<'a>(writes: impl IntoIterator<Item = &'a AcknowledgedWrite>) -> Ledger {
     let mut ledger = Ledger::default();
     for write in writes {
         ledger.note(write.revision);
@@ -115,7 +115,7 @@ pub(super) fn ledger_of<'a>(writes: impl IntoIterator<Item = &'a Written>) -> Le
 }
 
 /// Returns the ledger of those `events` that belong to these writes.
-pub(super) fn ledger_among(events: &[Event], writes: &[Written]) -> Ledger {
+pub(super) fn ledger_among(events: &[Event], writes: &[AcknowledgedWrite]) -> Ledger {
     let mut ledger = Ledger::default();
     for event in events {
         if writes

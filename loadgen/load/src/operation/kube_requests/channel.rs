@@ -11,23 +11,22 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use kube_api::client::{
     Connection, HttpVersion, KubeAccess, KubeError, Options, StreamSender, discard, read_whole,
 };
+use kube_api::media_type::{JSON, MERGE_PATCH};
 use tokio::time::sleep;
 use workloads::SmallRequest;
 
 use super::super::request_api::CompletedRequest;
 use super::super::requests::CallError;
-use super::Held;
+use super::StoredText;
 use super::text::{self, Refusal};
 
-const JSON: &str = "application/json";
-const MERGE_PATCH: &str = "application/merge-patch+json";
 /// The size limit of a response, which is one object.
 const LARGEST_BODY: usize = 16 << 20;
 /// How often a request is sent again that the server defers (429 with Retry-After), as in
 /// client-go.
-const MOST_RETRIES: u32 = 10;
+const MAX_RETRIES: u32 = 10;
 /// The longest pause before a request is sent again, whatever the server asks for.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// How many characters of a refusal's message are kept.
 const SHOWN_CHARS: usize = 200;
 
@@ -47,7 +46,7 @@ pub(super) struct Call {
 enum Body {
     Bytes(Bytes),
     /// The stored object, read first if there is none, with the change of this operation.
-    Update(Held, u64),
+    Update(StoredText, u64),
 }
 
 impl Call {
@@ -78,7 +77,7 @@ impl Call {
     }
 
     /// Replaces the object. Reads it first if none is held.
-    pub(super) fn update(path: String, held: Held, n: u64) -> Self {
+    pub(super) fn update(path: String, held: StoredText, n: u64) -> Self {
         Self {
             before: held.revision,
             body: Body::Update(held, n),
@@ -164,7 +163,7 @@ impl KubeCompletion {
     /// # Errors
     /// The error of the request, if it has no response.
     pub(super) fn take_reply(&mut self) -> Result<Reply, CallError> {
-        let taken = Err(KubeError::Body("taken".to_owned()));
+        let taken = Err(KubeError::Client("the response was taken".to_owned()));
         Ok(std::mem::replace(&mut self.reply, taken)?)
     }
 }
@@ -234,26 +233,26 @@ impl KubeChannel {
         if self.sender.is_closed() {
             return Err(ended());
         }
-        let answer = respond(self.sender.clone(), call, token);
-        self.outstanding.push(Box::pin(answer));
+        let completion = respond(self.sender.clone(), call, token);
+        self.outstanding.push(Box::pin(completion));
         Ok(())
     }
 
-    /// Passes on the requests that have ended. See [`super::RequestApi::poll_answers`].
-    pub(super) fn poll_answers(
+    /// Passes on the requests that have ended. See [`super::RequestApi::poll_completions`].
+    pub(super) fn poll_completions(
         &mut self,
         cx: &mut Context<'_>,
         on: &mut impl FnMut(KubeCompletion),
     ) -> Poll<Result<(), KubeError>> {
-        let mut took = false;
-        while let Poll::Ready(Some(answer)) = self.outstanding.poll_next_unpin(cx) {
-            on(answer);
-            took = true;
+        let mut is_any = false;
+        while let Poll::Ready(Some(completion)) = self.outstanding.poll_next_unpin(cx) {
+            on(completion);
+            is_any = true;
         }
         if self.outstanding.is_empty() && self.sender.is_closed() {
             return Poll::Ready(Err(ended()));
         }
-        match took {
+        match is_any {
             true => Poll::Ready(Ok(())),
             false => Poll::Pending,
         }
@@ -261,53 +260,53 @@ impl KubeChannel {
 }
 
 fn ended() -> KubeError {
-    KubeError::Body("the connection has ended".to_owned())
+    KubeError::Client("the connection has ended".to_owned())
 }
 
 /// Sends a request, waits for its response, and repeats it after the pause if the server asks for
 /// one.
 async fn respond(sender: StreamSender, call: Call, token: u64) -> KubeCompletion {
-    let mut answer = KubeCompletion {
+    let mut completion = KubeCompletion {
         token,
         received: Instant::now(),
         throttled: 0,
         before: call.before,
         reply: Err(ended()),
     };
-    answer.reply = exchange(&sender, &call, &mut answer).await;
-    answer.received = Instant::now();
-    answer
+    completion.reply = exchange(&sender, &call, &mut completion).await;
+    completion.received = Instant::now();
+    completion
 }
 
 async fn exchange(
     sender: &StreamSender,
     call: &Call,
-    answer: &mut KubeCompletion,
+    completion: &mut KubeCompletion,
 ) -> Result<Reply, KubeError> {
     let (held, n) = match &call.body {
         Body::Bytes(body) => {
-            return unhurried(sender, call, body, &mut answer.throttled).await;
+            return unhurried(sender, call, body, &mut completion.throttled).await;
         }
         Body::Update(held, n) => (held, *n),
     };
     let mut text = held.text.clone();
     if held.revision == 0 {
         let get = Call::simple(Method::GET, call.path.clone(), Bytes::new(), 0);
-        let reply = unhurried(sender, &get, &Bytes::new(), &mut answer.throttled).await?;
+        let reply = unhurried(sender, &get, &Bytes::new(), &mut completion.throttled).await?;
         if reply.status != StatusCode::OK {
             return Ok(reply);
         }
         text = reply.body;
-        answer.before = text::revision(&text).unwrap_or(0);
+        completion.before = text::revision(&text).unwrap_or(0);
     }
     let Some(body) = text::changed(&text, n) else {
-        let what = "the object to be updated lost its annotation";
+        let what = "the object to be updated is not a JSON object";
         return Err(KubeError::Body(what.to_owned()));
     };
-    unhurried(sender, call, &body, &mut answer.throttled).await
+    unhurried(sender, call, &body, &mut completion.throttled).await
 }
 
-/// Sends a request until the server no longer defers it, or [`MOST_RETRIES`] is reached.
+/// Sends a request until the server no longer defers it, or [`MAX_RETRIES`] is reached.
 async fn unhurried(
     sender: &StreamSender,
     call: &Call,
@@ -320,9 +319,9 @@ async fn unhurried(
         let is_put_off = reply.status == StatusCode::TOO_MANY_REQUESTS;
         *throttled += u32::from(is_put_off);
         match reply.retry_after {
-            Some(pause) if is_put_off && retries < MOST_RETRIES => {
+            Some(pause) if is_put_off && retries < MAX_RETRIES => {
                 retries += 1;
-                sleep(pause.min(LONGEST_PAUSE)).await;
+                sleep(pause.min(MAX_PAUSE)).await;
             }
             _ => return Ok(reply),
         }

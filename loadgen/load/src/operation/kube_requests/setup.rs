@@ -16,7 +16,7 @@ use crate::endpoint::TargetEndpoint;
 use crate::operation::requests::CallError;
 
 /// The number of concurrent requests. An apiserver allows 400 by default, for all clients together.
-const AT_ONCE: usize = 32;
+const CONCURRENT_REQUESTS: usize = 32;
 
 impl KubeRequests {
     /// Creates the objects that the requests use. An object that exists already was created by this
@@ -28,7 +28,9 @@ impl KubeRequests {
         let channel = channel(endpoint).await?;
         let objects = self.objects.iter().zip(0..);
         let made = stream::iter(objects.map(|(object, i)| self.make_one(&channel, object, i)));
-        made.buffer_unordered(AT_ONCE).try_collect().await
+        made.buffer_unordered(CONCURRENT_REQUESTS)
+            .try_collect()
+            .await
     }
 
     async fn make_one(
@@ -63,7 +65,9 @@ impl KubeRequests {
         let written = |object: &&Object| object.written.load(Ordering::Relaxed) > 0;
         let written = self.objects.iter().filter(written);
         let read = stream::iter(written.map(|object| self.read_back_one(&channel, object)));
-        read.buffer_unordered(AT_ONCE).try_collect().await
+        read.buffer_unordered(CONCURRENT_REQUESTS)
+            .try_collect()
+            .await
     }
 
     async fn read_back_one(&self, channel: &KubeChannel, object: &Object) -> Result<(), CallError> {
@@ -111,6 +115,7 @@ fn percent(name: &str) -> String {
 
 async fn channel(endpoint: &TargetEndpoint) -> Result<KubeChannel, KubeError> {
     let url = endpoint.kube_url.as_deref();
-    let url = url.ok_or_else(|| KubeError::Body("the target has no Kubernetes API".to_owned()))?;
+    let url =
+        url.ok_or_else(|| KubeError::Client("the target has no Kubernetes API".to_owned()))?;
     KubeChannel::connect(url, &endpoint.kube_access).await
 }

@@ -30,7 +30,7 @@ fn reply(status: u16, body: &Value) -> Reply {
     Reply::new(status, body.to_string().into())
 }
 
-fn answer(before: i64) -> KubeCompletion {
+fn completion(before: i64) -> KubeCompletion {
     KubeCompletion::of(before)
 }
 
@@ -105,14 +105,14 @@ fn a_response_must_be_the_object_with_the_change_at_a_later_version() {
     let calls = calls("Thing", None);
     let check = |before: i64, status: u16, body: &Value| {
         let about = (SmallRequest::Update, &calls.objects[3], 5);
-        calls.check_object(about, &answer(before), &reply(status, body))
+        calls.check_object(about, &completion(before), &reply(status, body))
     };
     let right = sent(&calls, "8", &change(5));
     let checked = check(7, 200, &right).expect("it is right");
     assert_eq!(checked.rewritten_at, Some(8));
     assert_eq!(calls.objects[3].held.lock().revision, 8);
     let wrong = |before, body: &Value| check(before, 200, body).expect_err("wrong").to_string();
-    assert!(wrong(8, &right).contains("resourceVersion 8 was answered where 8"));
+    assert!(wrong(8, &right).contains("stale resourceVersion: 8 after 8"));
     assert!(wrong(7, &sent(&calls, "8", &change(4))).contains("annotation"));
     assert!(wrong(7, &sent(&calls, "", &change(5))).contains("resourceVersion is ``"));
     let mut other = right.clone();
@@ -131,15 +131,15 @@ fn a_conflict_has_the_object_read_again_and_other_refusals_are_counted_by_reason
     };
     let about = (SmallRequest::Update, &calls.objects[3], 5);
     calls.objects[3].hold(7, &Bytes::from_static(b"{}"));
-    let conflict = calls.check_object(about, &answer(7), &reply(409, &status("Conflict")));
+    let conflict = calls.check_object(about, &completion(7), &reply(409, &status("Conflict")));
     assert!(conflict.expect("it is sent again").conflict);
     assert_eq!(calls.objects[3].held.lock().revision, 0, "it is to be read");
     // An object received meanwhile is later, and is kept.
     calls.objects[3].hold(9, &Bytes::from_static(b"{}"));
-    let conflict = calls.check_object(about, &answer(7), &reply(409, &status("Conflict")));
+    let conflict = calls.check_object(about, &completion(7), &reply(409, &status("Conflict")));
     assert!(conflict.expect("it is sent again").conflict);
     assert_eq!(calls.objects[3].held.lock().revision, 9);
-    let refused = calls.check_object(about, &answer(7), &reply(422, &status("Invalid")));
+    let refused = calls.check_object(about, &completion(7), &reply(422, &status("Invalid")));
     let refused = refused.expect_err("it is refused").to_string();
     assert_eq!(refused, "update: 422 Invalid: NAME is wrong");
 }

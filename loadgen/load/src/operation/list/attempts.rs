@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use measure::thread_cpu;
 
-use super::error::{ListError, MOST_RESTARTS};
+use super::error::{ListError, MAX_RESTARTS};
 use super::list_client::ListClient;
 
 /// The interrupted attempts of a list.
@@ -72,7 +72,7 @@ impl Tries {
 /// the attempt to `work`.
 ///
 /// # Errors
-/// The errors of `work`, or [`ListError::HistoryTooShort`] after [`MOST_RESTARTS`] restarts.
+/// The errors of `work`, or [`ListError::HistoryTooShort`] after [`MAX_RESTARTS`] restarts.
 pub async fn until_whole<T>(
     list_client: &mut dyn ListClient,
     tries: &mut Tries,
@@ -83,7 +83,7 @@ pub async fn until_whole<T>(
             Err(error) if error.is_compacted() => error,
             outcome => return outcome,
         };
-        if tries.restarts.count == MOST_RESTARTS {
+        if tries.restarts.count == MAX_RESTARTS {
             let last = error.to_string();
             return Err(ListError::HistoryTooShort { last });
         }

@@ -15,7 +15,7 @@ use crate::record::Class;
 use crate::verify::InvalidResponse;
 
 /// How often one list is restarted when the history that it reads from has been compacted.
-pub const MOST_RESTARTS: u32 = 3;
+pub const MAX_RESTARTS: u32 = 3;
 
 /// Phrases with which apiservers refuse a field selector that a resource does not support. There
 /// are two because fields can be registered in two ways.
@@ -41,7 +41,7 @@ pub enum ListError {
     Expired(String),
     /// In every attempt, the history that the list reads from was compacted before its end.
     #[error(
-        "the list takes longer than history is kept: begun again {MOST_RESTARTS} times, and then: {last}"
+        "the list takes longer than history is kept: begun again {MAX_RESTARTS} times, and then: {last}"
     )]
     HistoryTooShort {
         /// The message of the last attempt.
@@ -124,7 +124,7 @@ impl ListError {
         match self {
             Self::Etcd(error) => Class::of_etcd(error),
             Self::Unreachable(_) => Class::Disconnected,
-            Self::Slow(_) => Class::Unanswered,
+            Self::Slow(_) => Class::TimedOut,
             _ => Class::Wrong,
         }
     }

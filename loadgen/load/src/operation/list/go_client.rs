@@ -24,13 +24,14 @@ use crate::endpoint::TargetEndpoint;
 use crate::verify::{Check, InvalidResponse, Listed};
 
 /// The time limit of a list. It is below that of every list, so that the error names the program.
-const LIST_WITHIN: Duration = Duration::from_secs(590);
+const LIST_TIMEOUT: Duration = Duration::from_secs(590);
 /// How long a program may take from one object to the next while its list is checked, and to free
 /// the list.
-const CHECK_WITHIN: Duration = Duration::from_secs(120);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
+
 /// The program's summary of a list.
 #[derive(Debug, Clone, Copy, Deserialize)]
-struct Said {
+struct Summary {
     ns: u64,
     objects: u64,
     revision: i64,
@@ -58,7 +59,7 @@ pub(super) struct GoListClient {
     about: Arc<str>,
     process: Process,
     /// The latest list, until it is checked.
-    said: Option<Said>,
+    summary: Option<Summary>,
     cost: Option<ClientCost>,
 }
 
@@ -82,7 +83,7 @@ pub(super) async fn connect(
         about: program.about().into(),
         program,
         process,
-        said: None,
+        summary: None,
         cost: None,
     })
 }
@@ -145,33 +146,33 @@ impl ListClient for GoListClient {
         _: &mut Check,
         _: &mut (dyn FnMut() + Send),
     ) -> Result<Listed, ListError> {
-        self.said = None;
+        self.summary = None;
         self.process.reset_peak()?;
         let cpu_before = self.cpu()?;
         let begun = Instant::now();
-        let said: Said = self.program.ask("list", LIST_WITHIN).await?;
-        let (elapsed, took) = (begun.elapsed(), Duration::from_nanos(said.ns));
+        let summary: Summary = self.program.ask("list", LIST_TIMEOUT).await?;
+        let (elapsed, took) = (begun.elapsed(), Duration::from_nanos(summary.ns));
         self.note_cost(took, cpu_before)?;
         if took > elapsed {
             return Err(InvalidResponse::Time { took, elapsed }.into());
         }
-        if said.more {
+        if summary.more {
             return Err(InvalidResponse::Cut.into());
         }
-        if let Some(count) = said.count {
-            chunk::check_count(said.objects, count)?;
+        if let Some(count) = summary.count {
+            chunk::check_count(summary.objects, count)?;
         }
-        self.said = Some(said);
+        self.summary = Some(summary);
         Ok(Listed {
-            revision: said.revision,
-            chunks: said.chunks,
+            revision: summary.revision,
+            chunks: summary.chunks,
             wire_bytes: 0,
         })
     }
 
     async fn show_latest(&mut self, check: &mut Check) -> Result<Listed, ListError> {
-        let said = self.said.take();
-        let said = said.ok_or(ListError::Unsupported(
+        let summary = self.summary.take();
+        let summary = summary.ok_or(ListError::Unsupported(
             "there is no list to check: none was whole since the last check",
         ))?;
         let (begun, cpu_before) = (Instant::now(), self.cpu()?);
@@ -194,19 +195,19 @@ impl ListClient for GoListClient {
         let objects = |announced: &Announced| announced.objects;
         let shown = self
             .program
-            .ask_objects::<_, Freed, _>("check", CHECK_WITHIN, objects, visit);
+            .ask_objects::<_, Freed, _>("check", CHECK_TIMEOUT, objects, visit);
         let announced = shown.await?;
         self.note_cost(begun.elapsed(), cpu_before)?;
-        if announced.objects != said.objects {
+        if announced.objects != summary.objects {
             return Err(InvalidResponse::Objects {
-                expected: said.objects,
+                expected: summary.objects,
                 found: announced.objects,
             }
             .into());
         }
         Ok(Listed {
-            revision: said.revision,
-            chunks: said.chunks,
+            revision: summary.revision,
+            chunks: summary.chunks,
             wire_bytes: announced.bytes,
         })
     }

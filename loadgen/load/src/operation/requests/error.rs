@@ -37,7 +37,7 @@ pub enum CallError {
         reason: String,
     },
     /// A resourceVersion did not grow.
-    #[error("{request}: resourceVersion {found} was answered where {before} had been before")]
+    #[error("{request}: stale resourceVersion: {found} after {before}")]
     Version {
         /// The kind of request.
         request: SmallRequest,
@@ -50,7 +50,7 @@ pub enum CallError {
     #[error("a response that cannot be decoded, or lacks what its request asks for")]
     Malformed,
     /// The response is not the object that was written.
-    #[error("the answer for {key} is not the object that was written")]
+    #[error("the response for {key} is not the object that was written")]
     Altered {
         /// The object's key.
         key: String,
@@ -70,7 +70,7 @@ pub enum CallError {
     /// A linearizable get returned an older revision than a request that had ended before it was
     /// sent. The text is the same for all of them, because errors are counted by their text.
     #[error(
-        "a get was answered with an older revision than a request that ended before it was sent"
+        "stale read: a get returned an older revision than a request that ended before it was sent"
     )]
     OldRead,
     /// A count differs from that of the data set.
@@ -102,10 +102,13 @@ pub enum CallError {
         there: u64,
     },
     /// A transaction was retried too often, because its key had changed each time.
-    #[error("a key that changed each time before it could be updated")]
-    Contended,
+    #[error("gave up after {retries} retries: another client changed the key each time")]
+    Contended {
+        /// The number of retries.
+        retries: u32,
+    },
     /// A write did not get a later revision than the data before it.
-    #[error("a put was answered with revision {revision}, and the data is at {after} already")]
+    #[error("a put returned revision {revision}, not later than the data at {after}")]
     Stale {
         /// The revision in the response.
         revision: i64,

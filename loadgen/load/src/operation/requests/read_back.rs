@@ -10,7 +10,7 @@ use workloads::SmallRequest;
 use super::{CallError, EtcdRequests};
 
 /// The number of outstanding requests while objects are read.
-const READ_AT_ONCE: usize = 100;
+const CONCURRENT_READS: usize = 100;
 
 impl EtcdRequests {
     /// Returns whether updates compare with a revision that must be read first.
@@ -31,13 +31,13 @@ impl EtcdRequests {
             ..self.objects[object].get.clone()
         };
         let seen = |object: usize, done: Completion<'_>| {
-            let answer = parse_range_response(done.response?).ok_or(CallError::Malformed)?;
-            let found = answer.object.ok_or_else(|| CallError::Altered {
+            let response = parse_range_response(done.response?).ok_or(CallError::Malformed)?;
+            let found = response.object.ok_or_else(|| CallError::Altered {
                 key: self.key(object),
             })?;
             let seen = &self.objects[object].seen;
             seen.fetch_max(found.mod_revision, Ordering::Relaxed);
-            self.revisions.answered(object, found.mod_revision);
+            self.revisions.observe(object, found.mod_revision);
             Ok(())
         };
         read_each(config, &all, keys_only, seen).await
@@ -80,7 +80,7 @@ async fn read_each(
     check: impl Fn(usize, Completion<'_>) -> Result<(), CallError>,
 ) -> Result<(), CallError> {
     let mut connection = PipelinedConnection::connect(config, None).await?;
-    for objects in objects.chunks(READ_AT_ONCE) {
+    for objects in objects.chunks(CONCURRENT_READS) {
         for &object in objects {
             connection.send(Rpc::Range, &request(object), object as u64)?;
         }

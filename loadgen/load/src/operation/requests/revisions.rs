@@ -17,7 +17,7 @@ struct Known {
     written: AtomicI64,
     /// The latest revision in any linearizable response. The response to a later request must not
     /// have an older one.
-    answered: AtomicI64,
+    observed: AtomicI64,
 }
 
 impl Revisions {
@@ -34,15 +34,15 @@ impl Revisions {
         self.0[object]
             .written
             .fetch_max(revision, Ordering::Relaxed);
-        self.answered(object, revision);
+        self.observe(object, revision);
     }
 
     /// Records the revision of an object in a linearizable response.
-    pub(super) fn answered(&self, object: usize, revision: i64) {
-        let answered = &self.0[object].answered;
+    pub(super) fn observe(&self, object: usize, revision: i64) {
+        let observed = &self.0[object].observed;
         // Most responses have a known revision, and a load is cheaper than a write.
-        if answered.load(Ordering::Relaxed) < revision {
-            answered.fetch_max(revision, Ordering::Relaxed);
+        if observed.load(Ordering::Relaxed) < revision {
+            observed.fetch_max(revision, Ordering::Relaxed);
         }
     }
 
@@ -53,6 +53,6 @@ impl Revisions {
 
     /// Returns the least revision that a linearizable response to a request sent now must have.
     pub(super) fn at_least(&self, object: usize) -> i64 {
-        self.0[object].answered.load(Ordering::Relaxed)
+        self.0[object].observed.load(Ordering::Relaxed)
     }
 }

@@ -14,6 +14,7 @@ fn one_object() -> DataSet {
         kind: Kind::Raw,
         objects: 1_u64.try_into().expect("an object"),
         object_size: 100_u64.try_into().ok(),
+        object_sizes: None,
         namespaces: None,
         nodes: None,
         seed: 1,
@@ -43,7 +44,7 @@ fn planned(calls: &EtcdRequests, request: SmallRequest) -> PlannedRequest {
     }
 }
 
-fn answered(
+fn checked(
     calls: &EtcdRequests,
     planned: PlannedRequest,
     message: &[u8],
@@ -93,14 +94,14 @@ fn a_read_older_than_a_write_that_was_acknowledged_before_it_is_wrong() {
     let calls = calls();
     let before = planned(&calls, SmallRequest::Get);
     let put = planned(&calls, SmallRequest::Put);
-    answered(&calls, put, &put_at(9)).expect("a put");
+    checked(&calls, put, &put_at(9)).expect("a put");
     // The read was outstanding during the write: either is right.
     for revision in [5, 9] {
-        answered(&calls, before, &object_at(&calls, revision)).expect("a read");
+        checked(&calls, before, &object_at(&calls, revision)).expect("a read");
     }
     let after = planned(&calls, SmallRequest::Get);
-    answered(&calls, after, &object_at(&calls, 10)).expect("somebody's later write");
-    let stale = answered(&calls, after, &object_at(&calls, 5)).expect_err("an old read");
+    checked(&calls, after, &object_at(&calls, 10)).expect("somebody's later write");
+    let stale = checked(&calls, after, &object_at(&calls, 5)).expect_err("an old read");
     assert!(matches!(stale, CallError::OldRead), "{stale}");
 }
 
@@ -108,11 +109,11 @@ fn a_read_older_than_a_write_that_was_acknowledged_before_it_is_wrong() {
 fn a_read_older_than_one_that_ended_before_it_is_wrong() {
     let calls = calls();
     let first = planned(&calls, SmallRequest::Get);
-    answered(&calls, first, &object_at(&calls, 10)).expect("a read");
+    checked(&calls, first, &object_at(&calls, 10)).expect("a read");
     let later = planned(&calls, SmallRequest::Get);
-    let stale = answered(&calls, later, &object_at(&calls, 5)).expect_err("an old read");
+    let stale = checked(&calls, later, &object_at(&calls, 5)).expect_err("an old read");
     assert!(matches!(stale, CallError::OldRead), "{stale}");
-    answered(&calls, first, &object_at(&calls, 5)).expect("under way before");
+    checked(&calls, first, &object_at(&calls, 5)).expect("under way before");
 }
 
 #[test]
@@ -128,18 +129,18 @@ fn what_one_load_writes_another_must_read() {
     };
     let (writer, reader) = (load(SmallRequest::Put), load(SmallRequest::Get));
     let put = planned(&writer, SmallRequest::Put);
-    answered(&writer, put, &put_at(9)).expect("a put");
+    checked(&writer, put, &put_at(9)).expect("a put");
     let read = planned(&reader, SmallRequest::Get);
-    let stale = answered(&reader, read, &object_at(&reader, 5)).expect_err("an old read");
+    let stale = checked(&reader, read, &object_at(&reader, 5)).expect_err("an old read");
     assert!(matches!(stale, CallError::OldRead), "{stale}");
-    answered(&reader, read, &object_at(&reader, 9)).expect("the write");
+    checked(&reader, read, &object_at(&reader, 9)).expect("the write");
 }
 
 #[test]
 fn a_serializable_read_may_be_old() {
     let calls = calls();
     let put = planned(&calls, SmallRequest::Put);
-    answered(&calls, put, &put_at(9)).expect("a put");
+    checked(&calls, put, &put_at(9)).expect("a put");
     let read = planned(&calls, SmallRequest::GetSerializable);
-    answered(&calls, read, &object_at(&calls, 5)).expect("a member that is behind");
+    checked(&calls, read, &object_at(&calls, 5)).expect("a member that is behind");
 }

@@ -18,7 +18,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Code, Streaming};
 
 /// How long a member may take to report the store's revision.
-const REVISION_WITHIN: Duration = Duration::from_secs(10);
+const REVISION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The keys that each watcher watches.
 #[derive(Debug, Clone)]
@@ -140,10 +140,10 @@ impl Opening {
         for number in 0..self.connections {
             let watchers = (number..self.count).step_by(self.connections as usize);
             // Revision 0: from now on.
-            let asked: Vec<_> = watchers.map(|watcher| (watcher, 0)).collect();
-            let opened = self.open_anywhere(number as usize, &asked).await?;
+            let starts: Vec<_> = watchers.map(|watcher| (watcher, 0)).collect();
+            let opened = self.open_anywhere(number as usize, &starts).await?;
             let behind = opened.stream.created_at;
-            streams.push(opened.with(asked.iter().map(|(watcher, _)| make(*watcher, behind))));
+            streams.push(opened.with(starts.iter().map(|(watcher, _)| make(*watcher, behind))));
         }
         Ok(streams)
     }
@@ -152,21 +152,21 @@ impl Opening {
     async fn open_anywhere(
         &self,
         first: usize,
-        asked: &[(u32, i64)],
+        starts: &[(u32, i64)],
     ) -> Result<Confirmed, StreamError> {
         let others = first + 1..first + self.config.endpoints.len().max(1);
-        let mut opened = self.open_at(first, asked).await;
+        let mut opened = self.open_at(first, starts).await;
         for endpoint in others {
             if !matches!(opened, Err(StreamError::Broken(_))) {
                 break;
             }
-            opened = self.open_at(endpoint, asked).await;
+            opened = self.open_at(endpoint, starts).await;
         }
         opened
     }
 
     /// Creates watchers on one stream at this endpoint, and waits until the server has confirmed
-    /// each. `asked` has the number and the start revision of each watcher.
+    /// each. `starts` has the number and the start revision of each watcher.
     ///
     /// # Errors
     /// [`StreamError`] when the connection fails, or the server refuses a watcher, for example
@@ -174,11 +174,11 @@ impl Opening {
     pub(crate) async fn open_at(
         &self,
         endpoint: usize,
-        asked: &[(u32, i64)],
+        starts: &[(u32, i64)],
     ) -> Result<Confirmed, StreamError> {
         let client = Client::connect(self.config.only(endpoint)).await?;
         let (requests, receiver) = mpsc::unbounded_channel();
-        for (watcher, from) in asked {
+        for (watcher, from) in starts {
             // The send cannot fail, because the receiver exists. The server creates watchers in
             // this order.
             requests.send(self.request(*watcher, *from)).ok();
@@ -193,8 +193,8 @@ impl Opening {
             endpoint,
             early: VecDeque::new(),
         };
-        let (mut ids, mut taken) = (Vec::with_capacity(asked.len()), HashSet::new());
-        while ids.len() < asked.len() {
+        let (mut ids, mut taken) = (Vec::with_capacity(starts.len()), HashSet::new());
+        while ids.len() < starts.len() {
             let response = stream.next_sent().await?;
             if !response.created {
                 // A created watcher may have events before the next one is created.
@@ -235,9 +235,9 @@ impl Opening {
         };
         let late = |_| EtcdError::Status {
             code: Code::Unavailable,
-            message: format!("no response within {} s", REVISION_WITHIN.as_secs()),
+            message: format!("no response within {} s", REVISION_TIMEOUT.as_secs()),
         };
-        let header = timeout(REVISION_WITHIN, counted).await.map_err(late)??;
+        let header = timeout(REVISION_TIMEOUT, counted).await.map_err(late)??;
         Ok(header.revision)
     }
 

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use measure::heap;
 
-use super::{End, Held, WatchWorker};
+use super::{End, HeldObject, WatchWorker};
 use crate::operation::list::kube::stored_bytes::{DecodedObject, Sink};
 use crate::operation::list::{ListError, ShardRequest};
-use crate::verify::{InvalidResponse, not_a_list};
+use crate::verify::{InvalidResponse, malformed};
 
 /// A worker's shard from a revision on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,16 +32,16 @@ pub struct Change {
 /// The result of taking over a shard.
 #[derive(Debug, Clone, Default)]
 pub struct Taken {
-    /// The time from the order until nothing up to the revision was missing.
+    /// The time from the command until nothing up to the revision was missing.
     pub waited: Duration,
-    /// The time from the order until the worker held its new shard.
+    /// The time from the command until the worker held its new shard.
     pub latency: Duration,
     /// The number of objects that it listed.
     pub objects: u64,
     /// The bytes received for them.
     pub wire_bytes: u64,
     /// The objects that it held then, at that revision.
-    pub held: HashMap<u64, Held>,
+    pub held: HashMap<u64, HeldObject>,
 }
 
 impl WatchWorker {
@@ -98,7 +98,7 @@ impl WatchWorker {
 
 /// Collects the objects of a list that are new to a worker.
 struct Gained<'f> {
-    held: &'f mut HashMap<u64, Held>,
+    held: &'f mut HashMap<u64, HeldObject>,
     revision: i64,
 }
 
@@ -110,10 +110,10 @@ impl Sink for Gained<'_> {
                 list: self.revision,
             });
         }
-        let (key, held) = Held::of(&object)?;
+        let (key, held) = HeldObject::of(&object)?;
         match self.held.insert(key, held) {
             None => Ok(()),
-            Some(_) => Err(not_a_list("an object that was not asked for")),
+            Some(_) => Err(malformed("an object that was not asked for")),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::shards::distribution::Distribution;
 
 /// The largest number of exchanges between two workers that improve the assignment.
-const MOST_EXCHANGES: usize = 1_000;
+const MAX_EXCHANGES: usize = 1_000;
 
 /// Returns owners by longest-first assignment: the heaviest hash first, to the worker with the
 /// least. Then exchanges hashes as long as that lowers the larger load of two workers.
@@ -26,7 +26,7 @@ pub(super) fn owners(distribution: &Distribution, workers: usize) -> Vec<usize> 
     for (n, &owner) in owners.iter().enumerate() {
         held.entry(owner).or_default().push(n);
     }
-    for _ in 0..MOST_EXCHANGES {
+    for _ in 0..MAX_EXCHANGES {
         let Some(exchange) = Exchange::best(entries, &loads, &held) else {
             break;
         };

@@ -113,10 +113,10 @@ fn a_tenth_slower_in_eight_pairs_is_worse() {
     let Verdict::CannotTell(near) = found.verdict(0.12, Better::Lower) else {
         panic!("{found:?}");
     };
-    let said = near.to_string();
+    let text = near.to_string();
     assert!(
-        said.starts_with("worse for sure, maybe by less than 12 %: about "),
-        "{said}"
+        text.starts_with("worse for sure, maybe by less than 12 %: about "),
+        "{text}"
     );
     assert_eq!(found.verdict(0.15, Better::Lower), Verdict::NoDifference);
     assert_eq!(found.verdict(0.05, Better::Higher), Verdict::Better);
@@ -137,8 +137,8 @@ fn eight_pairs_in_all_directions_tell_nothing() {
     let Verdict::CannotTell(reason) = at_5(&found) else {
         panic!("{found:?}");
     };
-    let said = reason.to_string();
-    assert!(said.starts_with("from 0.80 to 1.30: "), "{said}");
+    let text = reason.to_string();
+    assert!(text.starts_with("from 0.80 to 1.30: "), "{text}");
 }
 
 /// A mean of these ratios, and a signed rank test, could not tell.
@@ -154,32 +154,17 @@ fn too_few_starts_say_how_many_it_takes() {
         Verdict::CannotTell(reason) => (reason.to_string(), reason.more_starts()),
         verdict => panic!("{verdict:?}"),
     };
-    let (said, more) = reason(of_two(&[1.0], &[2.0]));
-    assert_eq!(
-        said,
-        "one start a side, 4 are the least: 3 more would do at best"
-    );
+    let (text, more) = reason(of_two(&[1.0], &[2.0]));
+    assert_eq!(text, "one start per side, at least 4 are needed (3 more)");
     assert_eq!(more, Some(3));
-    let (said, _) = reason(of_two(&[1.0; 3], &[2.0; 3]));
-    assert_eq!(
-        said,
-        "3 starts a side, 4 are the least: 1 more would do at best"
-    );
-    let (said, _) = reason(of_two(&[1.0; 2], &[2.0; 3]));
-    assert_eq!(
-        said,
-        "2 and 3 starts, 4 are the least: 2 more would do at best"
-    );
-    let (said, _) = reason(of_pairs(&[2.0]));
-    assert_eq!(
-        said,
-        "one pair of starts, 6 are the least: 5 more would do at best"
-    );
-    let (said, _) = reason(of_pairs(&[2.0; 5]));
-    assert_eq!(
-        said,
-        "5 pairs of starts, 6 are the least: 1 more would do at best"
-    );
+    let (text, _) = reason(of_two(&[1.0; 3], &[2.0; 3]));
+    assert_eq!(text, "3 starts per side, at least 4 are needed (1 more)");
+    let (text, _) = reason(of_two(&[1.0; 2], &[2.0; 3]));
+    assert_eq!(text, "2 and 3 starts, at least 4 are needed (2 more)");
+    let (text, _) = reason(of_pairs(&[2.0]));
+    assert_eq!(text, "one pair of starts, at least 6 are needed (5 more)");
+    let (text, _) = reason(of_pairs(&[2.0; 5]));
+    assert_eq!(text, "5 pairs of starts, at least 6 are needed (1 more)");
     assert_eq!(at_5(&of_two(&[1.0; 4], &[2.0; 4])), Verdict::Worse);
     assert_eq!(at_5(&of_pairs(&[2.0; 6])), Verdict::Worse);
 }

@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 
 use crate::charts::axis::Axis;
-use crate::charts::rows::{FigureRow, Mark, MarkShape, RowsFigure};
+use crate::charts::rows::{ChartRow, Mark, MarkShape, RowChart};
 use crate::page::markup::{escaped, tied};
 use crate::page::side_by_side::SideBySide;
 
@@ -53,13 +53,9 @@ pub(super) struct Lane {
 
 /// Regroups the rows of a chart on the data set `data_set`, which are grouped by target, by work.
 /// Works are named as in the tables.
-pub(super) fn groups(
-    figure: &RowsFigure,
-    cases: &SideBySide<'_>,
-    data_set: &str,
-) -> Vec<LaneGroup> {
+pub(super) fn groups(chart: &RowChart, cases: &SideBySide<'_>, data_set: &str) -> Vec<LaneGroup> {
     let mut groups: Vec<(&str, LaneGroup)> = Vec::new();
-    for of_target in &figure.groups {
+    for of_target in &chart.groups {
         let mut targets = cases.targets.iter();
         let target = targets.position(|name| *name == of_target.target);
         for row in &of_target.rows {
@@ -84,7 +80,7 @@ pub(super) fn groups(
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-fn lane(row: &FigureRow, target: usize, who: &str) -> Lane {
+fn lane(row: &ChartRow, target: usize, who: &str) -> Lane {
     Lane {
         target,
         who: who.to_owned(),
@@ -206,6 +202,18 @@ impl Lanes<'_> {
             MarkShape::Stroke => place(html, "stroke", "line"),
             MarkShape::Cross => place(html, "cross", "line"),
             MarkShape::Square => place(html, "square", "fill"),
+            MarkShape::Range => {
+                for end in [from, to] {
+                    write!(
+                        html,
+                        r##"<use href="#m-end" x="{end:.1}%" y="50%" class="thin"/>"##
+                    )?;
+                }
+                write!(
+                    html,
+                    r#"<line x1="{from:.1}%" x2="{to:.1}%" y1="50%" y2="50%" class="thin above"/>"#
+                )
+            }
         }
     }
 
@@ -299,15 +307,15 @@ mod tests {
     use crate::page::fixture;
     use crate::quantity::Unit;
 
-    fn row(work: &str, ms: f64) -> FigureRow {
-        FigureRow {
+    fn row(work: &str, ms: f64) -> ChartRow {
+        ChartRow {
             work: format!("etcd/{work}"),
             name: work.to_owned(),
             detail: format!("of {ms}"),
             marks: vec![Mark::at(MarkShape::Disc, ms)],
             number: format!("{ms} ms"),
             counts: true,
-            ..FigureRow::default()
+            ..ChartRow::default()
         }
     }
 
@@ -319,13 +327,13 @@ mod tests {
         ])
     }
 
-    fn figure() -> RowsFigure {
+    fn chart() -> RowChart {
         let group = |target: &str, rows| Group {
             target: target.to_owned(),
             name: target.to_owned(),
             rows,
         };
-        RowsFigure {
+        RowChart {
             title: "Time".to_owned(),
             subtitle: String::new(),
             measure: "time",
@@ -341,8 +349,8 @@ mod tests {
     #[test]
     fn targets_stand_beside_each_other_for_each_thing_done() {
         let report = report();
-        let figure = figure();
-        let groups = groups(&figure, &SideBySide::of(&report), "pods");
+        let chart = chart();
+        let groups = groups(&chart, &SideBySide::of(&report), "pods");
         let lanes: Vec<(&str, Vec<&str>)> = groups
             .iter()
             .map(|group| {
@@ -362,15 +370,15 @@ mod tests {
 
     #[test]
     fn a_mark_is_where_its_value_is_in_hundredths_and_has_its_target_s_shape() {
-        let figure = figure();
+        let chart = chart();
         let report = report();
         let lanes = Lanes {
             id: "time".to_owned(),
-            axis: &figure.axis,
+            axis: &chart.axis,
             measure: "time (ms)".to_owned(),
             line_at: None,
             band: None,
-            groups: groups(&figure, &SideBySide::of(&report), "pods"),
+            groups: groups(&chart, &SideBySide::of(&report), "pods"),
             has_targets: true,
         };
         let html = lanes.html();

@@ -12,7 +12,7 @@ use super::{Material, TopicFigure, panels, plain};
 /// Number of points of a CPU line.
 const STEPS: u32 = 48;
 /// The maximal number of ticks. More would look like a band.
-const MOST_PHASES: usize = 40;
+const MAX_PHASES: usize = 40;
 
 const CORES: Unit = Unit {
     name: "CPU",
@@ -80,7 +80,7 @@ fn memory(
     let highest = sizes.map(|(_, bytes)| *bytes);
     let highest = highest.chain(levels.iter().map(|(_, bytes)| *bytes));
     let y = Scale::of_values([highest.fold(0.0, f64::max)], Unit::of_size)?;
-    let said = lines.iter().filter_map(|(target, case, timeline)| {
+    let texts = lines.iter().filter_map(|(target, case, timeline)| {
         let (least, most) = ends(&timeline.private)?;
         let range = between(Quantity::Bytes(least), Quantity::Bytes(most));
         let server = case.server.as_ref();
@@ -90,11 +90,11 @@ fn memory(
         });
         Some(format!("{}: {range}{above}", of.cases.targets[*target]))
     });
-    let said: Vec<String> = said.collect();
+    let texts: Vec<String> = texts.collect();
     let plot = Plot {
         id: format!("{id}-m"),
         title: format!("Private memory of the server over time: {}", work.name),
-        description: said.join("; "),
+        description: texts.join("; "),
         height: 110,
         x: time.clone(),
         y,
@@ -132,16 +132,16 @@ fn cpu(
     let all = || used.iter().flat_map(|(_, points)| points);
     let highest = all().map(|(_, cores)| *cores).fold(0.0, f64::max);
     let y = Scale::of_values([highest], |_| CORES)?;
-    let said = used.iter().filter(|(_, points)| !points.is_empty());
-    let said = said.map(|(target, points)| {
+    let sampled = used.iter().filter(|(_, points)| !points.is_empty());
+    let texts = sampled.map(|(target, points)| {
         let mean = points.iter().map(|(_, cores)| cores).sum::<f64>() / points.len() as f64;
         format!("{}: {mean:.2} cores on average", of.cases.targets[*target])
     });
-    let said: Vec<String> = said.collect();
+    let texts: Vec<String> = texts.collect();
     let plot = Plot {
         id: format!("{id}-c"),
         title: format!("Cores that the server used over time: {}", work.name),
-        description: said.join("; "),
+        description: texts.join("; "),
         height: 56,
         x: time.clone(),
         y,
@@ -179,7 +179,7 @@ fn phases(case: &Case) -> Vec<f64> {
     ends.sort_by(f64::total_cmp);
     ends.dedup();
     match ends.len() {
-        2..=MOST_PHASES => ends,
+        2..=MAX_PHASES => ends,
         _ => Vec::new(),
     }
 }

@@ -57,7 +57,7 @@ fn kind(case: &Case) -> Option<String> {
 
 fn panel(of: &Material<'_>, kind: &str, works: &[&Work<'_>], id: String) -> Option<String> {
     let mut lines = Vec::new();
-    let mut said = Vec::new();
+    let mut texts = Vec::new();
     for (target, name) in of.cases.targets.iter().enumerate() {
         let cases = works.iter().filter_map(|work| work.counted(target));
         let mut cases: Vec<(f64, &Case)> = cases
@@ -80,7 +80,7 @@ fn panel(of: &Material<'_>, kind: &str, works: &[&Work<'_>], id: String) -> Opti
             (points(Some(false), p99), Look::Marks),
             (points(Some(true), p99), Look::Rings),
         ];
-        said.extend(cases.iter().map(|(rate, case)| {
+        texts.extend(cases.iter().map(|(rate, case)| {
             let p99 = Quantity::or_absent(p99(case).map(Quantity::Milliseconds));
             let saturated = if case.saturated { " (saturated)" } else { "" };
             format!(
@@ -97,7 +97,7 @@ fn panel(of: &Material<'_>, kind: &str, works: &[&Work<'_>], id: String) -> Opti
     plot(
         id,
         format!("Latency against the rate: {kind}"),
-        &said,
+        &texts,
         lines,
     )
 }
@@ -129,7 +129,7 @@ pub(super) fn searches(of: &Material<'_>) -> Option<TopicFigure> {
 
 fn search(of: &Material<'_>, work: &Work<'_>, id: String) -> Option<String> {
     let mut lines = Vec::new();
-    let mut said = Vec::new();
+    let mut texts = Vec::new();
     for (target, case) in work.present() {
         let Some(found) = &case.saturation else {
             continue;
@@ -149,7 +149,7 @@ fn search(of: &Material<'_>, work: &Work<'_>, id: String) -> Option<String> {
             });
         }
         let kept = found.kept_per_s.map(Quantity::PerSecond);
-        said.push(format!(
+        texts.push(format!(
             "{} keeps {} up to {}",
             of.cases.targets[target],
             found.objective,
@@ -157,10 +157,10 @@ fn search(of: &Material<'_>, work: &Work<'_>, id: String) -> Option<String> {
         ));
     }
     let title = format!("Trials of the search for the highest rate: {}", work.name);
-    plot(id, title, &said, lines)
+    plot(id, title, &texts, lines)
 }
 
-fn plot(id: String, title: String, said: &[String], lines: Vec<PlotLine>) -> Option<String> {
+fn plot(id: String, title: String, texts: &[String], lines: Vec<PlotLine>) -> Option<String> {
     let all = || lines.iter().flat_map(|line| &line.points);
     let rates: Vec<f64> = all().map(|(rate, _)| *rate).collect();
     let mut distinct = rates.clone();
@@ -176,7 +176,7 @@ fn plot(id: String, title: String, said: &[String], lines: Vec<PlotLine>) -> Opt
     let plot = Plot {
         id,
         title,
-        description: said.join("; "),
+        description: texts.join("; "),
         height: 150,
         x,
         y,

@@ -24,7 +24,7 @@ const RATIO: Unit = Unit {
 };
 
 /// The least range of the axis, so that there is room on both sides of 1.
-const LEAST: (f64, f64) = (0.8, 1.25);
+const MIN_RANGE: (f64, f64) = (0.8, 1.25);
 
 /// Returns a chart for each metric that at least two targets have. Empty for a single target.
 pub(super) fn figures(of: &Material<'_>) -> Vec<TopicFigure> {
@@ -105,8 +105,8 @@ fn lane(target: usize, who: &str, pair: &Pair) -> Lane {
         let [least, most] = [least, most].map(three_digits);
         format!("{least} … {most}")
     });
-    let said = sure.map(|it| format!("{} {}", it.sign(), it.name()));
-    let detail: Vec<String> = said.into_iter().chain(range).collect();
+    let verdict = sure.map(|it| format!("{} {}", it.sign(), it.name()));
+    let detail: Vec<String> = verdict.into_iter().chain(range).collect();
     Lane {
         target,
         who: who.to_owned(),
@@ -124,7 +124,7 @@ fn axis(ratios: impl Iterator<Item = f64>) -> Option<Axis> {
     if ratios.is_empty() {
         return None;
     }
-    let ends = ratios.iter().fold(LEAST, |(low, high), ratio| {
+    let ends = ratios.iter().fold(MIN_RANGE, |(low, high), ratio| {
         (low.min(*ratio), high.max(*ratio))
     });
     Some(Axis::logarithmic(RATIO, ends.0, ends.1))

@@ -11,7 +11,7 @@ use super::plot::{Look, Plot, PlotLine, Scale};
 use super::{Material, TopicFigure, panels};
 
 /// The largest ratio of mean object sizes that count as the same size.
-const SAME: f64 = 1.1;
+const SAME_SIZE: f64 = 1.1;
 
 /// A metric, its title, and its unit.
 type Measure = (Metric, &'static str, fn(f64) -> Unit);
@@ -53,19 +53,19 @@ fn of_family(
         let counts: Vec<f64> = all().map(|(objects, _)| *objects).collect();
         let x = Scale::through(&counts, |count| short_count(count as u64))?;
         let y = Scale::of_values(all().map(|(_, value)| *value), unit)?;
-        let said = lines.iter().map(|(target, points)| {
-            let said = points.iter().map(|(objects, value)| {
+        let texts = lines.iter().map(|(target, points)| {
+            let values = points.iter().map(|(objects, value)| {
                 let objects = Quantity::Count(*objects as u64);
                 format!("{} of {objects}", metric.quantity(*value))
             });
-            let said: Vec<String> = said.collect();
-            format!("{}: {}", of.cases.targets[*target], said.join(", "))
+            let values: Vec<String> = values.collect();
+            format!("{}: {}", of.cases.targets[*target], values.join(", "))
         });
-        let said: Vec<String> = said.collect();
+        let texts: Vec<String> = texts.collect();
         let plot = Plot {
             id: format!("size-{n}-{metric}-{at}"),
             title: format!("{title} against the number of objects: {name}"),
-            description: said.join("; "),
+            description: texts.join("; "),
             height: 110,
             x,
             y,
@@ -125,7 +125,7 @@ fn families(data_sets: &[DataSet]) -> Vec<Vec<&DataSet>> {
     for data_set in data_sets {
         let is_same = |family: &&mut Vec<&DataSet>| {
             let ratio = size(family[0]) / size(data_set);
-            (1.0 / SAME..=SAME).contains(&ratio)
+            (1.0 / SAME_SIZE..=SAME_SIZE).contains(&ratio)
         };
         match families.iter_mut().find(is_same) {
             Some(family) => family.push(data_set),
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn counts_are_short_where_they_are_round() {
-        let said = [1_000, 100_000, 1_000_000, 150_500, 1_234].map(short_count);
-        assert_eq!(said, ["1k", "100k", "1M", "150.5k", "1234"]);
+        let texts = [1_000, 100_000, 1_000_000, 150_500, 1_234].map(short_count);
+        assert_eq!(texts, ["1k", "100k", "1M", "150.5k", "1234"]);
     }
 }

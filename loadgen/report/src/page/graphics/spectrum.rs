@@ -9,7 +9,7 @@ use super::plot::{Look, Plot, PlotLine, Scale};
 use super::{Material, TopicFigure, panels, plain};
 
 /// The least number of values for a spectrum.
-const LEAST: u64 = 100;
+const MIN_VALUES: u64 = 100;
 const NS_PER_MS: f64 = 1e6;
 /// The labels of the axis, whose unit is the number of nines.
 const TICKS: [(f64, &str); 6] = [
@@ -70,13 +70,13 @@ fn panel(
 ) -> Option<String> {
     let lines = work.present().filter_map(|(target, case)| {
         let histogram = histogram(of, measure, case)?;
-        (histogram.n() >= LEAST).then(|| (target, points(histogram)))
+        (histogram.n() >= MIN_VALUES).then(|| (target, points(histogram)))
     });
     let lines: Vec<(usize, Vec<(f64, f64)>)> = lines.collect();
     let all = || lines.iter().flat_map(|(_, points)| points);
     let furthest = all().map(|(nines, _)| *nines).fold(0.0, f64::max);
     let y = Scale::of_values(all().map(|(_, ms)| *ms), Unit::of_time)?;
-    let said = lines.iter().filter_map(|(target, points)| {
+    let texts = lines.iter().filter_map(|(target, points)| {
         let (first, last) = (points.first()?, points.last()?);
         let [lowest, highest] = [first, last].map(|(_, ms)| Quantity::Milliseconds(*ms));
         let target = of.cases.targets[*target];
@@ -84,11 +84,11 @@ fn panel(
             "{target}: from {lowest} to {highest} at the last quantile"
         ))
     });
-    let said: Vec<String> = said.collect();
+    let texts: Vec<String> = texts.collect();
     let plot = Plot {
         id,
         title: format!("Latency at each quantile: {name}"),
-        description: said.join("; "),
+        description: texts.join("; "),
         height: 130,
         x: Scale::linear(0.0, furthest, &TICKS),
         y,

@@ -1,7 +1,7 @@
 //! The cost of sharing the objects among workers, against the number of workers.
 
-use crate::charts::Figure;
-use crate::charts::curves::{CurvePanel, CurvesFigure};
+use crate::charts::Drawing;
+use crate::charts::curves::{CurveChart, CurvePanel};
 use crate::quantity::three_digits;
 
 use super::plot::{Look, Plot, PlotLine, Scale};
@@ -9,8 +9,8 @@ use super::{Material, SHAPES, TopicFigure, entry, list, panels, plain};
 
 /// Returns a figure for each chart of the result about the number of workers.
 pub(super) fn figures(of: &Material<'_>) -> Vec<TopicFigure> {
-    let curves = of.charts.iter().filter_map(|chart| match &chart.figure {
-        Figure::Curves(curves) => Some((chart, curves)),
+    let curves = of.charts.iter().filter_map(|chart| match &chart.drawing {
+        Drawing::Curves(curves) => Some((chart, curves)),
         _ => None,
     });
     curves
@@ -42,27 +42,27 @@ pub(super) fn figures(of: &Material<'_>) -> Vec<TopicFigure> {
         .collect()
 }
 
-fn plot(figure: &CurvesFigure, panel: &CurvePanel, id: String) -> Option<String> {
+fn plot(chart: &CurveChart, panel: &CurvePanel, id: String) -> Option<String> {
     let all = || panel.lines.iter().flatten();
     let y = Scale::of_values(all().map(|(_, value)| *value), panel.unit)?;
     let workers = panel.workers_axis()?.ticks;
     let x = Scale::through(&workers, |workers| workers.to_string())?;
-    let lines = panel.lines.iter().zip(&figure.names);
-    let said = lines.filter(|(points, _)| !points.is_empty());
-    let said = said.map(|(points, name)| {
-        let said = points.iter().map(|(workers, value)| {
+    let lines = panel.lines.iter().zip(&chart.names);
+    let lines = lines.filter(|(points, _)| !points.is_empty());
+    let texts = lines.map(|(points, name)| {
+        let values = points.iter().map(|(workers, value)| {
             let unit = (panel.unit)(*value);
             let value = three_digits(value / unit.size);
             format!("{value} {} with {workers}", unit.name)
         });
-        let said: Vec<String> = said.collect();
-        format!("{name}: {}", said.join(", "))
+        let values: Vec<String> = values.collect();
+        format!("{name}: {}", values.join(", "))
     });
-    let said: Vec<String> = said.collect();
+    let texts: Vec<String> = texts.collect();
     let plot = Plot {
         id,
         title: format!("{} against the number of workers", panel.name),
-        description: said.join("; "),
+        description: texts.join("; "),
         height: 140,
         x,
         y,

@@ -47,11 +47,11 @@ fn load_line(load: &Load, work: &Work<'_>, cases: &SideBySide<'_>) -> MatrixLine
     let of = |case: &Case| case.loads.iter().find(|it| it.name == load.name).cloned();
     let mut detail = vec![load.operation.clone(), load.arrivals.clone()];
     if load.clients > 1 {
-        let who = match load.operation.as_str() {
+        let noun = match load.operation.as_str() {
             "watch" => "watchers",
             _ => "clients",
         };
-        detail.push(format!("{} {who}", Quantity::Count(load.clients.into())));
+        detail.push(format!("{} {noun}", Quantity::Count(load.clients.into())));
     }
     detail.extend(load.keys.clone());
     let name = match load.measured {

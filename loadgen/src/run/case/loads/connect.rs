@@ -8,7 +8,7 @@ use std::sync::Arc;
 use etcd_api::client::config::ClientConfig;
 use load::arrivals::Pace;
 use load::driver::calls::RequestClients;
-use load::driver::closed::{Clients, Job, Verifier};
+use load::driver::closed::{Clients, Job};
 use load::driver::deliveries::{ApiWatching, DeliveryWatchers, Watching};
 use load::endpoint::TargetEndpoint;
 use load::operation::keep_alives::KeepAlives;
@@ -16,13 +16,14 @@ use load::operation::kube_requests::made_by;
 use load::operation::leases::GrantedLeases;
 use load::operation::list::ListCase;
 use load::operation::requests::{EtcdRequests, RequestConfig, Revisions};
+use load::verify::Verifier;
 use tokio::time::timeout;
 use workloads::scenario::{LoadSpec, LoadsSpec, Operation, Start, Streams};
 use workloads::{DataSet, Mix, Strategy, Tier};
 
-use super::{Load, Share, Worker};
+use super::{ConnectedLoad, LoadClients, Share};
 use crate::live::LiveLoad;
-use crate::run::case::requests::READ_BACK_WITHIN;
+use crate::run::case::requests::READ_BACK_TIMEOUT;
 use crate::run::case::{CaseRun, EarlyEnd, ObjectSource, created_root};
 use crate::run::plan::waiting;
 
@@ -61,7 +62,7 @@ impl Planned<'_> {
 
 impl<'c> Connector<'c> {
     /// Connects all loads and returns them in the order of the case.
-    pub(super) async fn loads(&self) -> Result<Vec<Load<'c>>, EarlyEnd> {
+    pub(super) async fn loads(&self) -> Result<Vec<ConnectedLoad<'c>>, EarlyEnd> {
         // Watchers connect last, so that they receive no events of what other loads create before
         // they run.
         let mut order: Vec<_> = (0..).zip(&self.case.load).collect();
@@ -76,7 +77,7 @@ impl<'c> Connector<'c> {
         Ok(loads.into_iter().map(|(_, load)| load).collect())
     }
 
-    async fn load(&self, number: u64, spec: &'c LoadSpec) -> Result<Load<'c>, EarlyEnd> {
+    async fn load(&self, number: u64, spec: &'c LoadSpec) -> Result<ConnectedLoad<'c>, EarlyEnd> {
         let planned = Planned {
             spec,
             // Each load has its own sequence of operations. The first load has that of a case of
@@ -85,11 +86,11 @@ impl<'c> Connector<'c> {
             share: self.run.share_of_load(spec),
             live: self.run.live(&spec.name, &spec.operation_text()),
         };
-        let worker = match &spec.operation {
+        let clients = match &spec.operation {
             Operation::Small(mix) if spec.is_through_api() => {
                 let through = self.through_api(mix, &planned).await;
                 let (callers, calls) = through.map_err(|why| planned.failed(why))?;
-                Worker::SmallThroughApi(callers, calls)
+                LoadClients::SmallThroughApi(callers, calls)
             }
             Operation::Small(_) if spec.streams == Streams::One => {
                 self.keep_alives(&planned).await?
@@ -110,9 +111,9 @@ impl<'c> Connector<'c> {
         let Planned {
             seed, share, live, ..
         } = planned;
-        Ok(Load {
+        Ok(ConnectedLoad {
             spec,
-            worker,
+            clients,
             pace,
             seed,
             share,
@@ -121,7 +122,7 @@ impl<'c> Connector<'c> {
     }
 
     /// Connects clients that keep leases alive, over one stream for each connection.
-    async fn keep_alives(&self, load: &Planned<'_>) -> Result<Worker, EarlyEnd> {
+    async fn keep_alives(&self, load: &Planned<'_>) -> Result<LoadClients, EarlyEnd> {
         let (own_root, leases) = self.own(load.spec);
         let keep_alives = KeepAlives {
             seed: load.seed,
@@ -134,11 +135,13 @@ impl<'c> Connector<'c> {
         let callers =
             RequestClients::connect_keep_alives(etcd, connections, shard, keep_alives, waiting)
                 .await;
-        Ok(Worker::KeepAlives(callers.map_err(|why| load.failed(why))?))
+        Ok(LoadClients::KeepAlives(
+            callers.map_err(|why| load.failed(why))?,
+        ))
     }
 
     /// Connects clients of etcd's small requests.
-    async fn small(&self, mix: &Mix, load: &Planned<'_>) -> Result<Worker, EarlyEnd> {
+    async fn small(&self, mix: &Mix, load: &Planned<'_>) -> Result<LoadClients, EarlyEnd> {
         let (own_root, leases) = self.own(load.spec);
         let expected = self.verifier.expected.as_ref();
         let about = RequestConfig {
@@ -157,8 +160,8 @@ impl<'c> Connector<'c> {
         }
         let etcd = self.etcd(load)?;
         if calls.compares() {
-            let learnt = timeout(READ_BACK_WITHIN, calls.learn(etcd)).await;
-            let late = || format!("objects were not read within {READ_BACK_WITHIN:?}");
+            let learnt = timeout(READ_BACK_TIMEOUT, calls.learn(etcd)).await;
+            let late = || format!("objects were not read within {READ_BACK_TIMEOUT:?}");
             let learnt = learnt.map_err(|_| load.failed(late()))?;
             learnt.map_err(|why| load.failed(why))?;
         }
@@ -168,11 +171,11 @@ impl<'c> Connector<'c> {
         let callers =
             RequestClients::connect(etcd, load.connections(), shard, shared, waiting).await;
         let callers = callers.map_err(|why| load.failed(why))?;
-        Ok(Worker::Small(callers, calls))
+        Ok(LoadClients::Small(callers, calls))
     }
 
     /// Connects clients that list.
-    async fn lists(&self, strategy: Strategy, load: &Planned<'_>) -> Result<Worker, EarlyEnd> {
+    async fn lists(&self, strategy: Strategy, load: &Planned<'_>) -> Result<LoadClients, EarlyEnd> {
         let mut case = ListCase {
             tier: self.case.tier,
             strategy,
@@ -188,11 +191,11 @@ impl<'c> Connector<'c> {
             true => Job::List,
             false => Job::ListUnchecked,
         };
-        Ok(Worker::Lists(clients, job))
+        Ok(LoadClients::Lists(clients, job))
     }
 
     /// Connects watchers of the Kubernetes tier.
-    async fn watchers_through_api(&self, load: &Planned<'_>) -> Result<Worker, EarlyEnd> {
+    async fn watchers_through_api(&self, load: &Planned<'_>) -> Result<LoadClients, EarlyEnd> {
         let watchers = DeliveryWatchers::create_through_api(ApiWatching {
             case: ListCase {
                 tier: Tier::Kube,
@@ -205,11 +208,11 @@ impl<'c> Connector<'c> {
             live: Arc::clone(load.live.counts()),
         });
         let watchers = watchers.await.map_err(|why| load.failed(why))?;
-        Ok(Worker::Watch(Some(watchers)))
+        Ok(LoadClients::Watch(Some(watchers)))
     }
 
     /// Connects watchers of etcd.
-    async fn watchers(&self, load: &Planned<'_>) -> Result<Worker, EarlyEnd> {
+    async fn watchers(&self, load: &Planned<'_>) -> Result<LoadClients, EarlyEnd> {
         let mut config = self.etcd(load)?.clone();
         if let Some(window) = load.spec.window {
             config.http2.stream_window_bytes = window.0;
@@ -225,7 +228,7 @@ impl<'c> Connector<'c> {
             live: Arc::clone(load.live.counts()),
         });
         let watchers = watchers.await.map_err(|why| load.failed(why))?;
-        Ok(Worker::Watch(Some(watchers)))
+        Ok(LoadClients::Watch(Some(watchers)))
     }
 
     fn etcd(&self, load: &Planned<'_>) -> Result<&'c ClientConfig, EarlyEnd> {

@@ -4,24 +4,24 @@
 use std::time::{Duration, Instant};
 
 use load::driver::deliveries::{DeliveryWatchers, ExtraEvents};
-use load::driver::run::Written;
+use load::driver::run::AcknowledgedWrite;
 use load::endpoint::TargetEndpoint;
 use report::result::{self, Case, Outcome};
 use tokio::time::timeout;
 use workloads::Tier;
 use workloads::scenario::LoadsSpec;
 
-use super::figures::LoadResult;
-use super::{Load, Worker};
-use crate::run::case::requests::{READ_BACK_WITHIN, is_of_the_load};
+use super::load_result::LoadResult;
+use super::{ConnectedLoad, LoadClients};
+use crate::run::case::requests::{READ_BACK_TIMEOUT, is_of_the_load};
 use crate::run::case::times::Span;
 use crate::run::case::{CaseRun, EarlyEnd, Measured};
 
 /// How long a stopped case waits for the last events.
-const STOPPED_WITHIN: Duration = Duration::from_secs(2);
+const STOPPED_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the deletion of a load's objects may take on a server that keeps running. An apiserver
 /// deletes a collection one object after the other, by one worker.
-const REMOVED_WITHIN: Duration = Duration::from_secs(600);
+const REMOVED_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Loads that have run, and their results in the order of the case.
 pub(super) struct Ran<'c> {
@@ -29,7 +29,7 @@ pub(super) struct Ran<'c> {
     /// The results of the warm-up.
     pub(super) warm: Vec<LoadResult>,
     /// The results of the measured phase.
-    pub(super) came: Vec<LoadResult>,
+    pub(super) results: Vec<LoadResult>,
     /// When the measured phase began.
     pub(super) begun: Instant,
     pub(super) span: Span,
@@ -39,19 +39,19 @@ pub(super) struct Ran<'c> {
 #[derive(Clone, Default)]
 struct Writes {
     /// Writes whose responses contain their revisions.
-    told: Vec<Written>,
+    acknowledged: Vec<AcknowledgedWrite>,
     /// The number of requests that failed. Their writes may have been applied.
     failed: u64,
 }
 
 impl Writes {
-    fn of(tier: Tier, loads: &[Load<'_>], ran: &Ran<'_>) -> Self {
+    fn of(tier: Tier, loads: &[ConnectedLoad<'_>], ran: &Ran<'_>) -> Self {
         let mut writes = Self::default();
         let all = loads.iter().zip(&ran.warm);
-        let all = all.chain(loads.iter().zip(&ran.came));
-        for (_, came) in all.filter(|(load, _)| load.spec.tier() == tier) {
-            writes.told.extend(came.writes());
-            writes.failed += came.failed_requests();
+        let all = all.chain(loads.iter().zip(&ran.results));
+        for (_, result) in all.filter(|(load, _)| load.spec.tier() == tier) {
+            writes.acknowledged.extend(result.writes());
+            writes.failed += result.failed_requests();
         }
         writes
     }
@@ -65,45 +65,45 @@ impl CaseRun<'_> {
     /// too.
     pub(super) async fn note_loads(
         &self,
-        loads: &mut [Load<'_>],
+        loads: &mut [ConnectedLoad<'_>],
         ran: Ran<'_>,
         measured: &mut Measured,
     ) -> Result<(), EarlyEnd> {
         let to_etcd = Writes::of(Tier::Etcd, loads, &ran);
         let through_api = Writes::of(Tier::Kube, loads, &ran);
         let mut agree = Ok(());
-        for (load, mut came) in loads.iter_mut().zip(ran.came) {
-            if let Worker::Watch(watchers) = &mut load.worker
+        for (load, mut result) in loads.iter_mut().zip(ran.results) {
+            if let LoadClients::Watch(watchers) = &mut load.clients
                 && let Some(watchers) = watchers.take()
             {
                 let writes = match load.spec.tier() {
                     Tier::Kube => through_api.clone(),
                     Tier::Etcd => to_etcd.clone(),
                 };
-                came = self.delivered(watchers, writes, ran.begun).await?;
-                if let LoadResult::Broken(why) = &came {
+                result = self.delivered(watchers, writes, ran.begun).await?;
+                if let LoadResult::Broken(why) = &result {
                     let reason = format!("load {}: {why}", load.spec.name);
                     agree = agree.and(Err(EarlyEnd::Failed(reason)));
                 }
             }
-            let figures = load.figures(&came, ran.case.lasts(self.scenario.duration));
-            for (measure, histogram) in came.histograms() {
+            let reported = load.to_report(&result, ran.case.lasts(self.scenario.duration));
+            for (measure, histogram) in result.histograms() {
                 let name = format!("{}.{measure}", load.spec.name);
                 measured.keep(&name, ran.span, histogram.clone());
             }
             if std::ptr::eq(load.spec, ran.case.headline()) {
-                stand_for(&mut measured.case, &figures);
-                if let Some((_, histogram)) = came.histograms().first() {
+                stand_for(&mut measured.case, &reported);
+                if let Some((_, histogram)) = result.histograms().first() {
                     measured.keep("latency", ran.span, (*histogram).clone());
                 }
             }
-            measured.case.loads.push(figures);
+            measured.case.loads.push(reported);
         }
         agree
     }
 
     /// Returns what watchers received since `begun`, or [`LoadResult::Broken`] if that is not what
-    /// was written. A stopped case waits at most [`STOPPED_WITHIN`], and ignores mismatches.
+    /// was written. A stopped case waits at most [`STOPPED_TIMEOUT`], and ignores mismatches.
     async fn delivered(
         &self,
         watchers: DeliveryWatchers,
@@ -115,10 +115,10 @@ impl CaseRun<'_> {
             (true, 0) => ExtraEvents::Nothing,
             (true, failed) => ExtraEvents::UpTo(failed),
         };
-        let delivered = watchers.finish(writes.told, begun, beside);
+        let delivered = watchers.finish(writes.acknowledged, begun, beside);
         if self.stop.is_cancelled() {
             // These writes were acknowledged, so their events are waited for only briefly.
-            let delivered = timeout(STOPPED_WITHIN, delivered).await;
+            let delivered = timeout(STOPPED_TIMEOUT, delivered).await;
             let delivered = delivered.ok().and_then(Result::ok);
             return Ok(LoadResult::Watch(Box::new(delivered.unwrap_or_default())));
         }
@@ -176,7 +176,7 @@ impl CaseRun<'_> {
     pub(super) async fn check_written(
         &self,
         case: &LoadsSpec,
-        loads: &[Load<'_>],
+        loads: &[ConnectedLoad<'_>],
         endpoint: &TargetEndpoint,
     ) -> Result<(), EarlyEnd> {
         // A server that was started for the case ends with its objects, unless the case has rounds.
@@ -187,30 +187,30 @@ impl CaseRun<'_> {
         let mut is_read = false;
         for load in loads {
             let read_back = async {
-                match (&load.worker, &endpoint.etcd) {
-                    (Worker::Small(..), _) if is_read => Ok(()),
-                    (Worker::Small(_, calls), Some(config)) => {
+                match (&load.clients, &endpoint.etcd) {
+                    (LoadClients::Small(..), _) if is_read => Ok(()),
+                    (LoadClients::Small(_, calls), Some(config)) => {
                         is_read = true;
                         calls.read_back(config).await
                     }
-                    (Worker::SmallThroughApi(_, calls), _) => calls.read_back(endpoint).await,
+                    (LoadClients::SmallThroughApi(_, calls), _) => calls.read_back(endpoint).await,
                     _ => Ok(()),
                 }
             };
-            let read_back = timeout(READ_BACK_WITHIN, read_back);
+            let read_back = timeout(READ_BACK_TIMEOUT, read_back);
             let read_back = self.unless_stopped(read_back).await?;
-            let late = || format!("writes were not read back within {READ_BACK_WITHIN:?}");
+            let late = || format!("writes were not read back within {READ_BACK_TIMEOUT:?}");
             let read_back = read_back.map_err(|_| EarlyEnd::Failed(late()))?;
             read_back.map_err(|e| EarlyEnd::Failed(e.to_string()))?;
-            let Worker::SmallThroughApi(_, calls) = &load.worker else {
+            let LoadClients::SmallThroughApi(_, calls) = &load.clients else {
                 continue;
             };
             if removes {
-                let removed = self.unless_stopped(timeout(REMOVED_WITHIN, calls.remove(endpoint)));
+                let removed = self.unless_stopped(timeout(REMOVED_TIMEOUT, calls.remove(endpoint)));
                 let left = match removed.await? {
                     Ok(Ok(())) => continue,
                     Ok(Err(error)) => error.to_string(),
-                    Err(_) => format!("not deleted within {REMOVED_WITHIN:?}"),
+                    Err(_) => format!("not deleted within {REMOVED_TIMEOUT:?}"),
                 };
                 return Err(EarlyEnd::Failed(format!(
                     "objects that load {} made are left: {left}",

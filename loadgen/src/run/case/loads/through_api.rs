@@ -9,7 +9,7 @@ use workloads::scenario::{LoadSpec, LoadsSpec};
 use workloads::{DataSet, Mix};
 
 use super::connect::{Connector, Planned};
-use crate::run::case::requests::READ_BACK_WITHIN;
+use crate::run::case::requests::READ_BACK_TIMEOUT;
 use crate::run::case::{CaseRun, ObjectSource};
 use crate::run::plan::waiting;
 use crate::seed::kube::{kind_of, objects_like};
@@ -29,7 +29,8 @@ impl Connector<'_> {
         load: &Planned<'_>,
     ) -> Result<(RequestClients, Arc<KubeRequests>), String> {
         let (run, data, spec) = (self.run, self.data, load.spec);
-        let fitting = OBJECT_BYTES / (data.value_len(0) as u64).max(1);
+        let sizes = (0..data.len().min(LIKE)).map(|i| data.value_len(i) as u64);
+        let fitting = OBJECT_BYTES / sizes.max().unwrap_or(1).max(1);
         let objects = data.len().min(OBJECTS).min(fitting.max(1));
         let like = objects_like(data, objects.min(LIKE), |i| run.namespace_of(data, i))?;
         let about = KubeRequestConfig {
@@ -47,8 +48,8 @@ impl Connector<'_> {
         if self.is_watched() {
             calls = calls.keeping_writes();
         }
-        let made = timeout(READ_BACK_WITHIN, calls.make(self.endpoint)).await;
-        let made = made.map_err(|_| format!("objects were not made within {READ_BACK_WITHIN:?}"));
+        let made = timeout(READ_BACK_TIMEOUT, calls.make(self.endpoint)).await;
+        let made = made.map_err(|_| format!("objects were not made within {READ_BACK_TIMEOUT:?}"));
         made?.map_err(|error| format!("making its objects: {error}"))?;
         let calls = Arc::new(calls);
         let (connections, shard) = (load.connections(), load.share.shard);
@@ -73,7 +74,7 @@ impl CaseRun<'_> {
 
     /// Returns the namespace that object `i` of the data set is in.
     fn namespace_of(&self, data: &DataSet, i: u64) -> String {
-        if let ObjectSource::Loaded(loaded) = &self.source {
+        if let ObjectSource::SeededNamespaces(loaded) = &self.source {
             return loaded.namespace_of(i).to_owned();
         }
         let key = String::from_utf8_lossy(&data.key(i)).into_owned();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use measure::{
     Highest, MetricsClient, MetricsError, MetricsText, Process, ProcessError, Series, grown, settle,
 };
-use report::result::{Spread, TierFigures};
+use report::result::{Spread, TierMetrics};
 
 /// The metric of the time in which a Kubernetes tier filled its caches: nearly all of it is for the
 /// data set.
@@ -22,7 +22,7 @@ pub(super) struct Metered {
     pub(super) cpu_before: Duration,
     /// Its counters at the start of the measured phase; `None` if they could not be read.
     pub(super) counters_before: Option<BTreeMap<String, f64>>,
-    pub(super) figures: TierFigures,
+    pub(super) figures: TierMetrics,
     /// Private and allocated memory at the peak of each round.
     pub(super) round_peaks: Vec<(u64, Option<u64>)>,
 }
@@ -44,7 +44,7 @@ impl Metered {
             metrics_url,
             cpu_before: Duration::ZERO,
             counters_before: None,
-            figures: TierFigures::default(),
+            figures: TierMetrics::default(),
             round_peaks: Vec::new(),
         })
     }

@@ -10,7 +10,7 @@ use etcd_api::proto::etcdserverpb::StatusRequest;
 use futures::future::join_all;
 use kube_api::client::KubeError;
 use measure::{RemoteCost, RemoteServer, RemoteWork};
-use report::result::{MemberFigures, ServerFigures};
+use report::result::{MemberMetrics, ServerMetrics};
 
 use crate::servers::running::Running;
 use crate::timeouts::in_time;
@@ -75,7 +75,7 @@ impl Remote {
         &mut self,
         in_flight: u64,
         requests: u64,
-    ) -> (Option<ServerFigures>, Vec<String>) {
+    ) -> (Option<ServerMetrics>, Vec<String>) {
         let ended = join_all(self.members.iter_mut().map(|m| m.server.end())).await;
         let (mut members, mut costs, mut missing) = (Vec::new(), Vec::new(), Vec::new());
         for (member, cost) in self.members.iter().zip(ended) {
@@ -101,7 +101,7 @@ impl Remote {
         for (name, count) in works.iter().flatten().flat_map(|work| &work.counters) {
             *counters.entry(name.clone()).or_default() += count;
         }
-        let mut figures = ServerFigures {
+        let mut figures = ServerMetrics {
             rss_idle: members.iter().map(|m| m.rss_idle).sum(),
             rss_peak: members.iter().map(|m| m.rss_peak).sum(),
             allocated_idle: told(|cost| cost.allocated_idle),
@@ -109,8 +109,8 @@ impl Remote {
             peak_above_idle: members.iter().map(|m| m.peak_above_idle).sum(),
             cpu_s: works.map(|works| works.iter().map(|work| work.cpu_s).sum()),
             counters,
-            is_own_word: true,
-            ..ServerFigures::default()
+            is_self_reported: true,
+            ..ServerMetrics::default()
         };
         if self.members.len() > 1 {
             figures.members = members;
@@ -126,11 +126,11 @@ impl Member {
         format!("{what} of {}: {why}", self.url)
     }
 
-    fn figures(&self, cost: &RemoteCost) -> MemberFigures {
+    fn figures(&self, cost: &RemoteCost) -> MemberMetrics {
         let resident = cost.rss_peak.saturating_sub(cost.rss_idle);
         let allocated = cost.allocated_peak.zip(cost.allocated_idle);
         let allocated = allocated.map_or(0, |(peak, idle)| peak.saturating_sub(idle));
-        MemberFigures {
+        MemberMetrics {
             endpoint: self.url.clone(),
             is_leader: self.is_leader,
             rss_idle: cost.rss_idle,

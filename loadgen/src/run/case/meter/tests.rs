@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use super::*;
 use std::collections::BTreeMap;
 
-use report::result::TierFigures;
+use report::result::TierMetrics;
 
 /// A process that does nothing. Killed when dropped.
 struct Idle(Child);
@@ -32,7 +32,7 @@ impl Idle {
             metrics_url,
             cpu_before: Duration::ZERO,
             counters_before: None,
-            figures: TierFigures::default(),
+            figures: TierMetrics::default(),
             round_peaks: Vec::new(),
         };
         Meter {
@@ -43,7 +43,7 @@ impl Idle {
             own: Process::own().expect("this process"),
             own_cpu_before: Duration::ZERO,
             begun: None,
-            figures: ServerFigures::default(),
+            figures: ServerMetrics::default(),
             stored_bytes: None,
             ask_allocated_every: ASK_SELDOM,
             is_steady: true,

@@ -16,9 +16,9 @@ use crate::run::case::meter::Meter;
 use crate::run::case::{CaseRun, EarlyEnd};
 
 /// The CPU time of the servers that the lists of the cheapest shard must reach in total.
-const ENOUGH: Duration = Duration::from_secs(1);
+const MIN_CPU_TIME: Duration = Duration::from_secs(1);
 /// The most rounds, however small the shards are.
-const MOST_ROUNDS: u32 = 48;
+const MAX_ROUNDS: u32 = 48;
 
 /// The clients that list in turn.
 pub(super) struct Turns<'r> {
@@ -52,9 +52,9 @@ impl Turns<'_> {
         let title = format!("{}/{}: one by one", run.target.name, run.spec.name());
         let phase = run
             .progress
-            .phase(&title, u64::from(MOST_ROUNDS), Counted::Rounds);
+            .phase(&title, u64::from(MAX_ROUNDS), Counted::Rounds);
         let mut rounds = 0;
-        while rounds < MOST_ROUNDS && (rounds < run.repeats() || !alone.is_enough()) {
+        while rounds < MAX_ROUNDS && (rounds < run.repeats() || !alone.is_enough()) {
             self.pin().await?;
             let Some(whole) = self.cost(self.whole, 0, meter).await? else {
                 return Ok(None);
@@ -110,7 +110,7 @@ impl Turns<'_> {
 impl Alone {
     fn is_enough(&self) -> bool {
         let least = self.shards.iter().map(|costs| costs.iter().sum());
-        least.fold(f64::INFINITY, f64::min) >= ENOUGH.as_secs_f64()
+        least.fold(f64::INFINITY, f64::min) >= MIN_CPU_TIME.as_secs_f64()
     }
 
     /// Fills in the cost of each shard, and that of the most expensive one as a fraction of
@@ -137,7 +137,7 @@ impl Alone {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use report::result::ShardFigures;
+    use report::result::ShardMetrics;
 
     #[test]
     fn the_dearest_shard_is_a_part_of_everything_of_the_same_rounds() {
@@ -147,7 +147,7 @@ mod tests {
             shards: vec![vec![0.5, 0.5, 3.0], vec![0.7, 0.9, 0.6]],
         };
         let mut sharding = Sharding {
-            shards: vec![ShardFigures::default(); 2],
+            shards: vec![ShardMetrics::default(); 2],
             ..Sharding::default()
         };
         alone.describe(&mut sharding);

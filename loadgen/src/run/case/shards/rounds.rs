@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use load::driver::closed::{Clients, Done, Job};
 use load::record::LatencyHistogram;
-use load::verify::{Expected, Found, Listed};
+use load::verify::{Contents, Expected, Listed};
 
 use super::tally::{Set, Took};
 use crate::progress::Counted;
@@ -122,7 +122,7 @@ impl Rounds<'_> {
     }
 
     /// Compares all shards of a round together with everything.
-    async fn compare(&self, listed: &Listed, union: &Found) -> Result<(), EarlyEnd> {
+    async fn compare(&self, listed: &Listed, union: &Contents) -> Result<(), EarlyEnd> {
         match &self.union {
             Union::Known(expected) => {
                 let wrong = union.compare(listed, expected);
@@ -157,8 +157,8 @@ impl Rounds<'_> {
 }
 
 /// Adds the results of the workers in one round. Returns all shards of the round together.
-fn take(set: &mut Set, done: Vec<Done>) -> Result<(Listed, Found), EarlyEnd> {
-    let mut union = Found::default();
+fn take(set: &mut Set, done: Vec<Done>) -> Result<(Listed, Contents), EarlyEnd> {
+    let mut union = Contents::default();
     let mut revision = None;
     for (shard, done) in set.shards.iter_mut().zip(done) {
         let took = Took {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use load::record::LatencyHistogram;
 use load::shards::distribution::skew;
-use load::verify::{Found, Listed};
+use load::verify::{Contents, Listed};
 use report::result::Sharding;
 
 use super::alone::Alone;
@@ -15,7 +15,7 @@ use crate::to_result;
 pub(super) struct Set {
     pub(super) shards: Vec<ShardTally>,
     /// All shards of the latest round together.
-    pub(super) found: Option<Found>,
+    pub(super) found: Option<Contents>,
 }
 
 /// The totals of one worker.
@@ -30,7 +30,7 @@ pub(super) struct ShardTally {
 
 impl ShardTally {
     /// Adds what the worker listed in one round, and its cost.
-    pub(super) fn take(&mut self, listed: &Listed, found: &Found, took: Took) {
+    pub(super) fn take(&mut self, listed: &Listed, found: &Contents, took: Took) {
         self.objects = found.fingerprint.objects;
         self.bytes = listed.wire_bytes;
         self.latency.record(took.latency);
@@ -65,7 +65,8 @@ impl Set {
         for (figures, tally) in sharding.shards.iter_mut().zip(&self.shards) {
             figures.objects = tally.objects;
             figures.bytes = tally.bytes;
-            figures.list_ms = to_result::quantiles_ms(&tally.latency).p50;
+            figures.list_ms =
+                to_result::quantiles_ms(&tally.latency).and_then(|latency| latency.p50);
             figures.cpu_s = tally.cpu.as_secs_f64() / tally.latency.n().max(1) as f64;
             figures.memory_bytes = tally.memory;
         }

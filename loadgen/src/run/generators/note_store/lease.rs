@@ -14,20 +14,21 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use kube_api::client::KubeError;
+use kube_api::media_type::{JSON, MERGE_PATCH};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{FIRST, Question};
-use crate::seed::kube::{Api, Client, JSON, MERGE_PATCH, Reply};
-use crate::timeouts::ANSWERS_WITHIN;
+use crate::seed::kube::{Api, Client, Reply};
+use crate::timeouts::RESPONSE_TIMEOUT;
 
 const API_VERSION: &str = "coordination.k8s.io/v1";
 const NAME: &str = "loadgen-meeting";
 /// The prefix of annotations that are notes.
 const ANNOTATION: &str = "loadgen.test/";
 /// How often a note is written again because others have written meanwhile.
-const MOST_CONFLICTS: u32 = 100;
+const MAX_CONFLICTS: u32 = 100;
 const AFTER_A_CONFLICT: Duration = Duration::from_millis(5);
 /// Pause between reads of the questions.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -123,7 +124,7 @@ impl NoteLease {
     /// Those of the API.
     pub(super) async fn add(&self, name: &str, value: String) -> Result<bool, KubeError> {
         let mut may_be_written = false;
-        for _ in 0..MOST_CONFLICTS {
+        for _ in 0..MAX_CONFLICTS {
             let Some(notes) = self.read().await? else {
                 return Ok(false);
             };
@@ -148,7 +149,7 @@ impl NoteLease {
     /// # Errors
     /// Those of the API.
     pub(super) async fn put(&self, name: &str, value: &str) -> Result<bool, KubeError> {
-        for _ in 0..MOST_CONFLICTS {
+        for _ in 0..MAX_CONFLICTS {
             let reply = self.patch(name, value, None).await?;
             match reply.status {
                 StatusCode::OK => return Ok(true),
@@ -241,10 +242,10 @@ impl NoteLease {
         };
         let sent = client.send(method, path, media_type, &body);
         let silent = |_| {
-            let seconds = ANSWERS_WITHIN.as_secs();
-            KubeError::Body(format!("{method} {path}: no answer within {seconds} s"))
+            let seconds = RESPONSE_TIMEOUT.as_secs();
+            KubeError::Timeout(format!("{method} {path}: no response within {seconds} s"))
         };
-        let reply = timeout(ANSWERS_WITHIN, sent).await.map_err(silent)??;
+        let reply = timeout(RESPONSE_TIMEOUT, sent).await.map_err(silent)??;
         // A connection with an abandoned request is not used again.
         self.idle.lock().push(client);
         Ok(reply)
@@ -257,7 +258,7 @@ impl NoteLease {
     fn in_conflict(&self) -> KubeError {
         let path = self.path();
         KubeError::Body(format!(
-            "{path} was changed by others each of {MOST_CONFLICTS} times that it was to be changed"
+            "{path} was changed by others each of {MAX_CONFLICTS} times that it was to be changed"
         ))
     }
 }

@@ -10,9 +10,10 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use kube_api::client::KubeError;
+use kube_api::media_type::JSON;
 use serde_json::{Value, json};
 
-use super::super::client::{Client, JSON};
+use super::super::client::Client;
 use super::super::object;
 
 /// The finalizer of the namespace controller. Other finalizers of a namespace belong to others.

@@ -46,43 +46,43 @@ async fn putting_off(first: u32, pause: &'static str) -> (String, Arc<AtomicU32>
 }
 
 /// Sends one request and returns its outcome.
-async fn asked(url: &str) -> KubeCompletion {
+async fn get(url: &str) -> KubeCompletion {
     let access = KubeAccess::default();
     let mut channel = KubeChannel::connect(url, &access)
         .await
         .expect("it listens");
     let get = Call::simple(Method::GET, "/it".to_owned(), Bytes::new(), 0);
     channel.send(get, 7).expect("the connection is open");
-    let mut answers = Vec::new();
-    let taken = poll_fn(|cx| channel.poll_answers(cx, &mut |answer| answers.push(answer)));
-    taken.await.expect("the connection is still open");
-    answers.pop().expect("one")
+    let mut all = Vec::new();
+    let polled = poll_fn(|cx| channel.poll_completions(cx, &mut |completion| all.push(completion)));
+    polled.await.expect("the connection is still open");
+    all.pop().expect("one")
 }
 
 #[tokio::test]
 async fn a_request_that_is_put_off_is_sent_again_after_the_pause_and_counted() {
     let begun = Instant::now();
     let (url, seen) = putting_off(1, "1").await;
-    let mut answer = asked(&url).await;
-    assert_eq!((answer.token(), answer.throttled()), (7, 1));
+    let mut completion = get(&url).await;
+    assert_eq!((completion.token(), completion.throttled()), (7, 1));
     assert_eq!(
-        answer.take_reply().expect("a response").status,
+        completion.take_reply().expect("a response").status,
         StatusCode::OK
     );
     assert_eq!(seen.load(Ordering::Relaxed), 2);
-    assert!(answer.received() >= begun + Duration::from_secs(1));
+    assert!(completion.received() >= begun + Duration::from_secs(1));
 }
 
 #[tokio::test]
 async fn a_server_that_puts_everything_off_is_not_asked_for_ever() {
     let (url, seen) = putting_off(u32::MAX, "0").await;
-    let mut answer = asked(&url).await;
-    let reply = answer.take_reply().expect("a response");
+    let mut completion = get(&url).await;
+    let reply = completion.take_reply().expect("a response");
     let refused = reply.expect(SmallRequest::Get, StatusCode::OK, "it");
     let refused = refused.expect_err("it was refused").to_string();
     assert!(refused.starts_with("get: 429"), "{refused}");
-    assert_eq!(seen.load(Ordering::Relaxed), MOST_RETRIES + 1);
-    assert_eq!(answer.throttled(), MOST_RETRIES + 1);
+    assert_eq!(seen.load(Ordering::Relaxed), MAX_RETRIES + 1);
+    assert_eq!(completion.throttled(), MAX_RETRIES + 1);
 }
 
 #[tokio::test]
@@ -100,8 +100,8 @@ async fn what_is_outstanding_on_a_lost_connection_fails_and_it_is_opened_again()
     let mut failed = 0;
     let ended = loop {
         let taken = poll_fn(|cx| {
-            channel.poll_answers(cx, &mut |mut answer| {
-                failed += u32::from(answer.take_reply().is_err());
+            channel.poll_completions(cx, &mut |mut completion| {
+                failed += u32::from(completion.take_reply().is_err());
             })
         });
         if let Err(error) = taken.await {

@@ -68,7 +68,7 @@ impl Kube {
             node: None,
             revision: None,
             is_pinned: false,
-            shard: parameters.part.as_ref().and_then(ShardRequest::asked),
+            shard: parameters.part.as_ref().and_then(ShardRequest::requested),
             parameters,
         })
     }

@@ -13,7 +13,7 @@ use super::frames::{
     check_live, unexpected,
 };
 use super::stored_bytes::ItemDecoder;
-use crate::verify::{Check, InvalidResponse, not_a_list};
+use crate::verify::{Check, InvalidResponse, malformed};
 
 /// Validates the initial state of one watch.
 #[derive(Debug)]
@@ -142,7 +142,7 @@ impl EventValidator {
         }
         self.line.extend_from_slice(rest);
         if self.line.len() > LONGEST_FRAME {
-            return Err(not_a_list("an event of impossible length"));
+            return Err(malformed("an event of impossible length"));
         }
         Ok(())
     }
@@ -157,10 +157,10 @@ impl EventValidator {
             return match (check, rest.strip_suffix(b"}")) {
                 (Some(check), Some(object)) => self.decoder.json(object, &self.head, check),
                 (None, Some(_)) => Ok(()),
-                (_, None) => Err(not_a_list("a line that is no event")),
+                (_, None) => Err(malformed("a line that is no event")),
             };
         }
-        let bad = |e: serde_json::Error| not_a_list(&format!("an event: {e}"));
+        let bad = |e: serde_json::Error| malformed(&format!("an event: {e}"));
         let event: Line<'_> = serde_json::from_slice(line).map_err(bad)?;
         let object: Other = serde_json::from_str(event.object.get()).map_err(bad)?;
         let kind = event.r#type.as_bytes();
@@ -174,7 +174,7 @@ impl EventValidator {
                 kind, api_version, ..
             } = object;
             let why = format!("an event with a {kind} of {api_version}");
-            return Err(not_a_list(&why));
+            return Err(malformed(&why));
         }
         let version = &object.metadata.resource_version;
         if let Some(end) = self.end {
@@ -193,7 +193,7 @@ impl EventValidator {
 
     fn bookmark(&mut self, revision: i64, annotated: bool) -> Result<(), InvalidResponse> {
         if !annotated {
-            return Err(not_a_list("a bookmark before the one that ends the state"));
+            return Err(malformed("a bookmark before the one that ends the state"));
         }
         self.end = Some(revision);
         Ok(())
@@ -210,7 +210,7 @@ mod tests {
     use workloads::{DataSet, DataSetSpec, Fingerprint, Kind};
 
     use super::*;
-    use crate::verify::Found;
+    use crate::verify::Contents;
     use crate::verify::Listed;
 
     const ROOT: &str = "/registry/";
@@ -225,6 +225,7 @@ mod tests {
             kind: Kind::Pods,
             objects: 3.try_into().expect("some"),
             object_size: None,
+            object_sizes: None,
             namespaces: 2.try_into().ok(),
             nodes: 2.try_into().ok(),
             seed: 1,
@@ -298,7 +299,7 @@ mod tests {
         media: Media,
         parts: &[Vec<u8>],
         cut: usize,
-    ) -> Result<(Option<i64>, Found), InvalidResponse> {
+    ) -> Result<(Option<i64>, Contents), InvalidResponse> {
         let bytes = parts.concat();
         let mut validator = EventValidator::new(media, ItemDecoder::one_by_one(&pods()));
         let mut check = Check::new(ROOT);

@@ -5,7 +5,7 @@ use etcd_api::client::list_validator::{PartialMessage, Progress};
 use kube_api::protobuf::{Fields, bytes_field_len, find_bytes};
 use kube_api::{ApiResource, envelope};
 
-use crate::verify::{InvalidResponse, not_a_list};
+use crate::verify::{InvalidResponse, malformed};
 
 /// The annotation of the bookmark after the last object of the initial state.
 pub(in crate::operation) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -40,7 +40,7 @@ impl Frames {
             };
             let len = LENGTH_BYTES + u32::from_be_bytes(*length) as usize;
             if len > LONGEST_FRAME {
-                return Err(not_a_list("an event of impossible length"));
+                return Err(malformed("an event of impossible length"));
             }
             let Some(frame) = input.get(LENGTH_BYTES..len) else {
                 return Ok(Progress::NeedMore(len));
@@ -144,26 +144,26 @@ pub(in crate::operation) fn check_live(
         return Ok(());
     }
     let kind = kind.escape_ascii();
-    Err(not_a_list(&format!(
+    Err(malformed(&format!(
         "an event {kind} of revision {revision} behind the state of revision {state}"
     )))
 }
 
 pub(in crate::operation) fn bookmark_revision(text: &str) -> Result<i64, InvalidResponse> {
     text.parse()
-        .map_err(|_| not_a_list("an event's resourceVersion is not a number"))
+        .map_err(|_| malformed("an event's resourceVersion is not a number"))
 }
 
 pub(in crate::operation) fn unexpected(kind: &[u8], object: &str) -> InvalidResponse {
     let object: String = object.chars().take(200).collect();
-    not_a_list(&format!(
+    malformed(&format!(
         "an event {} that does not belong here: {object}",
         kind.escape_ascii()
     ))
 }
 
 fn bad(error: &dyn std::fmt::Display) -> InvalidResponse {
-    not_a_list(&format!("an event: {error}"))
+    malformed(&format!("an event: {error}"))
 }
 
 fn field(message: &[u8], number: u32) -> Result<&[u8], InvalidResponse> {

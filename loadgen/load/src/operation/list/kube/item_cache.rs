@@ -72,7 +72,7 @@ pub(super) struct Checked {
 
 /// The cache's entry for an item.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct CachedItem {
     pub(super) len: usize,
     /// `None` for an item that is not checked.
     pub(super) object: Option<Checked>,
@@ -106,7 +106,7 @@ impl ItemCache {
         cursor: &mut Cursor,
         bytes: &[u8],
         key: &mut Vec<u8>,
-    ) -> Option<Found> {
+    ) -> Option<CachedItem> {
         let items = self.0.items.read();
         let index = items.expected_at(*cursor);
         let known = items.known.get(index as usize)?;
@@ -121,7 +121,7 @@ impl ItemCache {
         text: &[u8],
         hash: u64,
         key: &mut Vec<u8>,
-    ) -> Option<Found> {
+    ) -> Option<CachedItem> {
         let before = *cursor;
         let items = self.0.items.read();
         let index = *items.by_text.get(&hash)?;
@@ -194,11 +194,11 @@ impl ItemCache {
 }
 
 impl Known {
-    fn found(&self, index: u32, cursor: &mut Cursor, key: &mut Vec<u8>) -> Found {
+    fn found(&self, index: u32, cursor: &mut Cursor, key: &mut Vec<u8>) -> CachedItem {
         cursor.0 = Some(index);
         key.clear();
         key.extend_from_slice(&self.key);
-        Found {
+        CachedItem {
             len: self.text_len,
             object: self.object,
         }

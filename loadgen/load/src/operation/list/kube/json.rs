@@ -11,7 +11,7 @@ use self::head::Head;
 use super::frames::LONGEST_FRAME;
 use super::pages::Page;
 use super::stored_bytes::ItemDecoder;
-use crate::verify::{Check, InvalidResponse, not_a_list};
+use crate::verify::{Check, InvalidResponse, malformed};
 
 /// The text between a list's metadata and its first item.
 const ITEMS: &[u8] = b",\"items\":[";
@@ -114,7 +114,7 @@ impl JsonValidator {
 
     /// Ends a page and prepares for the next. Detects a wrong end only if the page was checked.
     pub(super) fn next_page(&mut self, was_checked: bool) -> Result<Page, InvalidResponse> {
-        let cut = || not_a_list("the body is cut short");
+        let cut = || malformed("the body is cut short");
         match (self.open_head.take(), self.at) {
             (_, At::Head) => return Err(cut()),
             (Some(head), At::End) => self.take_head(&[&head[..], &self.kept].concat())?,
@@ -139,7 +139,7 @@ impl JsonValidator {
             .extend_from_slice(&bytes[..bytes.len().min(LONGEST_HEAD)]);
         let Some(end) = memmem::find(&self.kept, ITEMS) else {
             if self.kept.len() > LONGEST_HEAD {
-                return Err(not_a_list("no items within its first 64 KiB"));
+                return Err(malformed("no items within its first 64 KiB"));
             }
             return Ok(self.kept.len() - before);
         };
@@ -175,7 +175,7 @@ impl JsonValidator {
             (_, other) => {
                 let other = other.escape_ascii();
                 let item = self.page.items;
-                return Err(not_a_list(&format!("`{other}` behind {item} items")));
+                return Err(malformed(&format!("`{other}` behind {item} items")));
             }
         };
         Ok(1)
@@ -184,7 +184,7 @@ impl JsonValidator {
     fn tail(&mut self, bytes: &[u8], left: &'static [u8]) -> Result<usize, InvalidResponse> {
         let len = bytes.len().min(left.len());
         if len == 0 || bytes[..len] != left[..len] {
-            return Err(not_a_list("something stands behind its end"));
+            return Err(malformed("something stands behind its end"));
         }
         self.at = At::Tail(&left[len..]);
         Ok(len)
@@ -194,7 +194,7 @@ impl JsonValidator {
     fn end(&mut self, bytes: &[u8]) -> Result<usize, InvalidResponse> {
         self.kept.extend_from_slice(bytes);
         match self.kept.len() > LONGEST_END {
-            true => Err(not_a_list("too much stands behind its items")),
+            true => Err(malformed("too much stands behind its items")),
             false => Ok(bytes.len()),
         }
     }
@@ -221,7 +221,7 @@ impl JsonValidator {
         let Some(end) = self.scan.end(bytes) else {
             self.kept.extend_from_slice(bytes);
             if self.kept.len() > LONGEST_FRAME {
-                return Err(not_a_list("an item without end"));
+                return Err(malformed("an item without end"));
             }
             return Ok(bytes.len());
         };

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::stored_bytes::{ItemDecoder, revision};
-use crate::verify::{InvalidResponse, not_a_list};
+use crate::verify::{InvalidResponse, malformed};
 
 /// The fields that are read of an item whose schema is unknown.
 #[derive(Deserialize)]
@@ -48,9 +48,9 @@ impl ItemDecoder {
         head: &str,
     ) -> Result<Option<i64>, InvalidResponse> {
         let mut object: Map<String, Value> =
-            serde_json::from_slice(item).map_err(|e| not_a_list(&format!("an item: {e}")))?;
+            serde_json::from_slice(item).map_err(|e| malformed(&format!("an item: {e}")))?;
         let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
-        let metadata = metadata.ok_or_else(|| not_a_list("an item without metadata"))?;
+        let metadata = metadata.ok_or_else(|| malformed("an item without metadata"))?;
         let version = metadata.remove("resourceVersion").unwrap_or_default();
         let version = version.as_str().unwrap_or_default();
         let revision = revision(version.as_bytes())?;
@@ -66,7 +66,7 @@ impl ItemDecoder {
         if !self.is_own() {
             return Ok(None);
         }
-        let bad = |e: &dyn std::fmt::Display| not_a_list(&format!("item {namespace}/{name}: {e}"));
+        let bad = |e: &dyn std::fmt::Display| malformed(&format!("item {namespace}/{name}: {e}"));
         self.object.clear();
         from_json(message, &object, &mut self.object).map_err(|e| bad(&e))?;
         let stored = list_item(&self.object, version).map_err(|e| bad(&e))?;
@@ -97,7 +97,7 @@ impl ItemDecoder {
         head: &str,
     ) -> Result<Option<i64>, InvalidResponse> {
         let object: Item<'_> =
-            serde_json::from_slice(item).map_err(|e| not_a_list(&format!("an item: {e}")))?;
+            serde_json::from_slice(item).map_err(|e| malformed(&format!("an item: {e}")))?;
         let metadata = &object.metadata;
         let revision = revision(metadata.resource_version.as_bytes())?;
         let resource = &self.resource;
@@ -109,7 +109,7 @@ impl ItemDecoder {
         if !is(object.kind.as_deref(), &resource.kind)
             || !is(object.api_version.as_deref(), resource.name.api_version())
         {
-            return Err(not_a_list(&format!(
+            return Err(malformed(&format!(
                 "an item of kind {} of {}, and {} of {} was asked for",
                 object.kind.unwrap_or_default(),
                 object.api_version.unwrap_or_default(),

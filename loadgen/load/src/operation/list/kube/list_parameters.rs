@@ -61,7 +61,7 @@ pub struct ShardRequest {
 
 impl ShardRequest {
     /// Returns the selector to request from the server, if the server filters.
-    pub(super) fn asked(&self) -> Option<String> {
+    pub(super) fn requested(&self) -> Option<String> {
         self.by_server.then(|| self.shard.to_string())
     }
 

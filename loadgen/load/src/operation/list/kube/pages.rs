@@ -3,7 +3,7 @@
 
 use super::super::error::ListError;
 use super::client::Kube;
-use crate::verify::{Check, InvalidResponse, Listed, not_a_list};
+use crate::verify::{Check, InvalidResponse, Listed, malformed};
 
 /// The `ListMeta` of one page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,25 +25,25 @@ pub(super) struct Page {
 impl Page {
     /// Checks that the page holds the requested shard. A server that does not support shards sends
     /// everything.
-    pub(super) fn check_shard(&self, asked: Option<&str>) -> Result<(), ListError> {
-        match (asked, self.shard.as_deref()) {
+    pub(super) fn check_shard(&self, requested: Option<&str>) -> Result<(), ListError> {
+        match (requested, self.shard.as_deref()) {
             (Some(_), None) => Err(ListError::NotSharded),
-            (asked, found) if asked == found => Ok(()),
-            (asked, found) => Err(not_a_list(&format!(
-                "its shardInfo is `{}`, asked was `{}`",
+            (requested, found) if requested == found => Ok(()),
+            (requested, found) => Err(malformed(&format!(
+                "its shardInfo is `{}`, requested was `{}`",
                 found.unwrap_or_default(),
-                asked.unwrap_or_default()
+                requested.unwrap_or_default()
             ))
             .into()),
         }
     }
 
     /// Checks that the page is of the requested revision.
-    pub(super) fn check_revision(&self, asked: Option<i64>) -> Result<(), InvalidResponse> {
+    pub(super) fn check_revision(&self, requested: Option<i64>) -> Result<(), InvalidResponse> {
         let found = self.revision;
-        match asked {
-            Some(asked) if asked != found => Err(not_a_list(&format!(
-                "it is of revision {found}, and exactly {asked} was asked for"
+        match requested {
+            Some(requested) if requested != found => Err(malformed(&format!(
+                "it is of revision {found}, and exactly {requested} was requested"
             ))),
             _ => Ok(()),
         }
@@ -52,14 +52,16 @@ impl Page {
     /// Compares the page with what the page before announced.
     fn check_after(&self, before: &Self, is_counted: bool) -> Result<(), InvalidResponse> {
         if self.revision != before.revision {
-            return Err(InvalidResponse::NotAList(format!(
+            return Err(InvalidResponse::Malformed(format!(
                 "a page of revision {} after one of {}",
                 self.revision, before.revision
             )));
         }
         // The page would be requested forever.
         if self.continue_token == before.continue_token {
-            return Err(not_a_list("a page with the token that it was asked for by"));
+            return Err(malformed(
+                "a page with the token that it was requested with",
+            ));
         }
         let Some(announced) = before.remaining.filter(|_| is_counted) else {
             return Ok(());

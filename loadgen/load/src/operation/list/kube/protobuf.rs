@@ -10,7 +10,7 @@ use kube_api::protobuf::{Fields, WireValue, bytes_field_len, find_bytes, get_var
 use super::frames::LONGEST_FRAME;
 use super::pages::Page;
 use super::stored_bytes::{ItemDecoder, Sink};
-use crate::verify::{InvalidResponse, not_a_list};
+use crate::verify::{InvalidResponse, malformed};
 
 /// The position of the next unit in the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl ProtobufValidator {
     /// Ends a page and prepares for the next.
     pub(super) fn next_page(&mut self) -> Result<Page, InvalidResponse> {
         if self.level != Level::Tail(&[]) || !self.partial.is_empty() {
-            return Err(not_a_list("the body is cut short"));
+            return Err(malformed("the body is cut short"));
         }
         self.level = Level::Magic;
         Ok(std::mem::take(&mut self.page))
@@ -91,7 +91,7 @@ impl ProtobufValidator {
                     return Ok(Progress::NeedMore(envelope::MAGIC.len()));
                 };
                 if head != envelope::MAGIC {
-                    return Err(not_a_list("it does not begin with the protobuf magic"));
+                    return Err(malformed("it does not begin with the protobuf magic"));
                 }
                 self.level = Level::Type;
                 return Ok(Progress::Consumed(envelope::MAGIC.len()));
@@ -108,7 +108,7 @@ impl ProtobufValidator {
             _ => 1,
         };
         if head.number != wanted || head.wire_type != LENGTH_DELIMITED {
-            return Err(not_a_list(&format!(
+            return Err(malformed(&format!(
                 "field {} of wire type {} where field {wanted} should be, behind {} items",
                 head.number, head.wire_type, self.page.items
             )));
@@ -120,10 +120,10 @@ impl ProtobufValidator {
         }
         let len = head.len + head.payload;
         if len as u64 > left {
-            return Err(not_a_list("a field reaches beyond the list"));
+            return Err(malformed("a field reaches beyond the list"));
         }
         if len > LONGEST_FRAME {
-            return Err(not_a_list("a field longer than any object"));
+            return Err(malformed("a field longer than any object"));
         }
         let Some(unit) = input.get(..len) else {
             return Ok(Progress::NeedMore(len));
@@ -151,7 +151,7 @@ impl ProtobufValidator {
     fn tail(&mut self, input: &[u8], left: &'static [u8]) -> Result<Progress, InvalidResponse> {
         let len = input.len().min(left.len());
         if len == 0 || input[..len] != left[..len] {
-            return Err(not_a_list("something stands behind its end"));
+            return Err(malformed("something stands behind its end"));
         }
         self.level = Level::Tail(&left[len..]);
         Ok(Progress::Consumed(len))
@@ -167,13 +167,13 @@ impl ProtobufValidator {
             return Ok(());
         }
         let found = found.escape_ascii();
-        Err(not_a_list(&format!(
+        Err(malformed(&format!(
             "its type is {found}, and {kind} of {api_version} was asked for"
         )))
     }
 
     fn list_meta(&mut self, meta: &[u8]) -> Result<(), InvalidResponse> {
-        let bad = |e: &dyn std::fmt::Display| not_a_list(&format!("its metadata: {e}"));
+        let bad = |e: &dyn std::fmt::Display| malformed(&format!("its metadata: {e}"));
         let mut last = 0;
         for field in Fields::new(meta) {
             let field = field.map_err(|e| bad(&e))?;
@@ -186,7 +186,7 @@ impl ProtobufValidator {
                 (1, WireValue::Bytes([])) => {}
                 (2, WireValue::Bytes(version)) => {
                     let version = text(version)?.parse();
-                    let bad = |_| not_a_list("its resourceVersion is not a number");
+                    let bad = |_| malformed("its resourceVersion is not a number");
                     self.page.revision = version.map_err(bad)?;
                 }
                 (3, WireValue::Bytes(token)) => self.page.continue_token = text(token)?.to_owned(),
@@ -234,7 +234,7 @@ fn head(input: &[u8]) -> Result<Option<Head>, InvalidResponse> {
     let varint = |input: &[u8]| match get_varint(input) {
         Some(read) => Ok(Some(read)),
         None if input.len() < 10 => Ok(None),
-        None => Err(not_a_list("a bad varint")),
+        None => Err(malformed("a bad varint")),
     };
     let Some((tag, tag_len)) = varint(input)? else {
         return Ok(None);
@@ -252,14 +252,14 @@ fn head(input: &[u8]) -> Result<Option<Head>, InvalidResponse> {
         head.len += len;
         head.payload = usize::try_from(payload).unwrap_or(usize::MAX);
         if head.payload >= usize::MAX / 2 {
-            return Err(not_a_list("a field of impossible length"));
+            return Err(malformed("a field of impossible length"));
         }
     }
     Ok(Some(head))
 }
 
 fn text(bytes: &[u8]) -> Result<&str, InvalidResponse> {
-    std::str::from_utf8(bytes).map_err(|_| not_a_list("text that is not UTF-8"))
+    std::str::from_utf8(bytes).map_err(|_| malformed("text that is not UTF-8"))
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ impl ReadYourWrite {
             kind: Kind::ConfigMaps,
             objects: 1.try_into().expect("one object"),
             object_size: OBJECT_BYTES.try_into().ok(),
+            object_sizes: None,
             namespaces: 1.try_into().ok(),
             nodes: None,
             seed: SEED,
@@ -81,11 +82,11 @@ impl ListClient for ReadYourWrite {
             value: self.data.value(0),
             ..PutRequest::default()
         };
-        let answer = self.etcd.kv().put(put).await;
-        let answer = answer.map_err(etcd_api::error::Error::from)?.into_inner();
-        let header = answer.header.map(|header| header.revision);
+        let put = self.etcd.kv().put(put).await;
+        let response = put.map_err(etcd_api::error::Error::from)?.into_inner();
+        let header = response.header.map(|header| header.revision);
         self.written =
-            header.ok_or_else(|| InvalidResponse::NotAList("a put without header".to_owned()))?;
+            header.ok_or_else(|| InvalidResponse::Malformed("a put without header".to_owned()))?;
         Ok(())
     }
 

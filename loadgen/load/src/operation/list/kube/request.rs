@@ -2,6 +2,7 @@
 //! requested encoding.
 
 use kube_api::envelope::MEDIA_TYPE;
+use kube_api::media_type::JSON;
 use workloads::scenario::Media;
 use workloads::strategy::Strategy;
 
@@ -13,7 +14,7 @@ use super::response::Response;
 impl Kube {
     /// Makes the following requests ask for another shard.
     pub(crate) fn take_part(&mut self, part: ShardRequest) {
-        self.shard = part.asked();
+        self.shard = part.requested();
         self.parameters.part = Some(part);
     }
 
@@ -54,7 +55,7 @@ impl Kube {
     /// Returns the `Accept` header of a request with this query.
     fn accept(&self, query: &str) -> &'static str {
         match self.parameters.media {
-            Media::Json => "application/json",
+            Media::Json => JSON,
             Media::Protobuf if query.starts_with("watch=true") => {
                 "application/vnd.kubernetes.protobuf;stream=watch"
             }

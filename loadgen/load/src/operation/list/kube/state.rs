@@ -2,7 +2,7 @@
 
 use super::super::error::ListError;
 use super::client::Kube;
-use crate::verify::{Check, Listed, not_a_list};
+use crate::verify::{Check, Listed, malformed};
 
 impl Kube {
     /// Reads a watch up to the bookmark that ends its initial state, then cancels it.
@@ -16,7 +16,7 @@ impl Kube {
         let mut begun = false;
         while validator.end.is_none() {
             let Some(bytes) = body.next().await? else {
-                return Err(not_a_list("the watch ended before its state did").into());
+                return Err(malformed("the watch ended before its state did").into());
             };
             validator.feed(&bytes, check.as_deref_mut())?;
             if !begun && validator.items > 0 {

@@ -16,7 +16,7 @@ use kube_api::{ApiResource, envelope};
 
 use super::item_cache::{Checked, Cursor, ItemCache, text_hash};
 use crate::operation::kube_requests::MADE;
-use crate::verify::{Check, InvalidResponse, not_a_list};
+use crate::verify::{Check, InvalidResponse, malformed};
 
 /// The prefix below which every data set of this tier is stored.
 pub(in crate::operation) const ROOT: &str = "/registry/";
@@ -312,7 +312,7 @@ impl ItemDecoder {
 
 pub(super) fn revision(text: &[u8]) -> Result<i64, InvalidResponse> {
     let number = std::str::from_utf8(text).ok().and_then(|t| t.parse().ok());
-    number.ok_or_else(|| not_a_list("an item's resourceVersion is not a number"))
+    number.ok_or_else(|| malformed("an item's resourceVersion is not a number"))
 }
 
 /// The parts of an item from which its key and its stored form are built.
@@ -333,7 +333,7 @@ impl<'a> Parts<'a> {
     fn of(item: &'a [u8]) -> Result<Self, InvalidResponse> {
         let mut parts = Self::default();
         for field in Fields::new(item) {
-            let field = field.map_err(|e| not_a_list(&e.to_string()))?;
+            let field = field.map_err(|e| malformed(&e.to_string()))?;
             if let (1, Some(meta)) = (field.number, field.wire.bytes()) {
                 parts.meta = meta;
                 parts.meta_field = field.start..field.end;
@@ -341,7 +341,7 @@ impl<'a> Parts<'a> {
             }
         }
         for field in Fields::new(parts.meta) {
-            let field = field.map_err(|e| not_a_list(&e.to_string()))?;
+            let field = field.map_err(|e| malformed(&e.to_string()))?;
             match (field.number, field.wire.bytes()) {
                 (1, Some(name)) => parts.name = name,
                 (3, Some(namespace)) => parts.namespace = namespace,
@@ -354,7 +354,7 @@ impl<'a> Parts<'a> {
                 _ => {}
             }
         }
-        Err(not_a_list("an item without metadata.resourceVersion"))
+        Err(malformed("an item without metadata.resourceVersion"))
     }
 
     fn belong_to(&self, shard: Option<&ShardSelector>) -> bool {

@@ -126,7 +126,7 @@ async fn what_others_write_meanwhile_keeps_nobody_from_writing() {
     held.lock().conflicts = 3;
     let added = lease.add("generator/1", text("a")).await;
     assert!(added.expect("a response"));
-    held.lock().conflicts = MOST_CONFLICTS;
+    held.lock().conflicts = MAX_CONFLICTS;
     let error = lease.put("ready/2", "1").await.expect_err("no end");
     assert!(error.to_string().contains("changed by others"), "{error}");
 }

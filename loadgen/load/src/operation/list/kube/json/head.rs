@@ -3,7 +3,7 @@
 use kube_api::ApiResource;
 use serde::Deserialize;
 
-use crate::verify::{InvalidResponse, not_a_list};
+use crate::verify::{InvalidResponse, malformed};
 
 /// The metadata of a list.
 pub(super) struct Head {
@@ -49,22 +49,22 @@ impl Head {
     /// Reads the text of a list without its items.
     pub(super) fn read(text: &[u8], resource: &ApiResource) -> Result<Self, InvalidResponse> {
         let list: List = serde_json::from_slice(text).map_err(|e| match e.is_eof() {
-            true => not_a_list("the body is cut short"),
-            false => not_a_list(&format!("its head: {e}")),
+            true => malformed("the body is cut short"),
+            false => malformed(&format!("its head: {e}")),
         })?;
         let (kind, api_version) = (&resource.list_kind, resource.name.api_version());
         if list.kind != *kind || list.api_version != api_version {
-            return Err(not_a_list(&format!(
+            return Err(malformed(&format!(
                 "its kind is {} of {}, and {kind} of {api_version} was asked for",
                 list.kind, list.api_version
             )));
         }
         let metadata = list.metadata;
         if !metadata.self_link.is_empty() {
-            return Err(not_a_list("it has a selfLink"));
+            return Err(malformed("it has a selfLink"));
         }
         let revision = metadata.resource_version.parse();
-        let revision = revision.map_err(|_| not_a_list("its resourceVersion is not a number"))?;
+        let revision = revision.map_err(|_| malformed("its resourceVersion is not a number"))?;
         Ok(Self {
             revision,
             continue_token: metadata.r#continue,

@@ -17,6 +17,7 @@ fn spec() -> DataSetSpec {
         kind: Kind::Pods,
         objects: 3.try_into().expect("some"),
         object_size: None,
+        object_sizes: None,
         namespaces: 2.try_into().ok(),
         nodes: 2.try_into().ok(),
         seed: 1,

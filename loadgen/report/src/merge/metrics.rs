@@ -5,8 +5,8 @@ use std::ops::Add;
 use super::histograms::Histograms;
 use super::{GeneratorResult, agreement};
 use crate::result::{
-    Case, ClientFigures, Load, LoadKind, MachineLoad, Outcome, Quantiles, Report, Round,
-    ServerFigures, WatcherSpread, WatcherTimes,
+    Case, ClientMetrics, Load, LoadKind, MachineLoad, Outcome, Quantiles, Report, Round,
+    ServerMetrics, WatcherSpread, WatcherTimes,
 };
 
 /// The maximal number of error texts in a merged case.
@@ -71,7 +71,7 @@ pub(super) fn case(parts: &[GeneratorResult], times: &Histograms) -> Case {
         service_ms,
         requests_per_s: rate(cases.iter().map(|case| case.requests_per_s)),
         rounds: rounds(&cases),
-        server: first.server.clone().map(|server| ServerFigures {
+        server: first.server.clone().map(|server| ServerMetrics {
             cpu_s_per_request: server
                 .cpu_s
                 .filter(|_| server.cpu_s_per_request.is_some() && requests > 0)
@@ -248,8 +248,8 @@ fn rounds(cases: &[&Case]) -> Vec<Round> {
 
 /// Merges the client's metrics: the sum of all generators' CPU times; memory, growth and longest
 /// stall of the worst.
-fn client(cases: &[&Case], requests: u64, lag_ms: Option<Quantiles>) -> Option<ClientFigures> {
-    let all: Vec<&ClientFigures> = cases
+fn client(cases: &[&Case], requests: u64, lag_ms: Option<Quantiles>) -> Option<ClientMetrics> {
+    let all: Vec<&ClientMetrics> = cases
         .iter()
         .filter_map(|case| case.client.as_ref())
         .collect();
@@ -258,10 +258,10 @@ fn client(cases: &[&Case], requests: u64, lag_ms: Option<Quantiles>) -> Option<C
     let is_priced = first.cpu_s_per_request.is_some() && requests > 0;
     let per_request = cpu_s.filter(|_| is_priced);
     let steepest = all.iter().max_by(|a, b| {
-        let of = |client: &ClientFigures| client.late_over_early.unwrap_or(f64::NEG_INFINITY);
+        let of = |client: &ClientMetrics| client.late_over_early.unwrap_or(f64::NEG_INFINITY);
         of(a).total_cmp(&of(b))
     });
-    Some(ClientFigures {
+    Some(ClientMetrics {
         cpu_s,
         cpu_s_per_request: per_request.map(|cpu_s| cpu_s / requests as f64),
         rss_peak: all.iter().filter_map(|client| client.rss_peak).max(),

@@ -2,7 +2,7 @@
 
 use crate::compare::{Metric, Verdict};
 use crate::quantity::{Quantity, three_digits};
-use crate::result::{Case, Report, Threshold};
+use crate::result::{Case, Report, Threshold, targets_of};
 
 use super::pairs::{Pairs, figure};
 use super::side_by_side::{SideBySide, Work};
@@ -17,21 +17,21 @@ struct Found {
 pub(super) fn sentences(report: &Report, cases: &SideBySide<'_>, pairs: &Pairs) -> Vec<String> {
     let has_counted = report.cases.iter().any(|case| case.counts());
     if !has_counted && report.cases.iter().any(Case::is_profiled) {
-        let said = "Cases were profiled: see where the time went. What it took includes the profiler's cost.";
-        return vec![said.to_owned()];
+        let sentence = "Cases were profiled: see where the time went. What it took includes the profiler's cost.";
+        return vec![sentence.to_owned()];
     }
     if !has_counted {
-        return vec!["No case was measured to a valid end: nothing can be said.".to_owned()];
+        return vec!["No case was measured to a valid end: no conclusion.".to_owned()];
     }
-    let mut said: Vec<String> = match cases.targets.len() {
+    let mut sentences: Vec<String> = match cases.targets.len() {
         1 => alone(cases).into_iter().collect(),
         targets => (1..targets)
             .flat_map(|target| against_first(cases, pairs, target))
             .collect(),
     };
-    said.extend(saturation(report));
-    said.extend(thresholds(&report.thresholds));
-    said
+    sentences.extend(saturation(report));
+    sentences.extend(thresholds(&report.thresholds));
+    sentences
 }
 
 /// Returns the comparison of a target with the first. If several cases were compared, only the
@@ -51,7 +51,7 @@ fn against_first(cases: &SideBySide<'_>, pairs: &Pairs, target: usize) -> Vec<St
     ratios.sort_by(|a, b| a.value.total_cmp(&b.value));
     let (Some(least), Some(most)) = (ratios.first(), ratios.last()) else {
         let nothing = format!(
-            "No case has comparable times of both {name} and {base}: nothing can be said of which is faster."
+            "No case has comparable times of both {name} and {base}: no conclusion about which is faster."
         );
         return vec![cache_fills(cases, target).unwrap_or(nothing)];
     };
@@ -76,9 +76,9 @@ fn against_first(cases: &SideBySide<'_>, pairs: &Pairs, target: usize) -> Vec<St
         _ => format!("{lowest} ({}) to {highest} ({})", least.name, most.name),
     };
     let memory = memory(cases, target).unwrap_or_default();
-    let mut said = vec![format!("{what} {of_cases}, {range} the time{memory}.")];
-    said.extend(certainty(pairs, target));
-    said
+    let mut sentences = vec![format!("{what} {of_cases}, {range} the time{memory}.")];
+    sentences.extend(certainty(pairs, target));
+    sentences
 }
 
 /// Returns the highest memory above idle of both targets, over the cases that both have.
@@ -131,10 +131,10 @@ fn certainty(pairs: &Pairs, target: usize) -> Option<String> {
         of(|it| *it == Verdict::Worse, "surely slower"),
         of(|it| *it == Verdict::Better, "surely faster"),
         of(|it| *it == Verdict::NoDifference, "no different"),
-        of(|it| matches!(it, Verdict::CannotTell(_)), "not to be told"),
+        of(|it| matches!(it, Verdict::CannotTell(_)), "cannot tell"),
     ];
     let words: Vec<String> = words.into_iter().flatten().collect();
-    (!words.is_empty()).then(|| format!("By its starts it is {}.", words.join(", ")))
+    (!words.is_empty()).then(|| format!("Over several starts: {}.", words.join(", ")))
 }
 
 /// Returns the fastest and the slowest time of a single target: of whole lists by one client if
@@ -162,7 +162,7 @@ fn alone(cases: &SideBySide<'_>) -> Option<String> {
     let (fastest, slowest) = of.first().zip(of.last())?;
     let [fast, slow] = [fastest, slowest].map(|found| Quantity::Milliseconds(time(found)));
     let name = |found: &(&Work<'_>, &Case)| full_name(cases, found.0);
-    let mut said = match of.len() {
+    let mut sentence = match of.len() {
         1 => format!("`{}` took {} {fast}", name(fastest), cases.targets[0]),
         count => format!(
             "Of {count} {what} the fastest was `{}` with {fast}, the slowest `{}` with {slow}",
@@ -179,9 +179,9 @@ fn alone(cases: &SideBySide<'_>) -> Option<String> {
             1 => String::new(),
             _ => format!(" (`{}`)", name(found)),
         };
-        said.push_str(&format!("; memory above idle peaked at {above}{of}"));
+        sentence.push_str(&format!("; memory above idle peaked at {above}{of}"));
     }
-    Some(said + ".")
+    Some(sentence + ".")
 }
 
 /// Returns which targets did not achieve the rates that were offered.
@@ -195,21 +195,15 @@ fn saturation(report: &Report) -> Option<String> {
         let kept = offered.iter().filter(|saturated| !**saturated).count();
         (!offered.is_empty()).then_some((kept, offered.len()))
     };
-    let mut targets: Vec<&str> = Vec::new();
-    for case in &report.cases {
-        if !targets.contains(&case.target.as_str()) {
-            targets.push(&case.target);
-        }
-    }
-    let found = targets.into_iter();
+    let found = targets_of(&report.cases).into_iter();
     let found = found.filter_map(|target| Some((target, offered(target)?)));
     let found: Vec<(&str, (usize, usize))> = found.collect();
-    let is_worth_a_word = found.iter().any(|(_, (kept, all))| kept < all);
+    let is_any_missed = found.iter().any(|(_, (kept, all))| kept < all);
     let words = found
         .iter()
         .map(|(target, (kept, all))| format!("{target} {kept} of {all}"));
     let words: Vec<String> = words.collect();
-    is_worth_a_word.then(|| format!("Rates that were kept: {}.", words.join(", ")))
+    is_any_missed.then(|| format!("Rates that were kept: {}.", words.join(", ")))
 }
 
 /// Returns how many thresholds are met, and which are missed.
@@ -247,10 +241,10 @@ fn counted(thresholds: &[&Threshold], [one, several]: [&str; 2]) -> Option<Strin
             _ => format!("All {met} {several} are met."),
         });
     }
-    let mut said = format!("Of {} {several} {met} are met", thresholds.len());
+    let mut sentence = format!("Of {} {several} {met} are met", thresholds.len());
     for (some, word) in [(undecided, "undecided"), (unmeasured, "not measured")] {
         if !some.is_empty() {
-            said.push_str(&format!(", {} {word}", some.len()));
+            sentence.push_str(&format!(", {} {word}", some.len()));
         }
     }
     if !missed.is_empty() {
@@ -259,9 +253,9 @@ fn counted(thresholds: &[&Threshold], [one, several]: [&str; 2]) -> Option<Strin
             0 => String::new(),
             more => format!("; and {more} more"),
         };
-        said.push_str(&format!(", {} missed ({named}{more})", missed.len()));
+        sentence.push_str(&format!(", {} missed ({named}{more})", missed.len()));
     }
-    Some(said + ".")
+    Some(sentence + ".")
 }
 
 /// Returns a case with the values of both targets: `` `stream`: 1.64 s against 505 ms ``.
@@ -305,9 +299,9 @@ fn times(ratio: f64) -> String {
 mod tests {
     use super::*;
     use crate::page::fixture;
-    use crate::result::{SavedResult, TierFigures};
+    use crate::result::{SavedResult, TierMetrics};
 
-    fn said(report: &Report) -> String {
+    fn text(report: &Report) -> String {
         let result = SavedResult {
             report: report.clone(),
             histograms: Vec::new(),
@@ -327,30 +321,30 @@ mod tests {
             ("etcd", "stream", 2_000.0),
         ]);
         assert_eq!(
-            said(&report),
+            text(&report),
             "etcd took longer than bench in both cases that both measured, 3.00 × \
              (`unary`: 1.50 s against 500 ms) to 5.00 × (`stream`: 2.00 s against 400 ms) the time, \
              and its memory above idle peaked at 1.95 GiB (bench: 500 MiB)."
         );
         report.cases[1].latency_ms.as_mut().expect("it has").p50 = Some(250.0);
-        assert!(said(&report).starts_with("etcd took longer than bench in 1 of 2 cases"));
+        assert!(text(&report).starts_with("etcd took longer than bench in 1 of 2 cases"));
         report.cases[3].latency_ms.as_mut().expect("it has").p50 = Some(200.0);
-        assert!(said(&report).starts_with("etcd took less time than bench in both cases"));
+        assert!(text(&report).starts_with("etcd took less time than bench in both cases"));
     }
 
     #[test]
-    fn where_nothing_can_be_said_that_is_said() {
+    fn without_comparable_or_valid_cases_there_is_no_conclusion() {
         let mut report = fixture::report(&[("bench", "unary", 500.0), ("etcd", "stream", 1.0)]);
         assert!(
-            said(&report).contains("nothing can be said of which is faster"),
+            text(&report).contains("no conclusion about which is faster"),
             "{}",
-            said(&report)
+            text(&report)
         );
         for case in &mut report.cases {
             case.valid = false;
         }
-        let nothing = "No case was measured to a valid end: nothing can be said.";
-        assert_eq!(said(&report), nothing);
+        let none = "No case was measured to a valid end: no conclusion.";
+        assert_eq!(text(&report), none);
     }
 
     #[test]
@@ -359,13 +353,13 @@ mod tests {
         for (case, fill) in report.cases.iter_mut().zip([1.5, 4.5]) {
             case.latency_ms = None;
             let server = case.server.as_mut().expect("it has");
-            server.kube = Some(TierFigures {
+            server.kube = Some(TierMetrics {
                 cache_fill_s: Some(fill),
-                ..TierFigures::default()
+                ..TierMetrics::default()
             });
         }
         assert_eq!(
-            said(&report),
+            text(&report),
             "Filling its watch cache took other 4.50 s and bench 1.50 s (`no-lists`)."
         );
     }
@@ -381,7 +375,7 @@ mod tests {
             .iter_mut()
             .for_each(|case| case.objects = 1_000);
         assert_eq!(
-            said(&report),
+            text(&report),
             "Of 2 lists of 1,000 objects by one client the fastest was `stream` with 400 ms, the slowest `unary` with 500 ms; \
              memory above idle peaked at 500 MiB (`unary`)."
         );
@@ -397,7 +391,7 @@ mod tests {
             ..Threshold::default()
         };
         let count = |all: &[Threshold]| thresholds(all).collect::<Vec<_>>().join(" ");
-        let ours = [
+        let own = [
             threshold("a", None, Some(true)),
             threshold("b", None, Some(false)),
             threshold("c", None, None),
@@ -406,16 +400,16 @@ mod tests {
                 ..threshold("without a figure", None, None)
             },
         ];
-        let theirs = [
+        let published = [
             threshold("d", Some("KEP-2340"), Some(true)),
             threshold("e", Some("KEP-3157"), Some(true)),
         ];
-        let of_ours = "Of 4 thresholds 1 are met, 1 undecided, 1 not measured, 1 missed (b).";
-        let of_theirs = "Both published figures of others are met.";
-        assert_eq!(count(&ours), of_ours);
-        assert_eq!(count(&theirs), of_theirs);
-        let all = [&ours[..], &theirs].concat();
-        assert_eq!(count(&all), format!("{of_ours} {of_theirs}"));
+        let of_own = "Of 4 thresholds 1 are met, 1 undecided, 1 not measured, 1 missed (b).";
+        let of_published = "Both published figures of others are met.";
+        assert_eq!(count(&own), of_own);
+        assert_eq!(count(&published), of_published);
+        let all = [&own[..], &published].concat();
+        assert_eq!(count(&all), format!("{of_own} {of_published}"));
         assert_eq!(count(&[]), "");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Subject;
 use crate::charts::axis::Axis;
-use crate::charts::rows::{FigureRow, Group, Mark, MarkShape, RowsFigure};
+use crate::charts::rows::{ChartRow, Group, Mark, MarkShape, RowChart};
 use crate::quantity::Unit;
 use crate::result::Threshold;
 use crate::threshold_table::{figure_text, limit_text};
@@ -15,20 +15,20 @@ const PART: Unit = Unit {
 
 impl Subject<'_> {
     /// Returns the chart of each threshold's value as a part of its limit.
-    pub(in crate::charts) fn bars(&self) -> Option<RowsFigure> {
+    pub(in crate::charts) fn bars(&self) -> Option<RowChart> {
         let thresholds = &self.result.report.thresholds;
         let thresholds: Vec<&Threshold> = thresholds
             .iter()
             .filter(|threshold| threshold.data_set == self.data_set.name)
             .collect();
         let rows = thresholds.iter().enumerate();
-        let rows: Vec<FigureRow> = rows.map(|(at, threshold)| row(at, threshold)).collect();
+        let rows: Vec<ChartRow> = rows.map(|(at, threshold)| row(at, threshold)).collect();
         let marks = rows.iter().flat_map(|row| &row.marks);
         let values: Vec<f64> = marks.map(|mark| mark.from).collect();
         if !thresholds.iter().any(|threshold| threshold.value.is_some()) {
             return None;
         }
-        Some(RowsFigure {
+        Some(RowChart {
             title: "Thresholds".to_owned(),
             subtitle: self
                 .subtitle("left of the limit is within it; a statement about this machine"),
@@ -51,7 +51,7 @@ impl Subject<'_> {
     }
 }
 
-fn row(at: usize, threshold: &Threshold) -> FigureRow {
+fn row(at: usize, threshold: &Threshold) -> ChartRow {
     let part = |value: f64| {
         if threshold.at_least {
             threshold.limit / value
@@ -76,7 +76,7 @@ fn row(at: usize, threshold: &Threshold) -> FigureRow {
         .row
         .split_once('/')
         .map_or(&*threshold.row, |(_, row)| row);
-    FigureRow {
+    ChartRow {
         // Each threshold has a line of its own, even if several are about one case.
         work: at.to_string(),
         name: row.to_owned(),

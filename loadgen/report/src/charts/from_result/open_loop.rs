@@ -2,20 +2,20 @@
 //! generator that waits for responses would have recorded.
 
 use super::Subject;
-use crate::charts::rows::{Mark, MarkShape, RowsFigure};
+use crate::charts::rows::{Mark, MarkShape, RowChart};
 use crate::quantity::{Quantity, Unit};
 
 impl Subject<'_> {
-    /// Returns the chart of the latency of open-loop rows from their intended start and from
+    /// Returns the chart of the latency of open-loop cases from their intended start and from
     /// sending, and of how late the generator sent.
-    pub(in crate::charts) fn open_loop(&self) -> Option<RowsFigure> {
+    pub(in crate::charts) fn open_loop(&self) -> Option<RowChart> {
         let legend = vec![
             (MarkShape::Disc, "median"),
             (MarkShape::Cross, "p99"),
             (MarkShape::Ring, "p99 from sending"),
             (MarkShape::Stroke, "p99 of sending late"),
         ];
-        let mut figure = self.rows(
+        let mut chart = self.rows(
             "Latency in open loop",
             "lower is better; from the intended start, whatever kept the request from leaving then",
             "time of one request",
@@ -54,11 +54,11 @@ impl Subject<'_> {
                 row
             },
         )?;
-        // Rows of a closed loop have no schedule to compare with.
-        for group in &mut figure.groups {
+        // Cases of a closed loop have no schedule to compare with.
+        for group in &mut chart.groups {
             group.rows.retain(|row| !row.marks.is_empty());
         }
-        figure.groups.retain(|group| !group.rows.is_empty());
-        Some(figure)
+        chart.groups.retain(|group| !group.rows.is_empty());
+        Some(chart)
     }
 }

@@ -1,18 +1,18 @@
-//! Derives the figures of the charts from a saved result.
+//! Makes the charts of a saved result.
 
 mod open_loop;
 mod shards;
 mod thresholds;
 
 use super::axis::Axis;
-use super::panels::{Panel, PanelGroup, PanelsFigure};
-use super::rows::{FigureRow, Group, Mark, MarkShape, RowsFigure};
+use super::panels::{Panel, PanelChart, PanelGroup};
+use super::rows::{ChartRow, Group, Mark, MarkShape, RowChart};
 use super::timeline::Timeline;
 use crate::case_text;
 use crate::quantity::{Quantity, Unit, step_of};
-use crate::result::{Case, DataSet, Quantiles, SavedResult};
+use crate::result::{Case, DataSet, Quantiles, SavedResult, ServerStart, targets_of};
 
-/// The cases of one data set, from which figures are derived.
+/// The cases of one data set, from which charts are made.
 pub(super) struct Subject<'a> {
     result: &'a SavedResult,
     data_set: &'a DataSet,
@@ -31,15 +31,9 @@ impl<'a> Subject<'a> {
             .filter(|case| case.data_set == self.data_set.name)
     }
 
-    /// Returns the targets in the order of their first cases.
+    /// Returns the targets that have cases on the data set.
     fn targets(&self) -> Vec<&'a str> {
-        let mut targets = Vec::new();
-        for case in self.cases() {
-            if !targets.contains(&case.target.as_str()) {
-                targets.push(&case.target);
-            }
-        }
-        targets
+        targets_of(self.cases())
     }
 
     /// Returns the target's name, with the program that it runs.
@@ -76,7 +70,7 @@ impl<'a> Subject<'a> {
         )
     }
 
-    fn groups(&self, row: impl Fn(&Case, FigureRow) -> FigureRow) -> Vec<Group> {
+    fn groups(&self, row: impl Fn(&Case, ChartRow) -> ChartRow) -> Vec<Group> {
         self.targets()
             .into_iter()
             .map(|target| Group {
@@ -97,17 +91,17 @@ impl<'a> Subject<'a> {
         subtitle: &str,
         measure: &'static str,
         unit: fn(f64) -> Unit,
-        legend: Vec<(MarkShape, &'static str)>,
-        row: impl Fn(&Case, FigureRow) -> FigureRow,
-    ) -> Option<RowsFigure> {
+        mut legend: Vec<(MarkShape, &'static str)>,
+        row: impl Fn(&Case, ChartRow) -> ChartRow,
+    ) -> Option<RowChart> {
         let groups = self.groups(row);
-        let values = groups
-            .iter()
-            .flat_map(|group| &group.rows)
-            .flat_map(|row| &row.marks)
-            .flat_map(|mark| [mark.from, mark.to]);
-        let axis = Axis::of(values, unit)?;
-        Some(RowsFigure {
+        let rows = groups.iter().flat_map(|group| &group.rows);
+        let marks = rows.flat_map(|row| &row.marks);
+        if marks.clone().any(|mark| mark.shape == MarkShape::Range) {
+            legend.push((MarkShape::Range, "lowest to highest of the server's starts"));
+        }
+        let axis = Axis::of(marks.flat_map(|mark| [mark.from, mark.to]), unit)?;
+        Some(RowChart {
             title: title.to_owned(),
             subtitle: self.subtitle(subtitle),
             measure,
@@ -133,7 +127,7 @@ impl<'a> Subject<'a> {
     }
 
     /// Returns the chart of the quantiles of the time of a whole list, per strategy.
-    pub(super) fn latency(&self) -> Option<RowsFigure> {
+    pub(super) fn latency(&self) -> Option<RowChart> {
         let mut legend = vec![
             (MarkShape::Disc, "median"),
             (MarkShape::Span, "minimum to maximum"),
@@ -164,6 +158,8 @@ impl<'a> Subject<'a> {
                 };
                 row.marks.extend(span(latency));
                 row.marks
+                    .extend(of_starts(case, |start| start.latency_ms.as_ref()?.p50));
+                row.marks
                     .extend(latency.p90.map(|ms| Mark::at(MarkShape::Stroke, ms)));
                 row.marks
                     .extend(latency.p99.map(|ms| Mark::at(MarkShape::Cross, ms)));
@@ -193,7 +189,7 @@ impl<'a> Subject<'a> {
     }
 
     /// Returns the chart of the time until the first chunk, compared with the whole list.
-    pub(super) fn first_chunk(&self) -> Option<RowsFigure> {
+    pub(super) fn first_chunk(&self) -> Option<RowChart> {
         if !self.cases().any(|case| case.first_chunk_ms.is_some()) {
             return None;
         }
@@ -230,6 +226,8 @@ impl<'a> Subject<'a> {
                         .and_then(|q| q.p50)
                         .map(|ms| Mark::at(MarkShape::Disc, ms)),
                 );
+                row.marks
+                    .extend(of_starts(case, |start| start.first_chunk_ms.as_ref()?.p50));
                 match first {
                     Some(first) => {
                         row.number = Quantity::or_absent(first.p50.map(Quantity::Milliseconds));
@@ -250,7 +248,7 @@ impl<'a> Subject<'a> {
     }
 
     /// Returns the chart of the peak of the server's memory above what it held at rest.
-    pub(super) fn peak(&self) -> Option<RowsFigure> {
+    pub(super) fn peak(&self) -> Option<RowChart> {
         self.rows(
             "Server memory above idle, at its peak",
             "lower is better; private memory, or what was allocated; pages of mapped files apart",
@@ -273,6 +271,9 @@ impl<'a> Subject<'a> {
                 let least = server.rss_resolution.map_or(0.0, step_of);
                 let above = (server.peak_above_idle as f64).max(least);
                 row.marks.push(Mark::at(MarkShape::Bar, above));
+                row.marks.extend(of_starts(case, |start| {
+                    Some((start.peak_above_idle? as f64).max(least))
+                }));
                 let mapped = server.mapped_above_idle();
                 row.marks
                     .extend(mapped.map(|bytes| Mark::at(MarkShape::Cross, bytes as f64)));
@@ -290,7 +291,7 @@ impl<'a> Subject<'a> {
     }
 
     /// Returns the chart of the CPU of server and generator for one list.
-    pub(super) fn cpu(&self) -> Option<RowsFigure> {
+    pub(super) fn cpu(&self) -> Option<RowChart> {
         self.rows(
             self.of_lists("CPU time for one list", "CPU time for one request"),
             "lower is better; user and system time over the measured phase",
@@ -310,6 +311,9 @@ impl<'a> Subject<'a> {
                     .extend(server.map(|s| Mark::at(MarkShape::Bar, s * 1e3)));
                 row.marks
                     .extend(client.map(|s| Mark::at(MarkShape::Ring, s * 1e3).as_reference()));
+                row.marks.extend(of_starts(case, |start| {
+                    Some(start.server_cpu_s_per_request? * 1e3)
+                }));
                 row.number = server.map_or_else(String::new, |s| Quantity::seconds(s).to_string());
                 let client = client.map(|s| format!("generator {}", Quantity::seconds(s)));
                 let rate = case.requests_per_s.map(Quantity::PerSecond);
@@ -322,7 +326,7 @@ impl<'a> Subject<'a> {
     }
 
     /// Returns the chart of the server's memory during each case.
-    pub(super) fn memory(&self) -> Option<PanelsFigure> {
+    pub(super) fn memory(&self) -> Option<PanelChart> {
         let groups: Vec<PanelGroup> = self
             .targets()
             .into_iter()
@@ -342,7 +346,7 @@ impl<'a> Subject<'a> {
         {
             return None;
         }
-        Some(PanelsFigure {
+        Some(PanelChart {
             title: "Memory over time".to_owned(),
             subtitle: self.subtitle(
                 "one panel per row, from the start of its measured phase; one height per target",
@@ -384,22 +388,30 @@ fn span(quantiles: &Quantiles) -> Option<Mark> {
         .map(|(min, max)| Mark::span(min, max))
 }
 
+/// Returns the range of a metric over the starts of the server; `None` of a single start.
+fn of_starts(case: &Case, metric: impl Fn(&ServerStart) -> Option<f64>) -> Option<Mark> {
+    let starts = case.starts.iter().filter_map(metric);
+    (case.starts.len() > 1)
+        .then(|| Mark::range(starts))
+        .flatten()
+}
+
 /// Returns a row with its names and notes, without marks.
-fn named(case: &Case) -> FigureRow {
+fn named(case: &Case) -> ChartRow {
     let options = case.options();
     let detail = match &case.encoding {
-        // What distinguishes the row from others with its name is more important than its encoding.
+        // What distinguishes the case from others of its name is more important than its encoding.
         _ if !options.is_empty() => options.join(", "),
         Some(encoding) => format!("{} tier, {encoding}", case.tier),
         None => format!("{} tier", case.tier),
     };
-    FigureRow {
+    ChartRow {
         work: case.work(),
         name: case_text::strategy_and_clients(case),
         detail,
         note: case_text::warnings(case).join("; "),
         counts: case.counts(),
-        ..FigureRow::default()
+        ..ChartRow::default()
     }
 }
 

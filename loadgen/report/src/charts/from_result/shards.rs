@@ -1,11 +1,11 @@
 //! The cost of sharing the objects among N workers, against N.
 
 use super::Subject;
-use crate::charts::curves::{CurvePanel, CurvesFigure};
+use crate::charts::curves::{CurveChart, CurvePanel};
 use crate::quantity::Unit;
 use crate::result::{Case, Sharding};
 
-/// A measure of a row: its name, its unit, and the function that reads it.
+/// A measure of a case: its name, its unit, and the function that reads it.
 type Measure = (
     &'static str,
     fn(f64) -> Unit,
@@ -84,14 +84,14 @@ const OF_WATCHES: [Measure; 6] = [
 
 impl Subject<'_> {
     /// Returns the charts of lists by N workers.
-    pub(in crate::charts) fn shards(&self) -> Option<CurvesFigure> {
+    pub(in crate::charts) fn shards(&self) -> Option<CurveChart> {
         self.curves("A whole list by N workers", &OF_LISTS, |shards| {
             shards.events.is_none()
         })
     }
 
     /// Returns the charts of watches by N workers.
-    pub(in crate::charts) fn shard_watches(&self) -> Option<CurvesFigure> {
+    pub(in crate::charts) fn shard_watches(&self) -> Option<CurveChart> {
         self.curves("Watches of N workers", &OF_WATCHES, |shards| {
             shards.events.is_some()
         })
@@ -102,27 +102,27 @@ impl Subject<'_> {
         title: &str,
         measures: &[Measure],
         is_one: fn(&Sharding) -> bool,
-    ) -> Option<CurvesFigure> {
-        let rows = || {
+    ) -> Option<CurveChart> {
+        let cases = || {
             let counted = self.cases().filter(|case| case.counts());
             let sharded = counted.filter_map(|case| Some((case, case.shards.as_ref()?)));
             sharded.filter(|(_, shards)| is_one(shards))
         };
         let mut names: Vec<String> = Vec::new();
-        for (case, _) in rows() {
+        for (case, _) in cases() {
             let name = name(case);
             if !names.contains(&name) {
                 names.push(name);
             }
         }
         // A line with a single number of workers would be a point, which the table contains.
-        names.retain(|line| rows().filter(|(case, _)| name(case) == *line).count() > 1);
+        names.retain(|line| cases().filter(|(case, _)| name(case) == *line).count() > 1);
         if names.is_empty() {
             return None;
         }
         let panels = measures.iter().map(|&(measure, unit, value)| {
             let lines = names.iter().map(|line| {
-                let of_line = rows().filter(|(case, _)| name(case) == *line);
+                let of_line = cases().filter(|(case, _)| name(case) == *line);
                 let mut points: Vec<(f64, f64)> = of_line
                     .filter_map(|(case, shards)| {
                         Some((f64::from(shards.workers), value(case, shards)?))
@@ -139,7 +139,7 @@ impl Subject<'_> {
         });
         // Measures without any value are left out.
         let panels = panels.filter(|panel| panel.lines.iter().any(|line| !line.is_empty()));
-        Some(CurvesFigure {
+        Some(CurveChart {
             title: title.to_owned(),
             subtitle: self.subtitle("lower is better; one worker has everything"),
             panels: panels.collect(),

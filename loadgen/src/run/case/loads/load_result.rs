@@ -6,9 +6,9 @@ use std::time::Duration;
 use load::arrivals::Pace;
 use load::driver::deliveries::Delivered;
 use load::driver::lists::ListTally;
-use load::driver::run::{Tally, Written};
+use load::driver::run::{AcknowledgedWrite, Tally};
 use load::record::LatencyHistogram;
-use report::result::{Load, LoadKind, Quantiles, Spread, WatcherSpread, WatcherTimes};
+use report::result::{Load, LoadKind, Spread, WatcherSpread, WatcherTimes};
 use workloads::GeneratorShard;
 use workloads::scenario::LoadSpec;
 
@@ -16,13 +16,15 @@ use super::Share;
 use crate::run::case::requests::{KEPT_ERRORS, is_saturated, stall_of, warm_up_error};
 use crate::to_result;
 
-/// The fraction of a quantile of an open loop that may be the generator's lateness. The report has
-/// both bounds, the latency from the intended start and the one from sending, and the true value
-/// lies between them. Up to this fraction they are close enough to be useful.
-const LATE_PART: f64 = 0.5;
+/// The largest fraction of a quantile of an open loop that may be the generator's lateness. It is
+/// larger than that of a single load (0.1 in `case/requests.rs`), since several loads share the
+/// generator's CPU. The report has both bounds, the latency from the intended start and the one
+/// from sending, and the true value lies between them: up to this fraction they are close enough to
+/// be useful.
+const MAX_LATENESS_SHARE: f64 = 0.5;
 /// A target is saturated below this fraction of the rate of lists. Lists are few, so that the last
 /// one alone may end late by more than the one percent that small requests are allowed.
-const SATURATED_LISTS: f64 = 0.9;
+const MIN_ACHIEVED_SHARE_OF_LISTS: f64 = 0.9;
 
 /// The number of watchers with the highest latencies that the report names.
 const SLOWEST: usize = 10;
@@ -72,7 +74,7 @@ impl LoadResult {
     }
 
     /// Returns the writes to the data set.
-    pub(super) fn writes(&self) -> &[Written] {
+    pub(super) fn writes(&self) -> &[AcknowledgedWrite] {
         match self {
             Self::Small(tally) => &tally.writes,
             Self::Lists(_) | Self::Watch(_) | Self::Broken(_) => &[],
@@ -123,11 +125,11 @@ impl LoadResult {
 }
 
 /// Returns a load's measurements, in a case that lasted `duration`.
-pub(super) fn figures(
+pub(super) fn to_report(
     spec: &LoadSpec,
     share: Share,
     pace: &Pace,
-    came: &LoadResult,
+    result: &LoadResult,
     duration: Duration,
 ) -> Load {
     let (start, stop) = spec.window(duration);
@@ -149,11 +151,11 @@ pub(super) fn figures(
         measured: spec.measured,
         window_s: [start.as_secs_f64(), stop.as_secs_f64()],
         offered_per_s,
-        requests: came.requests(),
-        error_samples: came.errors(),
+        requests: result.requests(),
+        error_samples: result.errors(),
         ..Load::default()
     };
-    match came {
+    match result {
         LoadResult::Small(tally) => of_requests(common, tally, window),
         LoadResult::Lists(tally) => of_lists(common, tally, window),
         LoadResult::Watch(delivered) => Load {
@@ -162,7 +164,7 @@ pub(super) fn figures(
             events: Some(delivered.events),
             foreign_events: delivered.foreign,
             watchers: spread(delivered, share.shard),
-            cut_ms: quantiles(&delivered.cuts),
+            cut_ms: to_result::quantiles_ms(&delivered.cuts),
             lost_streams: delivered.lost,
             relists: delivered.relists,
             missed_events: delivered.missed,
@@ -186,7 +188,7 @@ fn of_requests(common: Load, tally: &Tally, window: Duration) -> Load {
         requests: tally.requests,
         errors: tally.errors,
         conflicts: tally.conflicts,
-        latency_ms: quantiles(&tally.latency),
+        latency_ms: to_result::quantiles_ms(&tally.latency),
     });
     let mut load = Load {
         achieved_per_s: per_second(answered, tally.elapsed, window),
@@ -196,9 +198,9 @@ fn of_requests(common: Load, tally: &Tally, window: Duration) -> Load {
         conflicts: tally.conflicts,
         throttled: tally.throttled,
         saturated: is_open && is_saturated(tally, window),
-        latency_ms: quantiles(&tally.latency),
-        service_ms: quantiles(&tally.service),
-        lag_ms: quantiles(&tally.lag),
+        latency_ms: to_result::quantiles_ms(&tally.latency),
+        service_ms: to_result::quantiles_ms(&tally.service),
+        lag_ms: to_result::quantiles_ms(&tally.lag),
         kinds: kinds.collect(),
         ..common
     };
@@ -215,7 +217,7 @@ fn of_lists(common: Load, tally: &ListTally, window: Duration) -> Load {
     let due = tally.lists as f64 / window.as_secs_f64();
     let achieved = per_second(answered, tally.elapsed, window);
     let is_open = common.offered_per_s.is_some();
-    let is_behind = achieved.is_some_and(|per_s| per_s < SATURATED_LISTS * due);
+    let is_behind = achieved.is_some_and(|per_s| per_s < MIN_ACHIEVED_SHARE_OF_LISTS * due);
     Load {
         achieved_per_s: achieved,
         errors: tally.errors,
@@ -224,10 +226,10 @@ fn of_lists(common: Load, tally: &ListTally, window: Duration) -> Load {
         restarts: tally.restarts.count,
         saturated: is_open && (tally.overrun || is_behind),
         invalid: (tally.lists == 0).then(|| "not one list was begun in this time".to_owned()),
-        latency_ms: quantiles(&tally.latency),
-        service_ms: quantiles(&tally.service),
-        lag_ms: quantiles(&tally.lag),
-        first_object_ms: quantiles(&tally.first_object),
+        latency_ms: to_result::quantiles_ms(&tally.latency),
+        service_ms: to_result::quantiles_ms(&tally.service),
+        lag_ms: to_result::quantiles_ms(&tally.lag),
+        first_object_ms: to_result::quantiles_ms(&tally.first_object),
         ..common
     }
 }
@@ -246,17 +248,17 @@ fn missed(delivered: &Delivered) -> Option<String> {
 /// Returns how latencies differ between watchers; `None` for fewer than two. Watchers are numbered
 /// across all generators.
 fn spread(delivered: &Delivered, shard: GeneratorShard) -> Option<WatcherSpread> {
-    let timed = delivered.watchers.iter().filter(|w| w.latency.n() > 0);
-    let mut watchers: Vec<WatcherTimes> = timed
-        .map(|watcher| {
-            let times = to_result::quantiles_ms(&watcher.latency);
-            WatcherTimes {
+    let watchers = delivered.watchers.iter();
+    let mut watchers: Vec<WatcherTimes> = watchers
+        .filter_map(|watcher| {
+            let times = to_result::quantiles_ms(&watcher.latency)?;
+            Some(WatcherTimes {
                 number: watcher.number * shard.count() + shard.index(),
                 generator: (!shard.is_whole()).then(|| shard.index()),
                 p50_ms: times.p50,
                 p99_ms: times.p99,
                 max_ms: times.max.unwrap_or(0.0),
-            }
+            })
         })
         .collect();
     if watchers.len() < 2 {
@@ -277,10 +279,6 @@ fn spread(delivered: &Delivered, shard: GeneratorShard) -> Option<WatcherSpread>
     })
 }
 
-fn quantiles(histogram: &LatencyHistogram) -> Option<Quantiles> {
-    (histogram.n() > 0).then(|| to_result::quantiles_ms(histogram))
-}
-
 /// Returns a rate over the load's window, or until its last response if that came later.
 fn per_second(count: u64, elapsed: Duration, window: Duration) -> Option<f64> {
     let time = elapsed.max(window);
@@ -298,7 +296,7 @@ fn late(load: &Load) -> Option<String> {
         _ => ("median", latency.p50?, service.p50?),
     };
     let late = latency - service;
-    (late > LATE_PART * latency).then(|| {
+    (late > MAX_LATENESS_SHARE * latency).then(|| {
         format!(
             "the generator was late: {late:.3} of the {latency:.3} ms of the {what} passed before \
              requests were sent, and at most half may"
@@ -309,6 +307,7 @@ fn late(load: &Load) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use load::record::Class;
+    use report::result::Quantiles;
     use workloads::Profile;
 
     use super::*;
