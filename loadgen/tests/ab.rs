@@ -216,11 +216,11 @@ fn what_cannot_be_compared_in_pairs_is_refused_in_one_line() {
     let wrong: [(&[&str], &str); 6] = [
         (
             &["--base", "bench", "--new", "http://127.0.0.1:1"],
-            "starts its targets anew",
+            "starts its targets itself",
         ),
         (
             &["--base", "bench", "--new", "bench", "--target", "bench"],
-            "two targets",
+            "remove --target, --etcd and --kube",
         ),
         (
             &["--base", "bench", "--new", "bench", "--new-env", "GOGC"],
