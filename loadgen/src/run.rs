@@ -108,7 +108,7 @@ struct Run<'a> {
     stop: &'a CancellationToken,
     begun: Instant,
     result: SavedResult,
-    /// The number of data sets that were loaded through a Kubernetes API so far.
+    /// The number of data sets that were seeded through a Kubernetes API so far.
     loads: usize,
     /// Whether a server that holds other people's data showed distress. Nothing else is measured
     /// then.
@@ -247,7 +247,7 @@ impl<'a> Run<'a> {
             (ObjectSource::Fresh(data) | ObjectSource::Seeded { data, .. }, _) => {
                 data.spec().name.clone()
             }
-            (ObjectSource::SeededNamespaces(loaded), _) => loaded.data().spec().name.clone(),
+            (ObjectSource::SeededNamespaces(seeded), _) => seeded.data().spec().name.clone(),
             (ObjectSource::Existing { .. }, name) => name.unwrap_or("there").to_owned(),
         };
         if target.spec.lacks(tier).is_some()

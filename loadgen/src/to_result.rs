@@ -62,6 +62,7 @@ pub fn data_set(data: &DataSet, fingerprint: &Fingerprint) -> result::DataSet {
         seed: Some(data.spec().seed),
         objects: fingerprint.objects,
         bytes: fingerprint.bytes,
+        has_mixed_sizes: data.spec().object_sizes.is_some(),
         fingerprint: Some(fingerprint.to_string()),
     }
 }

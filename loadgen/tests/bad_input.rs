@@ -107,7 +107,10 @@ fn contradictions_are_refused() {
         &["user"],
     );
     let there = ["run", "--starts", "2", "--etcd", "http://127.0.0.1:1"];
-    assert_refused(&there, &["--starts", "127.0.0.1:1", "is an existing endpoint"]);
+    assert_refused(
+        &there,
+        &["--starts", "127.0.0.1:1", "is an existing endpoint"],
+    );
     let search = ["saturate", "--slo", "p99=10ms", "--starts", "2"];
     assert_refused(&search, &["--starts", "--searches"]);
 }

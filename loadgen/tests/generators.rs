@@ -77,7 +77,7 @@ const GENERATORS: u32 = 4;
 /// must be done by then, also on a slow machine.
 const BEGINNINGS: [u64; 3] = [8, 30, 90];
 /// Time limit for generators of an interrupted run to end: none of them finishes its load.
-const ENDS_TIMEOUT: Duration = Duration::from_secs(60);
+const END_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns a folder with the scenario.
 fn folder() -> tempfile::TempDir {
@@ -106,14 +106,14 @@ fn ended(output: &Output) -> End {
     )
 }
 
-/// Waits for a process that is about to end. After [`ENDS_TIMEOUT`] it is killed, and has no exit
+/// Waits for a process that is about to end. After [`END_TIMEOUT`] it is killed, and has no exit
 /// code.
 fn ended_soon(child: Child) -> End {
     let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
     let (running, is_running) = mpsc::channel::<()>();
     thread::scope(|scope| {
         scope.spawn(move || {
-            if is_running.recv_timeout(ENDS_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
+            if is_running.recv_timeout(END_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
                 nix::sys::signal::kill(pid, nix::sys::signal::SIGKILL).ok();
             }
         });

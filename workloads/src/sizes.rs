@@ -21,9 +21,12 @@ pub enum WeightsError {
     /// A weight out of range.
     #[error("weight = {0} must be a number of 0 or more")]
     OutOfRange(f64),
-    /// All weights are 0, or there are none.
-    #[error("the weights of the table sum to 0, so no size would ever be drawn")]
-    AllZero,
+    /// There are no sizes.
+    #[error("the table is empty")]
+    Empty,
+    /// The sum of the weights is 0, or too large for a number.
+    #[error("the weights of the table sum to {0}, so sizes cannot be drawn")]
+    Sum(f64),
 }
 
 /// Checks that sizes can be drawn from a table.
@@ -36,9 +39,11 @@ pub(crate) fn check_weights(table: &[WeightedSize]) -> Result<(), WeightsError> 
             return Err(WeightsError::OutOfRange(*weight));
         }
     }
-    match table.iter().any(|entry| entry.weight > 0.0) {
-        true => Ok(()),
-        false => Err(WeightsError::AllZero),
+    let sum: f64 = table.iter().map(|entry| entry.weight).sum();
+    match table {
+        [] => Err(WeightsError::Empty),
+        _ if sum > 0.0 && sum.is_finite() => Ok(()),
+        _ => Err(WeightsError::Sum(sum)),
     }
 }
 
@@ -73,8 +78,7 @@ impl ObjectSizes {
         self.table.iter().map(|entry| entry.bytes as usize)
     }
 
-    /// Returns the index in [`Self::all`] of object `i`'s size. Costs about 20 ns where there are
-    /// several.
+    /// Returns the index in [`Self::all`] of object `i`'s size. Costs O(sizes).
     pub(crate) fn index_of(&self, i: u64) -> usize {
         match self.table.len() {
             1 => 0,

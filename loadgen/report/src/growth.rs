@@ -10,8 +10,6 @@ use crate::result::{Case, Growth, Report};
 
 /// The least number of points. A line through two points always fits.
 const MIN_POINTS: usize = 3;
-/// The factor below which sizes of objects in different data sets count as the same.
-const SAME_SIZE: f64 = 1.2;
 
 /// A metric whose growth is fitted: its path in `report.json`, its name in text, and its value.
 type Fitted = (&'static str, &'static str, fn(&Case) -> Option<f64>);
@@ -60,7 +58,7 @@ fn points(
     work: &str,
     value: fn(&Case) -> Option<f64>,
 ) -> Vec<[f64; 2]> {
-    let mut first_size = None;
+    let mut first = None;
     let mut points: Vec<[f64; 2]> = Vec::new();
     let cases = report.cases.iter();
     for case in cases.filter(|case| case.target == target && case.counts() && case.work() == work) {
@@ -71,9 +69,7 @@ fn points(
             continue;
         };
         let objects = data_set.objects as f64;
-        let size = data_set.bytes as f64 / objects;
-        let first = *first_size.get_or_insert(size);
-        let is_as_large = size / first < SAME_SIZE && first / size < SAME_SIZE;
+        let is_as_large = data_set.has_objects_as_large_as(first.get_or_insert(data_set));
         if is_as_large && points.iter().all(|point| point[0] != objects) {
             points.push([objects, value]);
         }

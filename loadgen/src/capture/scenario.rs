@@ -20,6 +20,8 @@ const MAX_BYTES: u64 = 1_500_000;
 /// Objects of which the largest have at most so many times the bytes of the smallest are all given
 /// the mean size.
 const NEARLY_ONE_SIZE: f64 = 1.1;
+/// A size that fewer objects than these percent have is left out.
+const MIN_PERCENT: f64 = 0.0001;
 
 impl Captured {
     /// Returns a scenario file for `loadgen run`, with the same number of objects of about the same
@@ -128,20 +130,28 @@ impl Captured {
 
 /// Returns the fields of a data set whose objects have the sizes of a sample.
 fn object_sizes(sample: &Sample) -> String {
-    let sizes = sample.value_sizes();
-    let bytes = |size: f64| (size.round() as u64).clamp(MIN_BYTES, MAX_BYTES);
+    // In percent of the objects. Sizes are ascending, and so equal ones are neighbours.
+    let mut sizes: Vec<(u64, f64)> = Vec::new();
+    for (size, part) in sample.value_sizes() {
+        let bytes = (size.round() as u64).clamp(MIN_BYTES, MAX_BYTES);
+        match sizes.last_mut().filter(|(last, _)| *last == bytes) {
+            Some((_, percent)) => *percent += part * 100.0,
+            None => sizes.push((bytes, part * 100.0)),
+        }
+    }
+    sizes.retain(|(_, percent)| *percent >= MIN_PERCENT);
     let (Some((smallest, _)), Some((largest, _))) = (sizes.first(), sizes.last()) else {
         return format!("object_size = {MIN_BYTES}");
     };
-    if bytes(*largest) as f64 <= bytes(*smallest) as f64 * NEARLY_ONE_SIZE {
-        let mean = sizes.iter().map(|(size, part)| size * part).sum();
-        return format!("object_size = {}", bytes(mean));
+    if *largest as f64 <= *smallest as f64 * NEARLY_ONE_SIZE {
+        let sum: f64 = sizes.iter().map(|(size, part)| *size as f64 * part).sum();
+        let parts: f64 = sizes.iter().map(|(_, part)| part).sum();
+        return format!("object_size = {}", (sum / parts).round());
     }
     let mut text = String::from("object_sizes = [\n");
-    for (size, part) in &sizes {
+    for (bytes, percent) in &sizes {
         // Writing to a String cannot fail.
-        let (bytes, percent) = (bytes(*size), part * 100.0);
-        writeln!(text, "    {{ bytes = {bytes}, weight = {percent:.2} }},").unwrap_or_default();
+        writeln!(text, "    {{ bytes = {bytes}, weight = {percent:.4} }},").unwrap_or_default();
     }
     text + "]"
 }
@@ -339,6 +349,29 @@ mod tests {
         let sum: f64 = sizes.iter().map(|s| f64::from(s.bytes) * s.weight).sum();
         let weights: f64 = sizes.iter().map(|size| size.weight).sum();
         assert!((sum / weights / mean - 1.0).abs() < 0.001, "{sizes:?}");
+    }
+
+    #[test]
+    fn sizes_of_pages_that_stand_for_few_objects_are_drawn_too() {
+        let page = |bytes: u64, weight: f64| SampledPage {
+            sizes: vec![bytes + 36; 8],
+            key_bytes: 0,
+            weight,
+        };
+        let mut secrets = resource("secrets", 1_000_000, 0);
+        secrets.census.sample = Sample {
+            pages: vec![page(300, 999_990.0), page(500, 5.0), page(9_000, 10.0)],
+            unread: 999_976,
+        };
+        let captured = Captured {
+            resources: vec![secrets],
+            ..captured()
+        };
+        let scenario = Scenario::parse(&captured.scenario(), "captured").expect("a scenario");
+        let sizes = scenario.data_sets[0].object_sizes.clone().expect("sizes");
+        let bytes: Vec<u32> = sizes.iter().map(|size| size.bytes).collect();
+        assert_eq!(bytes, [700, 6_167], "each group has its mean");
+        assert!(sizes.iter().all(|size| size.weight > 0.0), "{sizes:?}");
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub objects: Option<u64>,
 
-    /// Size of each object in bytes, instead of the scenario's
+    /// One size for all objects in bytes, instead of the scenario's size or sizes
     #[arg(long, value_name = "BYTES")]
     pub object_size: Option<u64>,
 

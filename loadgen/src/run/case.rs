@@ -237,7 +237,7 @@ impl CaseRun<'_> {
         measured: &mut Measured,
     ) -> Result<(), EarlyEnd> {
         let mut case = self.list_case();
-        self.check_supported(&case, running, measured).await?;
+        self.probe_support(&case, running, measured).await?;
         self.check_fits()?;
         let mut verifier = self.seed_and_restart(running, measured).await?;
         if let Some(nodes) = self.narrow(self.strategy(), &mut verifier).await? {
@@ -276,8 +276,9 @@ impl CaseRun<'_> {
         }
     }
 
-    /// Checks that the servers support what the case lists, and records how they serve it.
-    async fn check_supported(
+    /// Checks, also by requests, that the servers support what the case lists. Records how they
+    /// serve it.
+    async fn probe_support(
         &self,
         case: &ListCase,
         running: &Running,

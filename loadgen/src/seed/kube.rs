@@ -104,10 +104,15 @@ pub fn objects_like(
     count: u64,
     namespace_of: impl Fn(u64) -> String,
 ) -> Result<Vec<Map<String, Value>>, String> {
-    let numbers = (0..count).map(|i| i * (data.len() / count));
-    numbers
+    spread_over(data, count)
         .map(|i| object::json_object(data, i, &namespace_of(i)))
         .collect()
+}
+
+/// Returns the numbers of `count` objects that are spread over the data set.
+pub fn spread_over(data: &DataSet, count: u64) -> impl Iterator<Item = u64> + use<> {
+    let step = data.len() / count.max(1);
+    (0..count).map(move |i| i * step)
 }
 
 /// The objects that were seeded, with which lists are compared.
@@ -122,7 +127,7 @@ pub struct SeededObjects {
     /// The expected contents of a list of all seeded objects.
     pub expected: Expected,
     /// Every object as the server returned it, by number, with the hash of its UID for shards.
-    /// `None` if another generator has loaded the objects.
+    /// `None` if another generator has seeded the objects.
     entries: Option<Vec<Entry>>,
 }
 
@@ -167,7 +172,7 @@ impl SeededObjects {
     }
 
     /// Returns the objects as they are stored, for shards by this field; `None` if another
-    /// generator has loaded them.
+    /// generator has seeded them.
     #[must_use]
     pub fn inventory(&self, by: ShardKey) -> Option<Inventory> {
         let entries = self.entries.as_ref()?;
@@ -185,7 +190,7 @@ impl SeededObjects {
     }
 
     /// Returns the expected contents of a list with this label selector; `None` if another
-    /// generator has loaded the objects. Makes every object of the data set once.
+    /// generator has seeded the objects. Makes every object of the data set once.
     #[must_use]
     pub fn select(&self, selector: Selector) -> Option<Fingerprint> {
         let entries = self.entries.as_ref()?;
@@ -237,9 +242,9 @@ pub async fn seed(
         revision: all.revision,
     };
     let entries = all.entries.into_iter().map(|(_, entry)| entry).collect();
-    let loaded = SeededObjects::new(data, namespaces, expected, Some(entries));
-    until_listed(api, data, loaded.expected.revision).await?;
-    Ok(loaded)
+    let seeded = SeededObjects::new(data, namespaces, expected, Some(entries));
+    until_listed(api, data, seeded.expected.revision).await?;
+    Ok(seeded)
 }
 
 /// Waits until a list from the server's cache would contain the last write, since case `cached` may

@@ -86,6 +86,9 @@ impl DataSetSpec {
             .into_iter()
             .find(|(_, given, wanted)| given != wanted)
         {
+            Some(("object_size", _, true)) => {
+                Err(" of this kind needs `object_size` or `object_sizes`".to_owned())
+            }
             Some((field, _, true)) => Err(format!(" of this kind needs `{field}`")),
             Some((field, _, false)) => Err(format!(" of this kind does not take `{field}`")),
             None => Ok(()),

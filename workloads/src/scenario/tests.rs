@@ -86,7 +86,11 @@ fn an_error_names_its_line() {
     assert!(message.contains("too large"), "{message}");
     let sizes = |table: &str| refusal("object_size = 100", &format!("object_sizes = {table}")).1;
     for (table, says) in [
-        ("[]", "object_sizes: the weights of the table sum to 0"),
+        ("[]", "object_sizes: the table is empty"),
+        (
+            "[{ bytes = 9, weight = 0 }]",
+            "object_sizes: the weights of the table sum to 0",
+        ),
         ("[{ bytes = 9, weight = -1 }]", "weight = -1 must be"),
         (
             "[{ bytes = 2_000_000, weight = 1 }]",

@@ -181,10 +181,14 @@ struct ConnectionNumbers {
 
 impl ConnectionNumbers {
     /// Returns the slot of each connection, in order, in a run.
-    fn slots(self, run: u64) -> impl Iterator<Item = ConnectionSlot> {
-        let of = u64::from(self.of_load);
+    fn slots(self, run_number: u64) -> impl Iterator<Item = ConnectionSlot> {
+        let connections = u64::from(self.of_load);
         let numbers = self.shard.numbers(self.of_load).map(u64::from);
-        numbers.map(move |number| ConnectionSlot { number, of, run })
+        numbers.map(move |connection| ConnectionSlot {
+            connection,
+            connections,
+            run_number,
+        })
     }
 }
 
@@ -195,11 +199,12 @@ async fn caller<R: RequestApi>(
     calls: &R,
     mut runs: mpsc::UnboundedReceiver<(Run, oneshot::Sender<Tally>)>,
 ) {
-    let mut number = 0;
+    let mut run_number = 0;
     while let Some((run, mut done)) = runs.recv().await {
+        let slots = numbers.slots(run_number);
         tokio::select! {
-            tally = all_connections::<Alarm, _>(&mut all, numbers.slots(number), calls, &run) => {
-                number += 1;
+            tally = all_connections::<Alarm, _>(&mut all, slots, calls, &run) => {
+                run_number += 1;
                 done.send(tally).ok();
             }
             // The caller has gone: the connections are closed with their outstanding requests.

@@ -51,15 +51,21 @@ enum Source {
 
 impl Source {
     fn of(pace: &Pace, seed: u64, slot: ConnectionSlot) -> Self {
-        let ConnectionSlot { number, of, run } = slot;
+        let ConnectionSlot {
+            connection,
+            connections,
+            run_number,
+        } = slot;
         match pace {
             Pace::Closed { clients } => {
                 let clients = u64::from(*clients);
-                let share = clients / of + u64::from(number < clients % of);
+                let one_more = u64::from(connection < clients % connections);
+                let share = clients / connections + one_more;
                 Self::Closed { idle: share as u32 }
             }
             Pace::Open(profile) => {
-                let mut arrivals = Arrivals::new(profile, seed, run, number, of);
+                let mut arrivals =
+                    Arrivals::new(profile, seed, run_number, connection, connections);
                 let due = arrivals.next().unwrap_or(Duration::MAX);
                 Self::Open { arrivals, due }
             }
@@ -82,11 +88,11 @@ struct Outstanding {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConnectionSlot {
     /// The connection's number among those of the load.
-    pub(super) number: u64,
+    pub(super) connection: u64,
     /// The number of connections of the load, including those of other generators.
-    pub(super) of: u64,
+    pub(super) connections: u64,
     /// The run's number among the runs over the same connections.
-    pub(super) run: u64,
+    pub(super) run_number: u64,
 }
 
 /// One connection's share of a run.
@@ -143,9 +149,9 @@ impl<'a, R: RequestApi> Driver<'a, R> {
             given_up,
             // Connections number their operations round-robin, so that no two send the same
             // operation.
-            next_operation: slot.run * OPERATIONS_OF_A_RUN + slot.number,
-            operation_stride: slot.of,
-            number: slot.run * slot.of + slot.number,
+            next_operation: slot.run_number * OPERATIONS_OF_A_RUN + slot.connection,
+            operation_stride: slot.connections,
+            number: slot.run_number * slot.connections + slot.connection,
             own_keys: OwnKeys::default(),
             outstanding: Vec::new(),
             free: Vec::new(),

@@ -24,7 +24,7 @@ use crate::record::{Class, Errors, LatencyHistogram, Live};
 /// with the rate.
 const MAX_WAITING: usize = 1_000;
 /// How long outstanding lists may take after the last one was started.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(120);
+const LIST_DRAIN_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The results of the lists of a load.
 #[derive(Debug, Default)]
@@ -148,9 +148,9 @@ async fn run_with<T: Timer, F: Future<Output = Done>>(
                 tally.overrun |= waiting.len() >= MAX_WAITING;
             }
             () = stop.cancelled() => {}
-            () = sleep_until(begun + duration + DRAIN_TIMEOUT), if drains => {
+            () = sleep_until(begun + duration + LIST_DRAIN_TIMEOUT), if drains => {
                 let unanswered = (running.len() + waiting.len()) as u64;
-                let text = format!("no end within {} s", DRAIN_TIMEOUT.as_secs());
+                let text = format!("no end within {} s", LIST_DRAIN_TIMEOUT.as_secs());
                 live.failed(unanswered);
                 tally.unanswered(unanswered, text);
                 break;

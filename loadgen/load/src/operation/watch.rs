@@ -76,7 +76,7 @@ impl Deliveries {
         loop {
             let progress = self.progress.notified();
             if let Some(reason) = self.broken.get() {
-                return Err(EtcdError::Protocol(reason.clone()));
+                return Err(EtcdError::Client(reason.clone()));
             }
             if self.received.load(Ordering::Acquire) >= events {
                 return Ok(());

@@ -31,7 +31,8 @@ impl Class {
                 | Refusal::DeadlineExceeded
                 | Refusal::LeaderChanged
                 | Refusal::NoLeader,
-            ) => Self::TimedOut,
+            )
+            | EtcdError::Timeout(_) => Self::TimedOut,
             EtcdError::Refused(Refusal::Stopped)
             | EtcdError::Unreachable { .. }
             | EtcdError::Status {

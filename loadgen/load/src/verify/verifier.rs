@@ -44,7 +44,7 @@ impl Verifier {
     pub(crate) fn agree(
         &self,
         listed: &Listed,
-        found: &Contents,
+        contents: &Contents,
         at_least: Option<i64>,
     ) -> Result<(), InvalidResponse> {
         if self.expected.is_some() {
@@ -57,15 +57,15 @@ impl Verifier {
         }
         let mut latest = self.latest.lock();
         match &*latest {
-            Some((same, before)) if *same == revision && before != found => {
-                let what = found.difference(before);
+            Some((same, before)) if *same == revision && before != contents => {
+                let what = contents.difference(before);
                 return Err(InvalidResponse::Contradiction { revision, what });
             }
             // Overlapping lists may end in another order than that of their revisions.
             Some((newer, _)) if *newer > revision => return Ok(()),
             _ => {}
         }
-        *latest = Some((revision, found.clone()));
+        *latest = Some((revision, contents.clone()));
         Ok(())
     }
 }

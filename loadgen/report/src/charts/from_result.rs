@@ -388,12 +388,11 @@ fn span(quantiles: &Quantiles) -> Option<Mark> {
         .map(|(min, max)| Mark::span(min, max))
 }
 
-/// Returns the range of a metric over the starts of the server; `None` of a single start.
+/// Returns the range of a metric over the starts of the server; `None` of fewer than two values.
 fn of_starts(case: &Case, metric: impl Fn(&ServerStart) -> Option<f64>) -> Option<Mark> {
-    let starts = case.starts.iter().filter_map(metric);
-    (case.starts.len() > 1)
-        .then(|| Mark::range(starts))
-        .flatten()
+    let starts: Vec<f64> = case.starts.iter().filter_map(metric).collect();
+    let range = Mark::range(starts.iter().copied());
+    range.filter(|_| starts.len() > 1)
 }
 
 /// Returns a row with its names and notes, without marks.

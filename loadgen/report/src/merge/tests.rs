@@ -158,6 +158,7 @@ fn part(index: u32, count: u32, values: &[u64]) -> GeneratorResult {
         seed: Some(1),
         objects: 300,
         bytes: 300_000,
+        has_mixed_sizes: false,
         fingerprint: Some("xxh3:0000000000000001/300".to_owned()),
     }];
     report.cases = vec![case];

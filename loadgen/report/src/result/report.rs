@@ -100,7 +100,24 @@ pub struct DataSet {
     pub objects: u64,
     /// Keys and values together, without any envelope.
     pub bytes: u64,
+    /// Whether the objects have several sizes, by `object_sizes`.
+    #[serde(default)]
+    pub has_mixed_sizes: bool,
     /// The fingerprint of the whole data set, which every case must have received; null when
     /// loadgen did not generate the data.
     pub fingerprint: Option<String>,
+}
+
+impl DataSet {
+    /// The largest ratio of mean sizes that count as the same.
+    const SAME_SIZE: f64 = 1.1;
+
+    /// Returns whether objects of both data sets are about as large, so that the data sets differ
+    /// only in the number of objects.
+    pub(crate) fn has_objects_as_large_as(&self, other: &Self) -> bool {
+        let mean = |data: &Self| data.bytes as f64 / data.objects.max(1) as f64;
+        let ratio = mean(self) / mean(other);
+        self.has_mixed_sizes == other.has_mixed_sizes
+            && (1.0 / Self::SAME_SIZE..=Self::SAME_SIZE).contains(&ratio)
+    }
 }

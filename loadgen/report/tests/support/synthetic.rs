@@ -224,6 +224,7 @@ fn report() -> Report {
             seed: Some(1),
             objects: OBJECTS,
             bytes: BYTES,
+            has_mixed_sizes: false,
             fingerprint: Some("00c0ffee00c0ffee".into()),
         }],
         cases: Vec::new(),

@@ -38,20 +38,23 @@ impl Needs {
         };
         let clients = u64::from(clients);
         let page = |size: u32| bytes.min(bytes / data.len() * u64::from(size));
+        let sizes = data.spec().object_sizes.iter().flatten();
+        let largest = sizes.map(|size| u64::from(size.bytes)).max();
+        let two_objects = page(2).max(2 * largest.unwrap_or(0));
         let is_small = matches!(strategy.driver(), Driver::Requests | Driver::Delivery);
         let is_ours = target.is_bench();
         let response = strategy.etcd_response();
         let (rest, per_list, disk) = match (is_ours, tier, strategy) {
             (true, Tier::Etcd, _) if is_small => (bytes * 3 / 2, 1 << 20, 0),
             (_, Tier::Etcd, _) if is_small => (bytes, 1 << 20, bytes * 4),
-            // Lists are streamed: each client costs buffers and the largest object.
-            (true, Tier::Kube, _) => (bytes * 3, (2 << 20) + page(2), 0),
+            // Lists are streamed: each client costs buffers and an object or two.
+            (true, Tier::Kube, _) => (bytes * 3, (2 << 20) + two_objects, 0),
             (true, _, _) if response == Some(EtcdResponse::Buffered) => {
                 (bytes * 3 / 2, bytes * 3 / 2, 0)
             }
             (true, _, _) => (bytes * 3 / 2, 16 << 20, 0),
             // An etcd, and in front of it a cache that serves the lists.
-            (_, Tier::Kube, _) => (bytes * 4, (2 << 20) + page(2), bytes * 4),
+            (_, Tier::Kube, _) => (bytes * 4, (2 << 20) + two_objects, bytes * 4),
             // The mapped database file counts, but its pages can be dropped: half of it must fit.
             (_, _, _) if response == Some(EtcdResponse::Stream) => (bytes, bytes, bytes * 4),
             (_, _, Strategy::Paged(size)) => (bytes, page(size.get()) * 5, bytes * 4),

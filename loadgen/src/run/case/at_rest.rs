@@ -32,10 +32,10 @@ use crate::servers::running::Running;
 use crate::timeouts::in_time;
 
 /// How long a server may take to notice that its clients have disconnected.
-const RETURNED_TIMEOUT: Duration = Duration::from_secs(10);
+const RETURN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a watch cache may take to notice that history was compacted: bench-server's checks
 /// every 15 s.
-const COMPACTED_TIMEOUT: Duration = Duration::from_secs(25);
+const COMPACTION_TIMEOUT: Duration = Duration::from_secs(25);
 /// Number of earlier readings with which a reading must agree to be taken as the first one at once.
 /// Each takes seconds, since it waits until memory settles.
 const STILL: usize = 2;
@@ -153,7 +153,7 @@ impl CaseRun<'_> {
                 // It is not known yet what the server holds without clients, and the clients that
                 // seeded it may still be connected.
                 None if stands_still(&before, &reading) => Duration::ZERO,
-                None => RETURNED_TIMEOUT,
+                None => RETURN_TIMEOUT,
             };
             if begun.elapsed() >= within {
                 return Ok(reading);
@@ -176,8 +176,8 @@ fn above(first: &Reading, now: &Reading) -> Vec<HeldKind> {
 fn within(above: &[HeldKind]) -> Duration {
     match above {
         [] => Duration::ZERO,
-        _ if above.contains(&HeldKind::PastSnapshots) => COMPACTED_TIMEOUT,
-        _ => RETURNED_TIMEOUT,
+        _ if above.contains(&HeldKind::PastSnapshots) => COMPACTION_TIMEOUT,
+        _ => RETURN_TIMEOUT,
     }
 }
 

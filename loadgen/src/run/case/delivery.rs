@@ -21,7 +21,7 @@ use crate::to_result;
 /// The default number of watchers.
 const WATCHERS: u32 = 1_000;
 /// How long a put may take to reach all watchers.
-const DELIVERED_TIMEOUT: Duration = Duration::from_secs(30);
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Size of a put's value, which is sent to each watcher.
 const VALUE_BYTES: usize = 100;
 
@@ -132,13 +132,13 @@ impl FanOut {
             self.client.kv().put(request).await?;
             self.deliveries.reached(events).await
         };
-        let delivered = timeout(DELIVERED_TIMEOUT, delivered).await;
+        let delivered = timeout(DELIVERY_TIMEOUT, delivered).await;
         delivered.unwrap_or_else(|_| {
             let missing = events - self.deliveries.received();
             Err(EtcdError::Timeout(format!(
                 "{missing} of {} watchers had no event of a put after {} s",
                 self.watchers,
-                DELIVERED_TIMEOUT.as_secs()
+                DELIVERY_TIMEOUT.as_secs()
             )))
         })
     }

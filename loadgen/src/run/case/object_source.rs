@@ -41,7 +41,7 @@ pub(in crate::run) enum ObjectSource {
         /// Leases of the case's loads, which are revoked at the end.
         leases: Arc<GrantedLeases>,
     },
-    /// A Kubernetes API into which the data set was loaded once for all its cases.
+    /// A Kubernetes API into which the data set was seeded once for all its cases.
     SeededNamespaces(Arc<SeededObjects>),
     /// The existing contents of an endpoint.
     Existing {
@@ -64,7 +64,7 @@ impl CaseRun<'_> {
     pub(in crate::run) fn data(&self) -> Option<&Arc<DataSet>> {
         match &self.source {
             ObjectSource::Fresh(data) | ObjectSource::Seeded { data, .. } => Some(data),
-            ObjectSource::SeededNamespaces(loaded) => Some(loaded.data()),
+            ObjectSource::SeededNamespaces(seeded) => Some(seeded.data()),
             ObjectSource::Existing { .. } => None,
         }
     }
@@ -76,7 +76,7 @@ impl CaseRun<'_> {
         let (prefix, resource) = match &self.source {
             ObjectSource::Fresh(data) => below(OWN_ROOT, data),
             ObjectSource::Seeded { data, root, .. } => below(root, data),
-            ObjectSource::SeededNamespaces(loaded) => below(OWN_ROOT, loaded.data()),
+            ObjectSource::SeededNamespaces(seeded) => below(OWN_ROOT, seeded.data()),
             ObjectSource::Existing { prefix, collection } => {
                 (prefix.clone(), collection.resource.clone())
             }
@@ -95,9 +95,9 @@ impl CaseRun<'_> {
         let case = self.spec.loads.as_ref();
         parameters.ignores_made = case.is_some_and(LoadsSpec::writes_through_api);
         match &self.source {
-            ObjectSource::SeededNamespaces(loaded) => {
-                parameters.namespace.clone_from(&loaded.only_namespace);
-                parameters.own_namespaces = Some(loaded.names_begin.clone());
+            ObjectSource::SeededNamespaces(seeded) => {
+                parameters.namespace.clone_from(&seeded.only_namespace);
+                parameters.own_namespaces = Some(seeded.names_begin.clone());
             }
             ObjectSource::Existing { collection, .. } => {
                 parameters.namespace.clone_from(&collection.namespace)
@@ -126,7 +126,7 @@ impl CaseRun<'_> {
                 (OWN_ROOT, Some(expected))
             }
             ObjectSource::Seeded { root, expected, .. } => (root.as_str(), Some(expected.clone())),
-            ObjectSource::SeededNamespaces(loaded) => (OWN_ROOT, Some(loaded.expected.clone())),
+            ObjectSource::SeededNamespaces(seeded) => (OWN_ROOT, Some(seeded.expected.clone())),
             ObjectSource::Existing { .. } => ("", None),
         };
         let written = self.data().zip(expected.as_ref());

@@ -42,8 +42,8 @@ impl CaseRun<'_> {
         selector: Selector,
         verifier: &mut Verifier,
     ) -> Result<Arc<[String]>, EarlyEnd> {
-        if let ObjectSource::SeededNamespaces(loaded) = &self.source {
-            return self.select_loaded(loaded, selector, verifier).await;
+        if let ObjectSource::SeededNamespaces(seeded) = &self.source {
+            return self.select_seeded(seeded, selector, verifier).await;
         }
         let (ObjectSource::Fresh(data) | ObjectSource::Seeded { data, .. }) = &self.source else {
             if selector.is_per_node() {
@@ -66,25 +66,25 @@ impl CaseRun<'_> {
         Ok(nodes.into())
     }
 
-    /// Does the same for objects that were loaded through an API. Their labels are kept by the
+    /// Does the same for objects that were seeded through an API. Their labels are kept by the
     /// server, their fields are set by it.
-    async fn select_loaded(
+    async fn select_seeded(
         &self,
-        loaded: &Arc<SeededObjects>,
+        seeded: &Arc<SeededObjects>,
         selector: Selector,
         verifier: &mut Verifier,
     ) -> Result<Arc<[String]>, EarlyEnd> {
         if selector.is_field() {
-            let reason = "a pod that is loaded is on no node, and its fields are the server's to fill: only labels can be selected by";
+            let reason = "a pod that is seeded is on no node, and its fields are the server's to fill: only labels can be selected by";
             return Err(EarlyEnd::NotApplicable(reason.to_owned()));
         }
-        let loaded = Arc::clone(loaded);
-        let selected = tokio::task::spawn_blocking(move || loaded.select(selector));
+        let seeded = Arc::clone(seeded);
+        let selected = tokio::task::spawn_blocking(move || seeded.select(selector));
         let selected = self.unless_stopped(selected).await?;
         let selected = selected.map_err(|e| EarlyEnd::Failed(format!("selecting: {e}")))?;
         let unknown = || {
             let reason =
-                "which objects a selector selects is known to the generator alone that loaded them";
+                "which objects a selector selects is known to the generator alone that seeded them";
             EarlyEnd::NotApplicable(reason.to_owned())
         };
         let selected = selected.ok_or_else(unknown)?;

@@ -58,14 +58,14 @@ impl InNamespaces {
             own.namespaces.create(&own.api).await?;
             seed(&own.api, data, &own.namespaces, &phase).await
         };
-        let loaded: Option<Result<SeededObjects, SeedError>> = tokio::select! {
-            loaded = loading => Some(loaded),
+        let seeded: Option<Result<SeededObjects, SeedError>> = tokio::select! {
+            seeded = loading => Some(seeded),
             () = stop.cancelled() => None,
         };
-        match loaded {
-            Some(Ok(loaded)) => {
+        match seeded {
+            Some(Ok(seeded)) => {
                 phase.done("written");
-                Ok(Some((own, Arc::new(loaded))))
+                Ok(Some((own, Arc::new(seeded))))
             }
             Some(Err(error)) => {
                 let left = own.clean_up(false, progress).await.err();

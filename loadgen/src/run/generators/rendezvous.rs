@@ -27,7 +27,7 @@ const READY_BEFORE: Duration = Duration::from_millis(500);
 /// objects that they may still read.
 pub(super) const DONE_TIMEOUT: Duration = Duration::from_secs(180);
 /// The same after an interruption: the other generators notice it and end at once.
-pub(super) const STOPPED_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the other generators check, while they measure, whether the first one was interrupted.
 const STOPPED_EVERY: Duration = Duration::from_millis(500);
 /// The largest allowed difference between clocks. If it is larger, a clock is not set, or the

@@ -15,7 +15,7 @@ use workloads::{DataSet, Fingerprint};
 use super::StartTime;
 use super::note_store::NoteStoreAddress;
 use super::rendezvous::{
-    Agreed, Appointment, DONE_TIMEOUT, Rendezvous, RendezvousError, STOPPED_TIMEOUT,
+    Agreed, Appointment, DONE_TIMEOUT, Rendezvous, RendezvousError, STOP_TIMEOUT,
 };
 use crate::exit::Failure;
 use crate::progress::Progress;
@@ -42,14 +42,14 @@ impl SharedObjects {
     fn expected(&self) -> &Expected {
         match self {
             Self::OnEtcd(seeded) => &seeded.expected,
-            Self::InNamespaces(_, loaded) => &loaded.expected,
+            Self::InNamespaces(_, seeded) => &seeded.expected,
         }
     }
 
     fn source(&self) -> ObjectSource {
         match self {
             Self::OnEtcd(seeded) => seeded.source(),
-            Self::InNamespaces(_, loaded) => ObjectSource::SeededNamespaces(Arc::clone(loaded)),
+            Self::InNamespaces(_, seeded) => ObjectSource::SeededNamespaces(Arc::clone(seeded)),
         }
     }
 
@@ -139,7 +139,7 @@ impl Run<'_> {
             NoteStoreAddress::Kube { .. } => {
                 let made = InNamespaces::create(plan, target, data, ONLY_DATA_SET, progress, stop);
                 let made = made.await?;
-                made.map(|(namespaces, loaded)| SharedObjects::InNamespaces(namespaces, loaded))
+                made.map(|(namespaces, seeded)| SharedObjects::InNamespaces(namespaces, seeded))
             }
         })
     }
@@ -221,8 +221,8 @@ impl Run<'_> {
             },
             NoteStoreAddress::Kube { .. } => {
                 let namespaces = Arc::new(self.namespaces(data));
-                let loaded = SeededObjects::by_another(data, &namespaces, expected);
-                ObjectSource::SeededNamespaces(Arc::new(loaded))
+                let seeded = SeededObjects::by_another(data, &namespaces, expected);
+                ObjectSource::SeededNamespaces(Arc::new(seeded))
             }
         };
         let (progress, stop) = (self.progress, self.stop);
@@ -309,7 +309,7 @@ impl Run<'_> {
                     "interrupted: the other generators are told to end, and the objects removed",
                 );
                 rendezvous.stop_all().await?;
-                rendezvous.others_done(STOPPED_TIMEOUT).await?
+                rendezvous.others_done(STOP_TIMEOUT).await?
             }
         };
         if !missing.is_empty() {

@@ -18,7 +18,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause, whatever the server asks for.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 /// The timeout of a single response: an apiserver gives a request 60 s.
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(75);
+const WRITE_RESPONSE_TIMEOUT: Duration = Duration::from_secs(75);
 /// The largest body, in bytes: a response is one object. The bodies of deleted collections are
 /// discarded while they are received.
 const LARGEST_BODY: usize = 16 << 20;
@@ -64,7 +64,7 @@ impl Client {
         let mut repeated = false;
         for attempt in 1.. {
             let sent = self.once(method, path, media_type, body.clone());
-            let sent = tokio::time::timeout(RESPONSE_TIMEOUT, sent).await;
+            let sent = tokio::time::timeout(WRITE_RESPONSE_TIMEOUT, sent).await;
             let asked = match sent {
                 Ok(Ok((status, _, asked))) if attempt < ATTEMPTS && is_passing(status) => {
                     repeated |= status != StatusCode::TOO_MANY_REQUESTS;
@@ -79,7 +79,7 @@ impl Client {
                 }
                 Ok(Err(lost)) if attempt >= ATTEMPTS => return Err(lost),
                 Err(_) if attempt >= ATTEMPTS => {
-                    let seconds = RESPONSE_TIMEOUT.as_secs();
+                    let seconds = WRITE_RESPONSE_TIMEOUT.as_secs();
                     return Err(KubeError::Timeout(format!(
                         "the response did not end within {seconds} s"
                     )));

@@ -95,9 +95,9 @@ async fn when_the_first_request_is_due_is_known_before_the_clock_starts() {
     };
     let (calls, given_up, next_due) = (gets(), Cell::new(false), NextDue::default());
     let slot = ConnectionSlot {
-        number: 0,
-        of: 1,
-        run: 0,
+        connection: 0,
+        connections: 1,
+        run_number: 0,
     };
     let _driver = Driver::new(&*calls, &run, slot, Instant::now(), &given_up, &next_due);
     assert!(next_due.due().is_some_and(|due| due < run.duration));

@@ -123,6 +123,7 @@ impl CallError {
         match self {
             Self::Etcd(error) => Class::of_etcd(error),
             Self::Kube(KubeError::Connection { .. }) => Class::Disconnected,
+            Self::Kube(KubeError::Timeout(_)) => Class::TimedOut,
             Self::Status { status, .. } => Class::of_status(*status),
             _ => Class::Wrong,
         }

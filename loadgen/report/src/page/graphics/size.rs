@@ -10,9 +10,6 @@ use crate::result::DataSet;
 use super::plot::{Look, Plot, PlotLine, Scale};
 use super::{Material, TopicFigure, panels};
 
-/// The largest ratio of mean object sizes that count as the same size.
-const SAME_SIZE: f64 = 1.1;
-
 /// A metric, its title, and its unit.
 type Measure = (Metric, &'static str, fn(f64) -> Unit);
 
@@ -121,12 +118,8 @@ fn lines(
 /// in which the number of objects does not differ are dropped.
 fn families(data_sets: &[DataSet]) -> Vec<Vec<&DataSet>> {
     let mut families: Vec<Vec<&DataSet>> = Vec::new();
-    let size = |data_set: &DataSet| data_set.bytes as f64 / data_set.objects.max(1) as f64;
     for data_set in data_sets {
-        let is_same = |family: &&mut Vec<&DataSet>| {
-            let ratio = size(family[0]) / size(data_set);
-            (1.0 / SAME_SIZE..=SAME_SIZE).contains(&ratio)
-        };
+        let is_same = |family: &&mut Vec<&DataSet>| family[0].has_objects_as_large_as(data_set);
         match families.iter_mut().find(is_same) {
             Some(family) => family.push(data_set),
             None => families.push(vec![data_set]),

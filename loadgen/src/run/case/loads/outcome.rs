@@ -18,10 +18,10 @@ use crate::run::case::times::Span;
 use crate::run::case::{CaseRun, EarlyEnd, Measured};
 
 /// How long a stopped case waits for the last events.
-const STOPPED_TIMEOUT: Duration = Duration::from_secs(2);
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the deletion of a load's objects may take on a server that keeps running. An apiserver
 /// deletes a collection one object after the other, by one worker.
-const REMOVED_TIMEOUT: Duration = Duration::from_secs(600);
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Loads that have run, and their results in the order of the case.
 pub(super) struct Ran<'c> {
@@ -103,7 +103,7 @@ impl CaseRun<'_> {
     }
 
     /// Returns what watchers received since `begun`, or [`LoadResult::Broken`] if that is not what
-    /// was written. A stopped case waits at most [`STOPPED_TIMEOUT`], and ignores mismatches.
+    /// was written. A stopped case waits at most [`STOP_TIMEOUT`], and ignores mismatches.
     async fn delivered(
         &self,
         watchers: DeliveryWatchers,
@@ -118,7 +118,7 @@ impl CaseRun<'_> {
         let delivered = watchers.finish(writes.acknowledged, begun, beside);
         if self.stop.is_cancelled() {
             // These writes were acknowledged, so their events are waited for only briefly.
-            let delivered = timeout(STOPPED_TIMEOUT, delivered).await;
+            let delivered = timeout(STOP_TIMEOUT, delivered).await;
             let delivered = delivered.ok().and_then(Result::ok);
             return Ok(LoadResult::Watch(Box::new(delivered.unwrap_or_default())));
         }
@@ -206,11 +206,11 @@ impl CaseRun<'_> {
                 continue;
             };
             if removes {
-                let removed = self.unless_stopped(timeout(REMOVED_TIMEOUT, calls.remove(endpoint)));
+                let removed = self.unless_stopped(timeout(REMOVAL_TIMEOUT, calls.remove(endpoint)));
                 let left = match removed.await? {
                     Ok(Ok(())) => continue,
                     Ok(Err(error)) => error.to_string(),
-                    Err(_) => format!("not deleted within {REMOVED_TIMEOUT:?}"),
+                    Err(_) => format!("not deleted within {REMOVAL_TIMEOUT:?}"),
                 };
                 return Err(EarlyEnd::Failed(format!(
                     "objects that load {} made are left: {left}",

@@ -12,7 +12,7 @@ use super::connect::{Connector, Planned};
 use crate::run::case::requests::READ_BACK_TIMEOUT;
 use crate::run::case::{CaseRun, ObjectSource};
 use crate::run::plan::waiting;
-use crate::seed::kube::{kind_of, objects_like};
+use crate::seed::kube::{kind_of, objects_like, spread_over};
 
 /// The most objects for a load, since each of them is created beforehand, by a request.
 const OBJECTS: u64 = 1_000;
@@ -29,10 +29,11 @@ impl Connector<'_> {
         load: &Planned<'_>,
     ) -> Result<(RequestClients, Arc<KubeRequests>), String> {
         let (run, data, spec) = (self.run, self.data, load.spec);
-        let sizes = (0..data.len().min(LIKE)).map(|i| data.value_len(i) as u64);
-        let fitting = OBJECT_BYTES / sizes.max().unwrap_or(1).max(1);
+        let templates = data.len().min(LIKE);
+        let like = objects_like(data, templates, |i| run.namespace_of(data, i))?;
+        let sizes = spread_over(data, templates).map(|i| data.value_len(i) as u64);
+        let fitting = OBJECT_BYTES * templates / sizes.sum::<u64>().max(1);
         let objects = data.len().min(OBJECTS).min(fitting.max(1));
-        let like = objects_like(data, objects.min(LIKE), |i| run.namespace_of(data, i))?;
         let about = KubeRequestConfig {
             resource: data.prefix().trim_end_matches('/'),
             kind: kind_of(data),
