@@ -112,7 +112,7 @@ impl FromArgMatches for FlagsWithoutEffect {
             return Err(Error::raw(
                 ErrorKind::ValueValidation,
                 format!(
-                    "--{INITIAL_CLUSTER} names {members} members, and this server is always the only one\n"
+                    "--{INITIAL_CLUSTER} names {members} members, and this server is always the only one"
                 ),
             ));
         }
