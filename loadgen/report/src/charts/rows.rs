@@ -285,12 +285,10 @@ impl RowChart {
             MarkShape::Cross => area.draw(&Cross::new((to, y), ruler.px(5), outline)),
             MarkShape::Range => {
                 let (y, end) = (y - ruler.px(RANGE_ABOVE), ruler.px(RANGE_END));
-                let thin = colour.stroke_width(ruler.upx(1));
-                for x in [from, to] {
-                    let stroke = [(x, y - end), (x, y + end)];
-                    area.draw(&PathElement::new(stroke, thin)).map_err(failed)?;
-                }
-                area.draw(&PathElement::new([(from, y), (to, y)], thin))
+                let ends = [(from, y - end), (from, y + end), (from, y)];
+                let others = [(to, y), (to, y - end), (to, y + end)];
+                let line = [ends, others].concat();
+                area.draw(&PathElement::new(line, colour.stroke_width(ruler.upx(1))))
             }
             MarkShape::Square => {
                 let half = ruler.px(4);
