@@ -142,6 +142,11 @@ mod tests {
     #[test]
     fn by_revision_keeps_the_last_ones() {
         let mut auto = AutoCompaction::new(Retention::Revisions(1000));
+        assert_eq!(
+            auto.first_tick(),
+            auto.interval(),
+            "not right after a start"
+        );
         let now = Instant::now();
         assert_eq!(auto.tick(now, 900), None);
         assert_eq!(auto.tick(now, 1500), Some(500));

@@ -3,7 +3,7 @@
 
 use etcd_api::error::Refusal;
 use etcd_api::proto::etcdserverpb::range_request::SortTarget;
-use etcd_api::proto::etcdserverpb::{RangeRequest, RangeResponse};
+use etcd_api::proto::etcdserverpb::{RangeRequest, RangeResponse, ResponseHeader};
 use prost::Message;
 use tonic::{Code, Status, Streaming};
 
@@ -11,7 +11,8 @@ use crate::harness::{CURRENT, Target, assert_refused, cases};
 use crate::request::{delete, everything, put, range};
 
 cases![on CURRENT;
-    layout, chunks_double_until_half_the_target, large_values_come_in_several_chunks,
+    layout, chunks_double_until_half_the_target,
+    chunks_are_sized_to_the_byte with ["--max-request-bytes=65536"], large_values_come_in_several_chunks,
     chunks_shrink_for_large_values with ["--max-request-bytes=65536"],
     count_table, count_only_is_one_message, empty_result_is_one_message, keys_only_streams,
     writes_between_chunks_are_invisible, old_revision_keeps_its_view, partial_then_compacted,
@@ -161,6 +162,43 @@ async fn chunks_double_until_half_the_target(t: Target) {
         "80 keys of 10 KiB pass half of 1.5 MiB"
     );
     assert_layout(&chunks, "400 × 10 KiB");
+}
+
+/// The size that decides is that of the response which etcd reads for a chunk: with the revision,
+/// `more`, and a count that ends one key after the chunk.
+async fn chunks_are_sized_to_the_byte(t: Target) {
+    const HALF_OF_TARGET: usize = 65_536 / 2;
+    fill(&t, "k", 60, 3_000).await;
+    for (short_by, next) in [(1, 20), (0, 10)] {
+        let mut first_bytes = 3_000;
+        for attempt in 0.. {
+            assert!(attempt < 10, "no value makes the chunk {short_by} shorter");
+            t.put(put("k00000", vec![b'v'; first_bytes]))
+                .await
+                .expect("put");
+            let ten = RangeRequest {
+                limit: 10,
+                ..everything()
+            };
+            let read = t.range(ten).await.expect("range");
+            let revision = read.header.as_ref().expect("header").revision;
+            let sized = RangeResponse {
+                header: Some(ResponseHeader {
+                    revision,
+                    ..ResponseHeader::default()
+                }),
+                count: 11,
+                ..read
+            };
+            let wanted = HALF_OF_TARGET - short_by;
+            match sized.encoded_len() {
+                bytes if bytes == wanted => break,
+                bytes => first_bytes = first_bytes + wanted - bytes,
+            }
+        }
+        let chunks = collect(&t, everything()).await.expect("stream");
+        assert_eq!(sizes(&chunks)[..2], [10, next], "{short_by} bytes short");
+    }
 }
 
 /// etcd sends the first ten values in one chunk for any size; bench-server ends a chunk at twice
