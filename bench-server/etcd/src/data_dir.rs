@@ -4,14 +4,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{Args, ValueEnum};
 use listen::flags::parse_duration;
 use store::{Config, Directory, Fsync, LogError, LogOptions, Store};
 
-use super::flags::parse_go_bool;
+use super::flags::go_bool;
 
 /// Flags of the data directory and its durability.
 #[derive(Debug, Clone, Args)]
+#[command(mut_arg("unsafe_no_fsync", go_bool))]
 pub struct DataFlags {
     /// Directory that stores all writes and is read at start (default: none, everything is in
     /// memory only).
@@ -27,19 +28,7 @@ pub struct DataFlags {
     pub fsync_interval: Duration,
 
     /// etcd's name for `--fsync never`.
-    #[arg(
-        long,
-        requires = "data_dir",
-        conflicts_with = "fsync",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        default_value_t = false,
-        action = ArgAction::Set,
-        value_parser = parse_go_bool,
-        hide_default_value = true,
-        value_name = "BOOL"
-    )]
+    #[arg(long, requires = "data_dir", conflicts_with = "fsync")]
     pub unsafe_no_fsync: bool,
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{Arg, ArgAction, Args, ValueEnum};
 use listen::flags::parse_duration;
 use listen::{ClientCertificates, MAX_STREAMS, TlsFiles, TlsFlags};
 
@@ -14,7 +14,7 @@ mod without_effect;
 
 /// Flags of the etcd tier.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "etcd tier")]
+#[command(next_help_heading = "etcd tier", mut_arg("client_cert_auth", go_bool))]
 pub struct EtcdFlags {
     /// URLs that serve etcd's API: http:// or https://, comma separated; port 0 picks a free port.
     #[arg(long, value_delimiter = ',', value_name = "URL")]
@@ -101,17 +101,7 @@ pub struct EtcdFlags {
     pub trusted_ca_file: Option<PathBuf>,
 
     /// Require client certificates. --trusted-ca-file already implies this, and must be set.
-    #[arg(
-        long,
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        default_value_t = false,
-        action = ArgAction::Set,
-        value_parser = parse_go_bool,
-        hide_default_value = true,
-        value_name = "BOOL"
-    )]
+    #[arg(long)]
     pub client_cert_auth: bool,
 
     /// Flags of etcd that have no effect here.
@@ -205,8 +195,20 @@ impl std::str::FromStr for EmulatedVersion {
     }
 }
 
+/// Makes a flag that is true or false read as Go's flags are: `--flag` or `--flag=BOOL`.
+pub(crate) fn go_bool(flag: Arg) -> Arg {
+    flag.num_args(0..=1)
+        .require_equals(true)
+        .default_missing_value("true")
+        .default_value("false")
+        .action(ArgAction::Set)
+        .value_parser(parse_go_bool)
+        .hide_default_value(true)
+        .value_name("BOOL")
+}
+
 /// Parses a truth value as Go's flags do (`strconv.ParseBool`).
-pub(crate) fn parse_go_bool(text: &str) -> Result<bool, String> {
+fn parse_go_bool(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),

@@ -175,9 +175,13 @@ mod tests {
             "--strict-reconfig-check",
             "--logger",
             "zap",
+            "--logger=zap",
+            "--client-cert-auth=1",
             "--pre-vote=false",
         ]);
-        let names = flags.expect("flags").etcd.without_effect.names();
+        let flags = flags.expect("flags").etcd;
+        assert!(flags.client_cert_auth);
+        let names = flags.without_effect.names();
         assert_eq!(
             names.as_deref(),
             Some("--pre-vote, --strict-reconfig-check, --logger")

@@ -91,14 +91,19 @@ impl KubeService {
         if !health::ENDPOINTS.contains(&endpoint) {
             return None;
         }
-        let checks = self.checks(endpoint).into_iter().chain([Check::ping()]);
-        checks.into_iter().find(|check| check.name == name)
+        let mut checks = self.checks_with_ping(endpoint);
+        checks.find(|check| check.name == name)
+    }
+
+    /// Returns the checks of a health endpoint that have paths of their own.
+    fn checks_with_ping(&self, endpoint: &str) -> impl Iterator<Item = Check> + use<> {
+        self.checks(endpoint).into_iter().chain([Check::ping()])
     }
 
     /// Returns the document with all paths, except those of objects.
     fn root_paths(&self) -> String {
         let health = health::ENDPOINTS.iter().flat_map(|endpoint| {
-            let checks = self.checks(endpoint).into_iter().chain([Check::ping()]);
+            let checks = self.checks_with_ping(endpoint);
             let checks = checks.map(move |check| format!("/{endpoint}/{}", check.name));
             checks.chain([format!("/{endpoint}")])
         });
