@@ -1,27 +1,25 @@
 //! Compaction during a list, on bench-server: the list starts again at a new revision, and is
 //! complete.
 
-use std::sync::Arc;
 use std::thread;
 
 use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
 use etcd_api::proto::etcdserverpb::{CompactionRequest, PutRequest};
 use kube_api::ApiResource;
-use kube_api::client::{KubeAccess, Options};
+use kube_api::client::Options;
 use load::clients::go_clients::GoClients;
 use load::endpoint::TargetEndpoint;
 use load::operation::list::attempts::{Restarts, Tries, until_whole};
 use load::operation::list::{ListCase, ListError, ListParameters, MAX_RESTARTS};
 use load::verify::{Check, Expected};
-use loadgen::progress::{Counted, Progress};
-use loadgen::seed::{SeededSlices, seed};
-use loadgen::servers::target_spec::TargetSpec;
-use loadgen::servers::{Contexts, Launcher};
+use seeded_pods::{ROOT, SeededPods};
 use workloads::scenario::Media;
-use workloads::{DataSet, DataSetSpec, Kind, Strategy, Tier};
+use workloads::{Strategy, Tier};
 
-const ROOT: &str = "/registry/";
+#[path = "support/seeded_pods.rs"]
+mod seeded_pods;
+
 const OBJECTS: u64 = 60;
 
 /// Writes another key, and compacts everything before it.
@@ -81,36 +79,11 @@ async fn listed(
 #[tokio::test]
 async fn a_list_that_is_compacted_under_its_reader_begins_again() {
     let strategy: Strategy = "paged:7".parse().expect("a strategy");
-    let launcher = Launcher {
-        own_program: env!("CARGO_BIN_EXE_loadgen").into(),
-        connect: ClientConfig::new("http://127.0.0.1:1").expect("a URL"),
-        kube_access: KubeAccess::default(),
-        contexts: Contexts::default(),
-        serves_profiles: false,
-    };
-    let started = launcher.start(&TargetSpec::Bench, strategy).await;
-    let mut running = started.expect("our server starts");
-    let data = Arc::new(DataSet::new(&DataSetSpec {
-        name: "pods".to_owned(),
-        kind: Kind::Pods,
-        objects: OBJECTS.try_into().expect("some"),
-        object_size: None,
-        object_sizes: None,
-        namespaces: 4.try_into().ok(),
-        nodes: 2.try_into().ok(),
-        seed: 1,
-    }));
-    let etcd = running.etcd.clone().expect("it has an etcd tier");
-    let phase = Progress::silent().phase("seeding", OBJECTS, Counted::Objects);
-    let expected = seed(
-        &etcd,
-        &data,
-        ROOT,
-        &Arc::new(SeededSlices::default()),
-        &phase,
-    )
-    .await;
-    let expected = expected.expect("it takes what is written");
+    let SeededPods {
+        mut running,
+        data,
+        expected,
+    } = SeededPods::start(strategy, OBJECTS).await;
     // Pages from the watch cache are not affected by compaction.
     let uncached = ["--watch-cache=false".to_owned()];
     let kube = running.start_kube(&uncached).await;
@@ -132,7 +105,7 @@ async fn a_list_that_is_compacted_under_its_reader_begins_again() {
         };
         for compactions in 0..=MAX_RESTARTS {
             let (objects, restarts) = listed(&row, &endpoint, &expected, compactions).await;
-            assert_eq!(objects.ok(), Some(OBJECTS), "{tier} {media:?}");
+            assert_eq!(objects.ok(), Some(data.len()), "{tier} {media:?}");
             assert_eq!(restarts.count, compactions, "{tier} {media:?}");
             assert_eq!(restarts.time.is_zero(), compactions == 0);
         }

@@ -6,6 +6,8 @@
 mod losing_proxy;
 #[path = "shards/lost_event.rs"]
 mod lost_event;
+#[path = "support/seeded_pods.rs"]
+mod seeded_pods;
 
 use std::fs;
 use std::path::Path;

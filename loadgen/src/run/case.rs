@@ -103,6 +103,16 @@ pub(super) struct CaseRun<'a> {
     pub(super) is_one_of_many: bool,
 }
 
+/// The data that the measured part of a case lists.
+struct ListedData {
+    /// How it is listed.
+    case: ListCase,
+    /// Where, through the emulated network if there is one.
+    endpoint: TargetEndpoint,
+    /// What the lists must contain.
+    verifier: Verifier,
+}
+
 /// The result of a case.
 pub(super) struct Measured {
     pub(super) case: Case,
@@ -260,10 +270,13 @@ impl CaseRun<'_> {
             // What the background loads make the servers hold counts as above idle, too.
             measured.idle = Some(self.settled(running, measured).await?);
         }
-        let loads = self.start_background(&case, &endpoint, &verifier).await?;
-        let measured_part = self
-            .measured_part(&case, &endpoint, verifier, running, measured)
-            .await;
+        let listed = ListedData {
+            case,
+            endpoint,
+            verifier,
+        };
+        let loads = self.start_background(&listed).await?;
+        let measured_part = self.measured_part(&listed, running, measured).await;
         // Also after a failure: the errors of the background loads may explain it.
         measured.case.background = loads.stop().await;
         let broken = measured.case.background.iter().find(|load| load.errors > 0);
@@ -323,41 +336,23 @@ impl CaseRun<'_> {
     /// Runs the measured part, by the driver of the case's strategy.
     async fn measured_part(
         &self,
-        case: &ListCase,
-        endpoint: &TargetEndpoint,
-        verifier: Verifier,
+        listed: &ListedData,
         running: &mut Running,
         measured: &mut Measured,
     ) -> Result<(), EarlyEnd> {
         match self.strategy().driver() {
-            Driver::List => {
-                self.lists(case, endpoint, verifier, running, measured)
-                    .await
-            }
-            Driver::Shards => {
-                self.shards(case, endpoint, verifier, running, measured)
-                    .await
-            }
-            Driver::ShardedWatch => {
-                self.sharded_watch(case, endpoint, &verifier, running, measured)
-                    .await
-            }
-            Driver::Requests => self.requests(endpoint, &verifier, running, measured).await,
-            Driver::Delivery => {
-                self.deliveries(endpoint, &verifier.root, running, measured)
-                    .await
-            }
+            Driver::List => self.lists(listed, running, measured).await,
+            Driver::Shards => self.shards(listed, running, measured).await,
+            Driver::ShardedWatch => self.sharded_watch(listed, running, measured).await,
+            Driver::Requests => self.requests(listed, running, measured).await,
+            Driver::Delivery => self.deliveries(listed, running, measured).await,
             // A scenario that measures nothing was rejected before.
             Driver::Idle => Ok(()),
             Driver::Loads => match &self.spec.loads {
                 Some(case) if case.rounds.is_some() => {
-                    self.rounds_of_loads(case, endpoint, verifier, running, measured)
-                        .await
+                    self.rounds_of_loads(case, listed, running, measured).await
                 }
-                Some(case) => {
-                    self.loads(case, endpoint, verifier, running, measured)
-                        .await
-                }
+                Some(case) => self.loads(case, listed, running, measured).await,
                 None => Err(EarlyEnd::Failed("a case without loads".to_owned())),
             },
         }

@@ -5,9 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_api::client::config::ClientConfig;
 use kube_api::ApiResource;
-use kube_api::client::KubeAccess;
 use kube_api::shard_selector::{ShardKey, ShardSelector};
 use load::clients::go_clients::GoClients;
 use load::driver::watch_workers::WatchWorkers;
@@ -17,17 +15,12 @@ use load::operation::list::{ListCase, ListError, ListParameters, ShardRequest};
 use load::operation::watch_worker::reshard_handover::Change;
 use load::shards::event_ledger::{self, EventMismatch};
 use load::shards::{Inventory, Plan};
-use loadgen::progress::{Counted, Progress};
-use loadgen::seed::{SeededSlices, seed};
-use loadgen::servers::target_spec::TargetSpec;
-use loadgen::servers::{Contexts, Launcher};
 use tokio_util::sync::CancellationToken;
 use workloads::scenario::Writes;
-use workloads::{DataSet, DataSetSpec, Kind, Strategy, Tier};
+use workloads::{Strategy, Tier};
 
 use crate::losing_proxy::{self, Loss};
-
-const ROOT: &str = "/registry/";
+use crate::seeded_pods::{ROOT, SeededPods};
 
 /// The time at which an event is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,36 +46,12 @@ async fn writes_go_on(loss: &Loss) {
 /// written. Halfway, a third worker joins them.
 async fn watched_through(lost: Lost) -> Result<(), EventMismatch> {
     let strategy: Strategy = "watch-sharded:2".parse().expect("a strategy");
-    let launcher = Launcher {
-        own_program: env!("CARGO_BIN_EXE_loadgen").into(),
-        connect: ClientConfig::new("http://127.0.0.1:1").expect("a URL"),
-        kube_access: KubeAccess::default(),
-        contexts: Contexts::default(),
-        serves_profiles: false,
-    };
-    let started = launcher.start(&TargetSpec::Bench, strategy).await;
-    let mut running = started.expect("our server starts");
-    let data = Arc::new(DataSet::new(&DataSetSpec {
-        name: "pods".to_owned(),
-        kind: Kind::Pods,
-        objects: 200.try_into().expect("some"),
-        object_size: None,
-        object_sizes: None,
-        namespaces: 4.try_into().ok(),
-        nodes: 2.try_into().ok(),
-        seed: 1,
-    }));
+    let SeededPods {
+        mut running,
+        data,
+        expected: seeded,
+    } = SeededPods::start(strategy, 200).await;
     let etcd = running.etcd.clone().expect("it has an etcd tier");
-    let phase = Progress::silent().phase("seeding", 200, Counted::Objects);
-    let seeded = seed(
-        &etcd,
-        &data,
-        ROOT,
-        &Arc::new(SeededSlices::default()),
-        &phase,
-    )
-    .await;
-    let seeded = seeded.expect("it takes what is written");
     running.start_kube(&[]).await.expect("the cache is filled");
 
     let url = running.kube_url.clone().expect("it was just started");

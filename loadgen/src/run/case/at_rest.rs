@@ -18,7 +18,6 @@ use etcd_api::kubernetes::COMPACT_REV_KEY;
 use etcd_api::proto::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, LeaseLeasesRequest, PutRequest, RangeRequest,
 };
-use load::endpoint::TargetEndpoint;
 use load::verify::Verifier;
 use measure::{MetricsClient, MetricsText, Process, settle};
 use report::result::{AtRest, Held, HeldKind, LoadRound, Outcome, Verdict};
@@ -26,7 +25,7 @@ use tokio::time::sleep;
 use workloads::scenario::LoadsSpec;
 
 use super::object_source::created_root;
-use super::{CaseRun, EarlyEnd, Measured};
+use super::{CaseRun, EarlyEnd, ListedData, Measured};
 use crate::seed::revoke;
 use crate::servers::running::Running;
 use crate::timeouts::in_time;
@@ -68,13 +67,12 @@ impl CaseRun<'_> {
     pub(super) async fn rounds_of_loads(
         &self,
         case: &LoadsSpec,
-        endpoint: &TargetEndpoint,
-        verifier: Verifier,
+        listed: &ListedData,
         running: &mut Running,
         measured: &mut Measured,
     ) -> Result<(), EarlyEnd> {
         let rounds = case.rounds.map_or(1, NonZeroU32::get);
-        let before = self.at_rest(&verifier, running, None).await?;
+        let before = self.at_rest(&listed.verifier, running, None).await?;
         let mut readings = vec![before];
         let mut done = Vec::new();
         for round in 1..=rounds {
@@ -82,10 +80,11 @@ impl CaseRun<'_> {
             measured.histograms.clear();
             measured.profiles.clear();
             let begun = Instant::now();
-            self.loads(case, endpoint, verifier.clone(), running, measured)
-                .await?;
+            self.loads(case, listed, running, measured).await?;
             done.push(round_of(&measured.case.loads, begun.elapsed()));
-            let reading = self.at_rest(&verifier, running, readings.first()).await?;
+            let reading = self
+                .at_rest(&listed.verifier, running, readings.first())
+                .await?;
             readings.push(reading);
             let at_rest = judged(&readings, &done);
             self.progress.say(&format!(

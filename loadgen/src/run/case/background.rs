@@ -12,18 +12,16 @@ use load::arrivals::Pace;
 use load::driver::calls::RequestClients;
 use load::driver::closed::{Clients, Job};
 use load::driver::open_clock::Waiting;
-use load::endpoint::TargetEndpoint;
 use load::operation::list::ListCase;
 use load::operation::requests::{EtcdRequests, RequestConfig};
 use load::operation::watch::{Deliveries, Watched, Watchers};
-use load::verify::Verifier;
 use report::result::BackgroundLoad;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use workloads::scenario::{Background, Keys};
 use workloads::{DataSet, DataSetSpec, Driver, GeneratorShard, Kind, Profile};
 
-use super::{CaseRun, EarlyEnd};
+use super::{CaseRun, EarlyEnd, ListedData};
 
 /// Longer than any case lasts.
 const FOR_EVER: Duration = Duration::from_secs(24 * 3_600);
@@ -84,14 +82,11 @@ impl CaseRun<'_> {
     /// Starts the loads that the case names in `background`.
     pub(super) async fn start_background(
         &self,
-        case: &ListCase,
-        endpoint: &TargetEndpoint,
-        verifier: &Verifier,
+        listed: &ListedData,
     ) -> Result<RunningBackgroundLoads, EarlyEnd> {
         let mut loads = RunningBackgroundLoads::default();
         for background in self.backgrounds() {
-            let started =
-                RunningBackgroundLoad::start(background, case, endpoint, verifier, self.data());
+            let started = RunningBackgroundLoad::start(background, listed, self.data());
             let started = self.unless_stopped(started).await?;
             let failed =
                 |error| EarlyEnd::Failed(format!("background {}: {error}", background.name));
@@ -115,11 +110,14 @@ fn described(background: &Background) -> BackgroundLoad {
 impl RunningBackgroundLoad {
     async fn start(
         background: &Background,
-        case: &ListCase,
-        endpoint: &TargetEndpoint,
-        verifier: &Verifier,
+        listed: &ListedData,
         data: Option<&Arc<DataSet>>,
     ) -> Result<Self, String> {
+        let ListedData {
+            case,
+            endpoint,
+            verifier,
+        } = listed;
         let mut load = Self {
             stop: CancellationToken::new(),
             background: described(background),

@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 use etcd_api::client::Client;
 use etcd_api::error::Error as EtcdError;
 use etcd_api::proto::etcdserverpb::PutRequest;
-use load::endpoint::TargetEndpoint;
 use load::operation::watch::{Deliveries, Watched, Watchers};
 use tokio::time::timeout;
 
-use super::{CaseRun, EarlyEnd, Measured};
+use super::{CaseRun, EarlyEnd, ListedData, Measured};
 use crate::progress::Counted;
 use crate::servers::running::Running;
 use crate::timeouts::in_time;
@@ -29,13 +28,12 @@ impl CaseRun<'_> {
     /// Runs the measured part of a case of deliveries.
     pub(super) async fn deliveries(
         &self,
-        endpoint: &TargetEndpoint,
-        root: &str,
+        listed: &ListedData,
         running: &mut Running,
         measured: &mut Measured,
     ) -> Result<(), EarlyEnd> {
         let failed = |error: EtcdError| EarlyEnd::Failed(error.to_string());
-        let Some(config) = &endpoint.etcd else {
+        let Some(config) = &listed.endpoint.etcd else {
             return Err(EarlyEnd::NotApplicable(
                 "the target has no etcd API".to_owned(),
             ));
@@ -44,7 +42,7 @@ impl CaseRun<'_> {
         let connections = self.connections();
         measured.case.watchers = Some(watchers);
         measured.case.connections = Some(connections);
-        let prefix = format!("{root}fan-out/");
+        let prefix = format!("{}fan-out/", listed.verifier.root);
         // Warm-up puts are numbered, too.
         let (warm_up, repeats) = (self.scenario.warmup, self.scenario.repeats);
         let deliveries = Deliveries::new(warm_up, repeats);

@@ -4,11 +4,10 @@
 use std::time::{Duration, Instant};
 
 use load::driver::closed::{Clients, Done, Job};
-use load::endpoint::TargetEndpoint;
+use load::operation::list::ListError;
 use load::operation::list::attempts::Restarts;
-use load::operation::list::{ListCase, ListError};
 use load::record::{Errors, LatencyHistogram};
-use load::verify::{Contents, Verifier};
+use load::verify::Contents;
 use report::quantity::Quantity;
 use report::result::{self, Case, ServedFrom};
 use workloads::{EtcdResponse, Strategy, Tier};
@@ -16,7 +15,7 @@ use workloads::{EtcdResponse, Strategy, Tier};
 use super::meter::Meter;
 use super::programs::Programs;
 use super::requests::KEPT_ERRORS;
-use super::{CaseRun, EarlyEnd, Measured};
+use super::{CaseRun, EarlyEnd, ListedData, Measured};
 use crate::live::LiveLoad;
 use crate::progress::{Counted, Phase};
 use crate::run::foreign::Precautions;
@@ -47,13 +46,16 @@ impl CaseRun<'_> {
     /// Runs the measured part of a case of lists.
     pub(super) async fn lists(
         &self,
-        case: &ListCase,
-        endpoint: &TargetEndpoint,
-        verifier: Verifier,
+        listed: &ListedData,
         running: &mut Running,
         measured: &mut Measured,
     ) -> Result<(), EarlyEnd> {
-        let clients = Clients::connect(self.clients(), case, endpoint, verifier);
+        let ListedData {
+            case,
+            endpoint,
+            verifier,
+        } = listed;
+        let clients = Clients::connect(self.clients(), case, endpoint, verifier.clone());
         let clients = self.unless_stopped(clients).await??;
         let mut meter = self.settled(running, measured).await?;
         let is_timed = self.rounds(&clients, &mut meter, running, measured).await?;

@@ -15,12 +15,10 @@ use load::driver::calls::RequestClients;
 use load::driver::closed::{Clients, Job};
 use load::driver::deliveries::DeliveryWatchers;
 use load::driver::lists;
-use load::endpoint::TargetEndpoint;
 use load::operation::kube_requests::KubeRequests;
 use load::operation::list::ListCase;
 use load::operation::requests::{EtcdRequests, Revisions};
 use load::record::Live;
-use load::verify::Verifier;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use workloads::GeneratorShard;
@@ -30,7 +28,7 @@ use self::connect::Connector;
 use self::load_result::{LoadResult, to_report};
 use self::outcome::Ran;
 use super::status::schedule;
-use super::{CaseRun, DEATH_TIMEOUT, EarlyEnd, Measured};
+use super::{CaseRun, DEATH_TIMEOUT, EarlyEnd, ListedData, Measured};
 use crate::live::LiveLoad;
 use crate::progress::Counted;
 use crate::run::availability::target;
@@ -98,8 +96,7 @@ impl CaseRun<'_> {
     pub(super) async fn loads(
         &self,
         case: &LoadsSpec,
-        endpoint: &TargetEndpoint,
-        mut verifier: Verifier,
+        listed: &ListedData,
         running: &mut Running,
         measured: &mut Measured,
     ) -> Result<(), EarlyEnd> {
@@ -107,6 +104,8 @@ impl CaseRun<'_> {
             let reason = "loads need a data set that the run writes".to_owned();
             return Err(EarlyEnd::NotApplicable(reason));
         };
+        let endpoint = &listed.endpoint;
+        let mut verifier = listed.verifier.clone();
         if let Some(expected) = &mut verifier.expected
             && case.rewrites_data()
         {

@@ -20,7 +20,7 @@ use workloads::Strategy;
 
 use super::status::schedule;
 use super::times::Span;
-use super::{CaseRun, EarlyEnd, Measured};
+use super::{CaseRun, EarlyEnd, ListedData, Measured};
 use crate::progress::Counted;
 use crate::run::plan::waiting;
 use crate::servers::running::Running;
@@ -45,11 +45,13 @@ impl CaseRun<'_> {
     /// Runs the measured part of a case of small requests.
     pub(super) async fn requests(
         &self,
-        endpoint: &TargetEndpoint,
-        verifier: &Verifier,
+        listed: &ListedData,
         running: &mut Running,
         measured: &mut Measured,
     ) -> Result<(), EarlyEnd> {
+        let ListedData {
+            endpoint, verifier, ..
+        } = listed;
         let (Some(config), Some(data)) = (&endpoint.etcd, self.data()) else {
             let reason = "small requests need a data set that the run writes".to_owned();
             return Err(EarlyEnd::NotApplicable(reason));

@@ -15,7 +15,7 @@ use load::operation::list::{ListCase, ListError};
 use load::record::LatencyHistogram;
 use load::shards::Inventory;
 use load::shards::event_ledger::{self, EventMismatch};
-use load::verify::{Expected, InvalidResponse, Verifier};
+use load::verify::{Expected, InvalidResponse};
 use report::result::Sharding;
 use workloads::Strategy;
 use workloads::scenario::Writes;
@@ -23,7 +23,7 @@ use workloads::scenario::Writes;
 use super::meter::Meter;
 use super::resharding::Reshared;
 use super::shards::{Workers, summarise};
-use super::{CaseRun, EarlyEnd, Measured};
+use super::{CaseRun, EarlyEnd, ListedData, Measured};
 use crate::progress::Counted;
 use crate::servers::running::Running;
 use crate::to_result;
@@ -37,12 +37,15 @@ impl CaseRun<'_> {
     /// Runs the measured part of a case of sharded watches.
     pub(super) async fn sharded_watch(
         &self,
-        case: &ListCase,
-        endpoint: &TargetEndpoint,
-        verifier: &Verifier,
+        listed: &ListedData,
         running: &mut Running,
         measured: &mut Measured,
     ) -> Result<(), EarlyEnd> {
+        let ListedData {
+            case,
+            endpoint,
+            verifier,
+        } = listed;
         let mut workers = self.workers(case).await?;
         if self.strategy().workers().is_none() {
             workers.cases.clear();

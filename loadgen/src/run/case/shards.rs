@@ -18,10 +18,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use load::driver::closed::{Clients, Job};
-use load::endpoint::TargetEndpoint;
 use load::operation::list::{ListCase, ListError, ShardRequest};
 use load::shards::{Distribution, Inventory, Plan};
-use load::verify::Verifier;
 use report::result::{ShardMetrics, Sharding};
 use workloads::scenario::ShardPlan;
 
@@ -29,7 +27,7 @@ use self::alone::Turns;
 use self::rounds::{Rounds, Union};
 use self::tally::Set;
 pub(super) use self::tally::summarise;
-use super::{CaseRun, EarlyEnd, Measured, ObjectSource};
+use super::{CaseRun, EarlyEnd, ListedData, Measured, ObjectSource};
 use crate::servers::running::Running;
 
 /// The workers of a case and what each must hold.
@@ -87,16 +85,14 @@ impl CaseRun<'_> {
     /// Runs the measured part of a case of shards.
     pub(super) async fn shards(
         &self,
-        case: &ListCase,
-        endpoint: &TargetEndpoint,
-        verifier: Verifier,
+        listed: &ListedData,
         running: &mut Running,
         measured: &mut Measured,
     ) -> Result<(), EarlyEnd> {
-        let workers = self.workers(case).await?;
+        let workers = self.workers(&listed.case).await?;
         let clients = workers.cases.iter().zip(workers.plan.shards());
         let clients = clients.map(|(case, shard)| {
-            let mut own = verifier.clone();
+            let mut own = listed.verifier.clone();
             // The latest list of each worker is of another shard, so workers are not compared with
             // each other. The shards are compared together here.
             own.latest = Arc::default();
@@ -107,17 +103,17 @@ impl CaseRun<'_> {
             (case.clone(), own)
         });
         let clients: Vec<_> = clients.collect();
-        let clients = Clients::connect_each(clients, endpoint);
+        let clients = Clients::connect_each(clients, &listed.endpoint);
         let clients = self.unless_stopped(clients).await??;
         self.probe_shards(&clients).await?;
-        let whole = self.unsharded(case, endpoint, verifier.clone()).await?;
+        let whole = self.unsharded(listed).await?;
 
         let mut meter = self.settled(running, measured).await?;
         let mut set = Set::new(workers.cases.len());
         let rounds = Rounds {
             run: self,
             clients: &clients,
-            union: match verifier.expected {
+            union: match listed.verifier.expected.clone() {
                 Some(expected) => Union::Known(expected),
                 None => Union::Listed(&whole),
             },
@@ -158,13 +154,9 @@ impl CaseRun<'_> {
 
     /// Returns a client that lists everything: the baseline of the shards' cost, and what all
     /// shards together must be if the objects are not known otherwise.
-    async fn unsharded(
-        &self,
-        case: &ListCase,
-        endpoint: &TargetEndpoint,
-        verifier: Verifier,
-    ) -> Result<Clients, EarlyEnd> {
-        let clients = Clients::connect(1, case, endpoint, verifier);
+    async fn unsharded(&self, listed: &ListedData) -> Result<Clients, EarlyEnd> {
+        let verifier = listed.verifier.clone();
+        let clients = Clients::connect(1, &listed.case, &listed.endpoint, verifier);
         Ok(self.unless_stopped(clients).await??)
     }
 
