@@ -210,10 +210,40 @@ fn a_case_that_is_open_gets_the_time_that_others_leave_over() {
     );
 }
 
+/// A case of the Kubernetes tier, one side of which lists from storage.
+#[test]
+fn flags_of_the_kubernetes_tier_are_its_own() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let sides = [
+        "--base",
+        "bench",
+        "--new",
+        "bench",
+        "--new-kube-flag=--watch-cache=false",
+        "--within",
+        "20s",
+    ];
+    let small = SMALL.map(|word| if word == "stream" { "consistent" } else { word });
+    let ended = ab(folder.path(), &[&sides[..], &small].concat());
+    let log = text(&ended.stderr);
+    let report = report(&folder.path().join("out"));
+    let servers = report["environment"]["servers"].as_array().expect("them");
+    let flags = |target: &str| {
+        let of_target = servers.iter().filter(|server| server["target"] == target);
+        let flags: String = of_target
+            .map(|server| server["flags"].to_string())
+            .collect();
+        assert!(flags.contains("--listen-kube-urls"), "{target}: {log}");
+        flags
+    };
+    assert!(flags("bench-new").contains("--watch-cache=false"), "{log}");
+    assert!(!flags("bench-base").contains("--watch-cache"), "{log}");
+}
+
 #[test]
 fn what_cannot_be_compared_in_pairs_is_refused_in_one_line() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let wrong: [(&[&str], &str); 6] = [
+    let wrong: [(&[&str], &str); 7] = [
         (
             &["--base", "bench", "--new", "http://127.0.0.1:1"],
             "starts its targets itself",
@@ -225,6 +255,16 @@ fn what_cannot_be_compared_in_pairs_is_refused_in_one_line() {
         (
             &["--base", "bench", "--new", "bench", "--new-env", "GOGC"],
             "is not NAME=VALUE",
+        ),
+        (
+            &[
+                "--base",
+                "bench",
+                "--new",
+                "etcd:/bin/true",
+                "--new-kube-flag=--watch-cache=false",
+            ],
+            "start it as bench+etcd:PATH",
         ),
         (
             &["--base", "bench", "--new", "bench:/bin/true"],

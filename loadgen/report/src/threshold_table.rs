@@ -56,8 +56,7 @@ impl ThresholdTable {
 /// basis.
 pub(super) fn figure_text(threshold: &Threshold) -> String {
     let mut figure = shown(threshold, threshold.figure);
-    let resolution = threshold.resolution.zip(threshold.figure);
-    if let Some((resolution, _)) = resolution.filter(|(within, of)| *within > of / 200.0) {
+    if let Some(resolution) = coarse_resolution(threshold, threshold.figure) {
         figure.push_str(&format!(" ± {}", Quantity::Bytes(resolution)));
     }
     if let (Some(_), Some([least, most])) = (threshold.figure, threshold.range) {
@@ -104,8 +103,20 @@ pub(super) fn other_text(threshold: &Threshold, other: &OtherTarget) -> String {
     }
 }
 
+/// Returns the resolution of the value's counter if it is more than the last of three digits.
+fn coarse_resolution(threshold: &Threshold, figure: Option<f64>) -> Option<f64> {
+    let figure = figure?;
+    threshold.resolution.filter(|it| *it > figure / 200.0)
+}
+
+/// Returns the value as text, rounded to the resolution of its counter.
 fn shown(threshold: &Threshold, figure: Option<f64>) -> String {
-    match figure {
+    let resolution = coarse_resolution(threshold, figure);
+    let rounded = |figure: f64| match resolution {
+        Some(resolution) => (figure / resolution).round() * resolution,
+        None => figure,
+    };
+    match figure.map(rounded) {
         Some(figure) => quantity(&threshold.metric, figure).to_string(),
         None => ABSENT.to_owned(),
     }
@@ -193,6 +204,12 @@ mod tests {
         threshold.resolution = Some(262_144.0);
         threshold.figure = Some(1_310_720.0);
         assert_eq!(row(&threshold).cells[2], "1.25 MiB ± 256 KiB");
+        threshold.figure = Some(1_258_291.0);
+        assert_eq!(row(&threshold).cells[2], "1.25 MiB ± 256 KiB");
+        threshold.figure = Some(294_912.0);
+        assert_eq!(row(&threshold).cells[2], "256 KiB ± 256 KiB");
+        threshold.figure = Some(100_000.0);
+        assert_eq!(row(&threshold).cells[2], "0 B ± 256 KiB");
         threshold.figure = Some(262_144_000.0);
         assert_eq!(row(&threshold).cells[2], "250 MiB", "to its last digit");
     }

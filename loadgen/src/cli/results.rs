@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use report::compare::{Condition, Metric, Options};
 
 use super::{Format, RunArgs};
+use crate::servers::Given;
 
 /// Arguments of `loadgen report`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -153,13 +154,21 @@ pub struct AbArgs {
     #[arg(long, value_name = "TARGET")]
     pub new: String,
 
-    /// A flag for the base's servers, after loadgen's own; repeatable
+    /// A flag for the base's etcd or etcd tier, after loadgen's own; repeatable
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     pub base_flag: Vec<String>,
 
-    /// A flag for the new side's servers; repeatable
+    /// A flag for the new side's etcd or etcd tier; repeatable
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     pub new_flag: Vec<String>,
+
+    /// A flag for the base's Kubernetes tier, as --watch-cache=false; repeatable
+    #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
+    pub base_kube_flag: Vec<String>,
+
+    /// A flag for the new side's Kubernetes tier; repeatable
+    #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
+    pub new_kube_flag: Vec<String>,
 
     /// An environment variable of the base's servers, as GOGC=50; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
@@ -189,6 +198,28 @@ pub struct AbArgs {
     /// As for `loadgen run`, without targets; without a scenario, pods-150k with 10,000 objects
     #[command(flatten)]
     pub run: RunArgs,
+}
+
+impl AbArgs {
+    /// Returns the flags and environment variables of the base's servers.
+    #[must_use]
+    pub fn given_to_base(&self) -> Given {
+        Given {
+            flags: self.base_flag.clone(),
+            kube_flags: self.base_kube_flag.clone(),
+            environment: self.base_env.clone(),
+        }
+    }
+
+    /// Returns the flags and environment variables of the new side's servers.
+    #[must_use]
+    pub fn given_to_new(&self) -> Given {
+        Given {
+            flags: self.new_flag.clone(),
+            kube_flags: self.new_kube_flag.clone(),
+            environment: self.new_env.clone(),
+        }
+    }
 }
 
 /// A format in which a comparison is printed.

@@ -183,25 +183,29 @@ impl Plan {
                 "ab compares, and what a profiler costs differs from server to server: profile each by `loadgen run --profile`"
             )));
         }
-        let side = |text: &str, flags: &[String], environment: &[String]| {
+        let side = |text: &str, given: Given| {
             let spec: TargetSpec = text.parse().map_err(Failure::usage)?;
             if !spec.is_started() {
                 return Err(Failure::usage(anyhow!(
                     "ab starts its targets itself, and `{text}` is an existing endpoint: use `loadgen run` twice, then `loadgen compare`"
                 )));
             }
-            if let Some(wrong) = environment.iter().find(|one| !one.contains('=')) {
+            if let Some(flag) = given.kube_flags.first()
+                && !spec.has_kube_tier()
+            {
+                return Err(Failure::usage(anyhow!(
+                    "`{text}` has no Kubernetes tier that could take {flag}: start it as bench+etcd:PATH"
+                )));
+            }
+            let mut environment = given.environment.iter();
+            if let Some(wrong) = environment.find(|one| !one.contains('=')) {
                 return Err(Failure::usage(anyhow!("`{wrong}` is not NAME=VALUE")));
             }
-            let given = Given {
-                flags: flags.to_vec(),
-                environment: environment.to_vec(),
-            };
             Target::named(spec, given)
         };
         let mut targets = vec![
-            side(&args.base, &args.base_flag, &args.base_env)?,
-            side(&args.new, &args.new_flag, &args.new_env)?,
+            side(&args.base, args.given_to_base())?,
+            side(&args.new, args.given_to_new())?,
         ];
         if targets[0].spec == targets[1].spec {
             // The same program twice, with different flags or to see the effect of chance.

@@ -30,8 +30,10 @@ pub struct Build {
 /// The flags and environment variables of a target's servers besides those that all servers get.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Given {
-    /// Flags after loadgen's own.
+    /// Flags of the server with the etcd API, after loadgen's own.
     pub flags: Vec<String>,
+    /// Flags of our Kubernetes tier, likewise.
+    pub kube_flags: Vec<String>,
     /// Environment variables, as `NAME=VALUE`.
     pub environment: Vec<String>,
 }

@@ -57,6 +57,16 @@ pub enum TargetError {
 }
 
 impl TargetSpec {
+    /// Returns whether loadgen starts our Kubernetes tier in front of the target.
+    #[must_use]
+    pub fn has_kube_tier(&self) -> bool {
+        match self {
+            Self::Bench | Self::BenchBinary(_) | Self::BenchLog { .. } => true,
+            Self::EtcdBinary { kube_tier, .. } => *kube_tier,
+            Self::Etcd(_) | Self::Kube(_) | Self::Kubeconfig(_) => false,
+        }
+    }
+
     /// Returns whether loadgen starts the servers, so that they hold no other data.
     #[must_use]
     pub fn is_started(&self) -> bool {
