@@ -12,11 +12,13 @@ pub type FrameBuilder = frame::FrameBuilder<RecordPiece>;
 /// See [`body::ResponseBody`].
 pub type ResponseBody = body::ResponseBody<RecordPiece>;
 
-/// One of the two pieces in which a record is stored.
+/// A piece of a stored record, which is stored in two.
 #[derive(Debug, Clone)]
 pub enum RecordPiece {
     /// The first piece; most records have only this.
     Head(Record),
+    /// The first piece without the key of the field.
+    Message(Record),
     /// The second piece.
     Tail(Record),
 }
@@ -25,6 +27,7 @@ impl AsRef<[u8]> for RecordPiece {
     fn as_ref(&self) -> &[u8] {
         match self {
             Self::Head(record) => record.wire()[0],
+            Self::Message(record) => &record.wire()[0][1..],
             Self::Tail(record) => record.wire()[1],
         }
     }
@@ -35,6 +38,9 @@ pub(super) trait PutRecord {
     /// Appends a stored record: copied when small, referenced when large.
     fn put_record(&mut self, record: &Record);
 
+    /// Appends a stored record like [`Self::put_record`], as a field with another key of one byte.
+    fn put_with_key(&mut self, key: u8, record: &Record);
+
     /// Appends a projection of a stored record.
     fn put_projected(&mut self, record: &Record, projection: Projection);
 }
@@ -44,6 +50,15 @@ impl PutRecord for FrameBuilder {
     fn put_record(&mut self, record: &Record) {
         self.put_pieces(record.wire(), |piece| match piece {
             0 => RecordPiece::Head(record.clone()),
+            _ => RecordPiece::Tail(record.clone()),
+        });
+    }
+
+    fn put_with_key(&mut self, key: u8, record: &Record) {
+        let [head, tail] = record.wire();
+        self.put(&[key]);
+        self.put_pieces([&head[1..], tail], |piece| match piece {
+            0 => RecordPiece::Message(record.clone()),
             _ => RecordPiece::Tail(record.clone()),
         });
     }

@@ -1,7 +1,7 @@
 //! The plain HTTP paths on etcd's client port: health, version, metrics.
 
 use http::{Method, Response, StatusCode, Uri, header};
-use memory::metrics;
+use memory::{in_flight, metrics};
 use prometheus_client::registry::Registry;
 
 use super::frames::ResponseBody;
@@ -41,11 +41,14 @@ pub async fn serve(
             let body = format!(r#"{{"etcdserver":"{server}","etcdcluster":"{cluster}"{storage}}}"#);
             text_response(StatusCode::OK, JSON, body)
         }
-        (_, "/metrics") => text_response(
-            StatusCode::OK,
-            metrics::CONTENT_TYPE,
-            metrics::encode(registry),
-        ),
+        (_, "/metrics") => {
+            in_flight::room_for(usize::MAX).await;
+            text_response(
+                StatusCode::OK,
+                metrics::CONTENT_TYPE,
+                metrics::encode(registry),
+            )
+        }
         (&Method::POST, "/debug/settle") if debug => {
             metrics::settle().await;
             text_response(StatusCode::OK, TEXT, "settled\n".to_owned())

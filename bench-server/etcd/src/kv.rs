@@ -11,11 +11,12 @@ use store::{Store, check};
 use tokio::time::Instant;
 use tonic::Status;
 use wire::grpc::{self, Encoding};
+use wire::message_gate::MessageGate;
 
 use super::frames::ResponseBody;
 use super::long_work::on_blocking_thread;
 use super::response_estimate::ResponseEstimate;
-use super::{GRPC_OVERHEAD_BYTES, Node, range, range_stream};
+use super::{Node, range, range_stream};
 
 /// The methods of `etcdserverpb.KV`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,25 +63,25 @@ where
     B: http_body::Body<Data = Bytes> + Unpin,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    let body = MessageGate::unary(body, node.max_message_bytes());
     match handle(node, method, encoding, deadline, body).await {
         Ok(body) => grpc::response(body),
         Err(status) => grpc::error_response(&status),
     }
 }
 
+/// Handles a call. The memory of its message is held by `body` until the end.
 async fn handle<B>(
     node: &Node,
     method: Method,
     encoding: Encoding,
     deadline: Option<Instant>,
-    body: B,
+    mut body: B,
 ) -> Result<ResponseBody, Status>
 where
-    B: http_body::Body<Data = Bytes> + Unpin,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B: http_body::Body<Data = Bytes, Error = Status> + Unpin,
 {
-    let limit_bytes = node.max_request_bytes + GRPC_OVERHEAD_BYTES;
-    let bytes = grpc::read_message(body, encoding, limit_bytes).await?;
+    let bytes = grpc::read_message(&mut body, encoding, node.max_message_bytes()).await?;
     let request_bytes = bytes.len();
     let store = &node.store;
     match method {

@@ -100,6 +100,11 @@ impl Node {
         }
     }
 
+    /// Returns the maximum size of a request's message, bytes.
+    pub fn max_message_bytes(&self) -> usize {
+        self.max_request_bytes + GRPC_OVERHEAD_BYTES
+    }
+
     /// Returns a response header at `revision`.
     pub fn header(&self, revision: i64) -> ResponseHeader {
         ResponseHeader {

@@ -6,7 +6,6 @@ use etcd_api::proto::etcdserverpb::auth_server::AuthServer;
 use etcd_api::proto::etcdserverpb::cluster_server::ClusterServer;
 use etcd_api::proto::etcdserverpb::lease_server::LeaseServer;
 use etcd_api::proto::etcdserverpb::maintenance_server::MaintenanceServer;
-use etcd_api::proto::etcdserverpb::watch_server::WatchServer;
 use etcd_api::proto::health::health_server::HealthServer;
 use listen::flags::CommonFlags;
 use listen::tasks::{TaskEnded, Tasks};
@@ -25,8 +24,7 @@ use super::health_grpc::HealthService;
 use super::lease::LeaseService;
 use super::maintenance::MaintenanceService;
 use super::service::EtcdService;
-use super::watch::WatchService;
-use super::{GRPC_OVERHEAD_BYTES, Node, background};
+use super::{Node, background};
 
 /// The error of starting the tier.
 #[derive(Debug, thiserror::Error)]
@@ -154,9 +152,9 @@ async fn bind_all(
     Ok(bound)
 }
 
-/// Returns the routes of every service except KV.
+/// Returns the routes of every service except KV and Watch.
 fn routes(node: &Arc<Node>) -> Routes {
-    let most = node.max_request_bytes + GRPC_OVERHEAD_BYTES;
+    let most = node.max_message_bytes();
     macro_rules! limited {
         ($server:ident, $service:expr) => {
             $server::new($service)
@@ -165,7 +163,6 @@ fn routes(node: &Arc<Node>) -> Routes {
         };
     }
     Routes::default()
-        .add_service(limited!(WatchServer, WatchService(node.clone())))
         .add_service(limited!(LeaseServer, LeaseService(node.clone())))
         .add_service(limited!(
             MaintenanceServer,

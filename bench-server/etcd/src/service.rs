@@ -1,5 +1,5 @@
-//! Dispatches the requests of the etcd tier: KV to [`kv`], the other services to tonic's routes,
-//! and plain HTTP to [`super::http`].
+//! Dispatches the requests of the etcd tier: KV to [`kv`], Watch to [`watch`], the other services
+//! to tonic's routes, and plain HTTP to [`super::http`].
 
 use std::sync::Arc;
 
@@ -15,18 +15,21 @@ use tonic::{Code, Status};
 use tower::Service;
 use wire::first_byte_metric::FirstByteMetric;
 use wire::grpc::{self, Encoding, error_response};
+use wire::message_gate::MessageGate;
 
 use super::call_checks::{self, UntilDeadline};
 use super::frames::{Frame, ResponseBody};
 use super::overload::too_many_requests;
-use super::{Node, http as plain_http, kv};
+use super::{Node, http as plain_http, kv, watch};
 
 /// The name of the service that [`kv`] implements; [`kv::Method`] has its methods.
 const KV: &str = "etcdserverpb.KV";
 
+/// The name of the service that [`watch`] implements, with one method.
+const WATCH: &str = "etcdserverpb.Watch";
+
 /// The gRPC services of tonic's routes, with the methods of etcd 3.7.3.
 const ROUTED: &[(&str, &[&str])] = &[
-    ("etcdserverpb.Watch", &["Watch"]),
     (
         "etcdserverpb.Lease",
         &[
@@ -104,7 +107,7 @@ struct Shared {
 }
 
 impl EtcdService {
-    /// Returns a service of `node`; `routes` has every service except KV.
+    /// Returns a service of `node`; `routes` has every service except KV and Watch.
     pub fn new(node: Arc<Node>, routes: Routes, mut registry: Registry) -> Self {
         registry.register_collector(Box::new(super::metrics::StoreCollector::new(node.clone())));
         registry.register_collector(node.admission.collector());
@@ -189,7 +192,14 @@ impl Handler for EtcdService {
                         response.body_mut().time_first_write(timed);
                         response
                     }
-                    Ok((Call::Routed, _)) => routed(routes.clone(), request, deadline).await,
+                    Ok((Call::Watch, encoding)) => {
+                        watch::serve(node.clone(), encoding, deadline, request.into_body())
+                    }
+                    Ok((Call::Routed, _)) => {
+                        let limit_bytes = node.max_message_bytes();
+                        let request = request.map(|body| MessageGate::stream(body, limit_bytes));
+                        routed(routes.clone(), request, deadline).await
+                    }
                     Err(status) => error_response(&status),
                 }
             };
@@ -205,6 +215,7 @@ impl Handler for EtcdService {
 #[derive(Debug, PartialEq, Eq)]
 enum Call {
     Kv(kv::Method),
+    Watch,
     Routed,
 }
 
@@ -236,6 +247,12 @@ fn dispatch<B>(node: &Node, request: &Request<B>) -> Result<Call, Status> {
             .map(Call::Kv)
             .ok_or_else(unknown);
     }
+    if service == WATCH {
+        return match method {
+            "Watch" => Ok(Call::Watch),
+            _ => Err(unknown()),
+        };
+    }
     match ROUTED.iter().find(|(name, _)| *name == service) {
         None => Err(Status::unimplemented(format!("unknown service {service}"))),
         Some((_, methods)) if methods.contains(&method) => Ok(Call::Routed),
@@ -245,7 +262,7 @@ fn dispatch<B>(node: &Node, request: &Request<B>) -> Result<Call, Status> {
 
 async fn routed(
     mut routes: Routes,
-    request: Request<Incoming>,
+    request: Request<MessageGate<Incoming>>,
     deadline: Option<Instant>,
 ) -> Response<ResponseBody> {
     let response = match routes.call(request).await {

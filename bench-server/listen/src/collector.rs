@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memory::in_flight;
 use memory::metrics::{counter, gauge};
+use memory::request_room;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
@@ -41,7 +42,19 @@ impl Collector for LimitCollector {
             "Bytes of responses that were handed to connections and that clients have not taken",
             in_flight::process_bytes() as i64,
         )?;
-        let counters: [(&str, &str, &AtomicU64); 4] = [
+        gauge(
+            e,
+            "bench_server_request_bytes",
+            "Memory of the large messages of requests that arrive or are handled, bytes",
+            request_room::process_bytes() as i64,
+        )?;
+        counter(
+            e,
+            "bench_server_requests_without_memory",
+            "Requests that were refused, since no memory for their message became free in time",
+            request_room::refused() as f64,
+        )?;
+        let counters: [(&str, &str, &AtomicU64); 5] = [
             (
                 "bench_server_connections_refused",
                 "Connections that were closed at once, since there were too many",
@@ -51,6 +64,11 @@ impl Collector for LimitCollector {
                 "bench_server_newcomers_closed",
                 "Connections that had said nothing yet and were closed for newer ones",
                 &COUNTS.pending_evicted,
+            ),
+            (
+                "bench_server_heads_closed",
+                "Connections that were closed, since the head of a request did not end",
+                &COUNTS.heads_closed,
             ),
             (
                 "bench_server_requests_refused",

@@ -15,6 +15,8 @@ pub(super) struct Counts {
     pub(super) refused: AtomicU64,
     /// Pending connections evicted by newer ones.
     pub(super) pending_evicted: AtomicU64,
+    /// Connections closed because of a head that did not end.
+    pub(super) heads_closed: AtomicU64,
     /// Requests rejected because of too many open streams.
     pub(super) requests_refused: AtomicU64,
     /// Responses aborted because their clients took no data.
@@ -25,6 +27,7 @@ pub(super) static COUNTS: Counts = Counts {
     open: AtomicUsize::new(0),
     refused: AtomicU64::new(0),
     pending_evicted: AtomicU64::new(0),
+    heads_closed: AtomicU64::new(0),
     requests_refused: AtomicU64::new(0),
     stalled: AtomicU64::new(0),
 };

@@ -4,7 +4,7 @@
 //! time. A frame of 256 KiB with references to 26 records has 52 slices. This is four system calls,
 //! which take 1.36 times as long as one (`docs/performance.md`, "One write for a frame"). A frame
 //! therefore publishes the slices that it could not expose, and the socket writes those that belong
-//! to the same DATA frame ([`super::data_frames`]), too.
+//! to the same DATA frame ([`super::frame_position`]), too.
 
 use std::cell::Cell;
 use std::io::IoSlice;

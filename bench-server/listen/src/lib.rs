@@ -8,21 +8,22 @@
 //! - [`workers`]: worker threads; [`connections`]: the limit of connections; [`limits`]: the limits
 //!   of streams
 //! - [`tls`], [`tls_reload`], [`handshake_log`]: TLS, with files that may change
-//! - [`write_coalescing`], [`extra_slices`], [`data_frames`]: save system calls for many small or
+//! - [`write_coalescing`], [`extra_slices`], [`frame_position`]: save system calls for many small or
 //!   for large writes
-//! - [`protocol_timeout`], [`stalled`], [`time_limit`], [`mod@discard`]: handle silent, slow and
-//!   failing clients
+//! - [`protocol_timeout`], [`head_guard`], [`stalled`], [`time_limit`], [`mod@discard`]: handle
+//!   silent, slow and failing clients
 //! - [`tasks`]: background tasks of a tier; [`flags`] and [`url`]; [`counts`] and [`collector`]:
 //!   metrics
 
 mod collector;
 mod connections;
 mod counts;
-mod data_frames;
 mod discard;
 mod extra_slices;
 pub mod flags;
+mod frame_position;
 mod handshake_log;
+mod head_guard;
 mod limits;
 mod protocol_timeout;
 mod stalled;

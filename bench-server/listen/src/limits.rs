@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use memory::admission::quarter_of_memory;
 use memory::in_flight::{self, ConnectionBytes, SMALL_FRAME_BYTES};
+use memory::request_room;
 
 use super::flags::CommonFlags;
 use super::stalled::StallGuard;
@@ -49,10 +50,12 @@ impl Limits {
         }
     }
 
-    /// Returns the limits that the flags set. Also sets the process's limit of bytes in flight.
+    /// Returns the limits that the flags set. Also sets the process's limits of bytes in flight and
+    /// of requests.
     pub fn new(max_streams: u32, common: &CommonFlags) -> Self {
         let bytes = usize::try_from(response_bytes(common)).unwrap_or(usize::MAX);
         in_flight::set_process_limit(bytes / 4);
+        request_room::set_process_limit((bytes / 4) as u64);
         Self {
             max_streams,
             stalled_reader: common.stalled_reader_timeout,

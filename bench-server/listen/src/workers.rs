@@ -26,6 +26,7 @@ use super::Handler;
 use super::connections::{ConnectionPermit, PendingConnection};
 use super::counts::{COUNTS, RUNTIMES};
 use super::handshake_log::HandshakeLog;
+use super::head_guard::HeadGuard;
 use super::limits::{LOCAL_ERROR_RESETS, Limits, PENDING_ACCEPT_RESETS, StreamExecutor};
 use super::protocol_timeout::ProtocolTimeout;
 use super::stalled::{StallGuard, streams_of_thread};
@@ -37,9 +38,12 @@ use super::write_coalescing::coalescing;
 /// the other is written.
 const SEND_BUFFER_BYTES: usize = 512 * 1024;
 
-/// Receive window per stream and per connection, bytes. Requests have at most 2 MiB by default, so
-/// a whole one fits.
-const RECEIVE_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
+/// Receive window per stream and per connection, bytes: what a connection holds of messages that
+/// wait for memory.
+const RECEIVE_WINDOW_BYTES: u32 = 256 * 1024;
+
+/// Maximum size of the head of an HTTP/1.1 request, and of what is read of its body at once, bytes.
+const HTTP1_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Time that an HTTP/1.1 connection may wait for its next request: an apiserver's idle timeout.
 /// hyper includes the time to read the request's headers.
@@ -265,7 +269,8 @@ async fn serve_connection<H, S>(
     let bytes = Arc::new(ConnectionBytes::default());
     let builder = http_builder::<H>(limits, bytes.clone(), http2);
     let (stream, writer) = coalescing(stream, config.coalesce);
-    let stream = TokioIo::new(ProtocolTimeout::within(HANDSHAKE_TIMEOUT, pending, stream));
+    let stream = ProtocolTimeout::within(HANDSHAKE_TIMEOUT, pending, stream);
+    let stream = TokioIo::new(HeadGuard::new(stream));
     let connection = builder.serve_connection(stream, service);
     // These limits apply to HTTP/1.1, where the connection's task sends the response.
     let ended = match H::TIME_LIMITS {
@@ -318,6 +323,7 @@ fn http_builder<H: Handler>(
     builder
         .http1()
         .timer(TokioTimer::new())
+        .max_buf_size(HTTP1_BUFFER_BYTES)
         .header_read_timeout(IDLE_TIMEOUT);
     builder
 }

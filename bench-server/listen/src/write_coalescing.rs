@@ -29,8 +29,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::unconstrained;
 use tokio::time::{Sleep, sleep};
 
-use super::data_frames::Output;
 use super::extra_slices::ExtraSlices;
+use super::frame_position::Output;
 
 /// Maximum size of the buffer, bytes. Above it, the writer waits for the socket, as without
 /// coalescing.

@@ -6,7 +6,8 @@
 //!
 //! - A connection whose frames hold [`CONNECTION_BYTES`], or a process over its limit, gets frames
 //!   of [`SMALL_FRAME_BYTES`] instead of full ones, one per stream, so that n stalled streams hold
-//!   n small frames.
+//!   n small frames. A large object that is encoded as a whole waits until the connection is below
+//!   its limit ([`poll_room`]).
 //! - A stream whose client has taken nothing for a while, although frames are waiting, can be found
 //!   and reset.
 //! - A list does not end while 64 KiB or more of its frames are in flight: HTTP/2 keeps the frames
@@ -16,13 +17,16 @@
 //! it saves.
 
 use std::cell::{Cell, OnceCell};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
 
 use futures::task::AtomicWaker;
+use parking_lot::Mutex;
 use tokio::task::futures::TaskLocalFuture;
+
+use crate::request_room::{Room, Turns};
 
 /// Minimum size of a counted frame, bytes.
 pub const COUNTED_FROM_BYTES: usize = 4 * 1024;
@@ -62,9 +66,50 @@ pub fn process_bytes() -> usize {
     PROCESS_BYTES.load(Ordering::Relaxed)
 }
 
-/// The bytes in flight of one connection.
+/// The memory of one connection.
 #[derive(Debug, Default)]
-pub struct ConnectionBytes(AtomicUsize);
+pub struct ConnectionBytes {
+    /// Bytes in flight.
+    in_flight: AtomicUsize,
+    requests: Room,
+    turns: Turns,
+    /// Whether there are `waiters`.
+    is_awaited: AtomicBool,
+    /// Tasks that wait until it has room for a large frame.
+    waiters: Mutex<Vec<Waker>>,
+}
+
+impl ConnectionBytes {
+    /// Returns whether a large frame may be made: the connection is below its limit, or, if the
+    /// process is over its own, has nothing in flight.
+    fn has_room(&self) -> bool {
+        let bytes = self.in_flight.load(Ordering::SeqCst);
+        match is_process_over_limit() {
+            true => bytes == 0,
+            false => bytes < CONNECTION_BYTES,
+        }
+    }
+
+    /// Records that `bytes` are no longer in flight.
+    fn sent(&self, bytes: usize) {
+        self.in_flight.fetch_sub(bytes, Ordering::SeqCst);
+        if self.is_awaited.load(Ordering::SeqCst) && self.has_room() {
+            self.is_awaited.store(false, Ordering::SeqCst);
+            let waiters = std::mem::take(&mut *self.waiters.lock());
+            waiters.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Returns the turns of requests for one object.
+    pub(crate) fn turns(&self) -> Turns {
+        self.turns.clone()
+    }
+
+    /// Returns the memory for messages of requests.
+    pub(crate) fn request_room(&self) -> Room {
+        self.requests.clone()
+    }
+}
 
 /// The state of a sending task. Most tasks send one small response, and never allocate a
 /// [`StreamFrames`].
@@ -106,8 +151,8 @@ impl InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         let stream = &self.stream;
-        stream.connection.0.fetch_sub(self.bytes, Ordering::Relaxed);
         PROCESS_BYTES.fetch_sub(self.bytes, Ordering::Relaxed);
+        stream.connection.sent(self.bytes);
         stream.progress.fetch_add(1, Ordering::Relaxed);
         stream.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         if stream.frames.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -129,6 +174,11 @@ pub fn scope<F: Future>(
     TASK_SLOT.scope(slot, sending)
 }
 
+/// Returns the connection of the current task; `None` outside one.
+pub(crate) fn connection() -> Option<Arc<ConnectionBytes>> {
+    TASK_SLOT.try_with(|slot| slot.connection.clone()).ok()
+}
+
 /// Counts a frame of `bytes` that the current task passes on; `None` outside a connection.
 pub fn count_frame(bytes: usize) -> Option<InFlight> {
     TASK_SLOT
@@ -142,7 +192,8 @@ pub fn count_frame(bytes: usize) -> Option<InFlight> {
                     empty_waker: AtomicWaker::new(),
                 })
             });
-            stream.connection.0.fetch_add(bytes, Ordering::Relaxed);
+            let in_flight = &stream.connection.in_flight;
+            in_flight.fetch_add(bytes, Ordering::SeqCst);
             PROCESS_BYTES.fetch_add(bytes, Ordering::Relaxed);
             stream.bytes.fetch_add(bytes, Ordering::Relaxed);
             stream.frames.fetch_add(1, Ordering::AcqRel);
@@ -165,10 +216,42 @@ pub fn mark_uncounted() {
 #[inline]
 pub fn is_over_limit() -> bool {
     let is_over_limit = TASK_SLOT.try_with(|slot| {
-        slot.connection.0.load(Ordering::Relaxed) >= CONNECTION_BYTES
-            || PROCESS_BYTES.load(Ordering::Relaxed) >= PROCESS_LIMIT_BYTES.load(Ordering::Relaxed)
+        slot.connection.in_flight.load(Ordering::Relaxed) >= CONNECTION_BYTES
+            || is_process_over_limit()
     });
     is_over_limit.unwrap_or(false)
+}
+
+#[inline]
+fn is_process_over_limit() -> bool {
+    PROCESS_BYTES.load(Ordering::Relaxed) >= PROCESS_LIMIT_BYTES.load(Ordering::Relaxed)
+}
+
+/// Waits until the current task may make a frame larger than [`SMALL_FRAME_BYTES`] of an object
+/// that cannot be divided. While the connection is over its limit, it may not, since each of its
+/// streams could hold such a frame.
+pub fn poll_room(context: &mut Context<'_>) -> Poll<()> {
+    let polled = TASK_SLOT.try_with(|slot| {
+        let connection = &slot.connection;
+        if connection.has_room() {
+            return Poll::Ready(());
+        }
+        connection.waiters.lock().push(context.waker().clone());
+        connection.is_awaited.store(true, Ordering::SeqCst);
+        // What was sent before the task was registered woke nobody.
+        match connection.has_room() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    });
+    polled.unwrap_or(Poll::Ready(()))
+}
+
+/// Waits like [`poll_room`] if an object of `bytes` is large.
+pub async fn room_for(bytes: usize) {
+    if bytes > SMALL_FRAME_BYTES {
+        poll_fn(poll_room).await;
+    }
 }
 
 /// Returns the size for the current task's next frame, bytes.

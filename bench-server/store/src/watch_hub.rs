@@ -23,7 +23,7 @@ use super::Record;
 use super::history::{Commit, Event};
 use interval::Intervals;
 use stream::Queue;
-pub use stream::WatchStream;
+pub use stream::{MAX_BATCH_BYTES, WatchStream};
 
 /// The specification of a watcher.
 #[derive(Debug, Clone, Default)]
@@ -166,8 +166,8 @@ impl Delivery {
         }
     }
 
-    /// Returns the encoded size of the events, bytes.
-    fn bytes(&self) -> usize {
+    /// Returns the encoded size of the events' records, bytes.
+    pub fn bytes(&self) -> usize {
         let bytes = |selected: &SelectedEvents| selected.bytes(self.prev_kv);
         self.selected().iter().map(bytes).sum()
     }

@@ -16,24 +16,38 @@ pub(crate) mod kind {
     pub(crate) const SETTINGS: u8 = 4;
     pub(crate) const PING: u8 = 6;
     pub(crate) const WINDOW_UPDATE: u8 = 8;
+    pub(crate) const CONTINUATION: u8 = 9;
 }
 
 const END_STREAM: u8 = 1;
 const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
-const INITIAL_WINDOW: u16 = 4;
+/// The setting with the window of new streams.
+pub(crate) const INITIAL_WINDOW: u16 = 4;
 
 /// A received frame.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) kind: u8,
+    pub(crate) stream: u32,
     pub(crate) payload: Vec<u8>,
 }
 
 impl Frame {
-    /// Returns the error code of a RST_STREAM.
-    pub(crate) fn code(&self) -> u32 {
+    /// Returns the error code of a RST_STREAM, or the increment of a WINDOW_UPDATE.
+    pub(crate) fn number(&self) -> u32 {
         u32::from_be_bytes(self.payload[..4].try_into().expect("four bytes"))
+    }
+}
+
+impl Frame {
+    /// Returns the value of a setting, if the frame is SETTINGS and has it.
+    pub(crate) fn setting(&self, wanted: u16) -> Option<u32> {
+        let (settings, _) = self.payload.as_chunks::<6>();
+        settings.iter().find_map(|[high, low, value @ ..]| {
+            let is_wanted = u16::from_be_bytes([*high, *low]) == wanted;
+            is_wanted.then(|| u32::from_be_bytes(*value))
+        })
     }
 }
 
@@ -128,6 +142,32 @@ impl Attacker {
         stream
     }
 
+    /// Queues the head of an upload with a method and headers; returns its stream.
+    pub(crate) fn begin_upload(&mut self, path: &str, headers: &[(&str, &str)]) -> u32 {
+        let fields = [
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":path", path),
+            (":authority", "victim"),
+        ];
+        self.head(0, &[&fields[..], headers].concat())
+    }
+
+    /// Queues DATA that does not end its stream. The caller keeps within the windows.
+    pub(crate) fn data(&mut self, stream: u32, bytes: &[u8]) {
+        self.put(kind::DATA, 0, stream, bytes);
+    }
+
+    /// Queues a frame of a head that never ends: the first, or another one.
+    pub(crate) fn head_fragment(&mut self, is_first: bool, bytes: &[u8]) {
+        let kind = if is_first {
+            kind::HEADERS
+        } else {
+            kind::CONTINUATION
+        };
+        self.put(kind, 0, self.next_stream, bytes);
+    }
+
     pub(crate) fn reset(&mut self, stream: u32) {
         self.put(kind::RST_STREAM, 0, stream, &8_u32.to_be_bytes());
     }
@@ -147,6 +187,7 @@ impl Attacker {
         self.socket.read_exact(&mut payload).ok()?;
         Some(Frame {
             kind: head[3],
+            stream: u32::from_be_bytes([head[5], head[6], head[7], head[8]]),
             payload,
         })
     }

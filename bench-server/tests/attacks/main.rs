@@ -14,7 +14,9 @@ mod resets;
 mod silence;
 mod stalled;
 mod streams;
+mod uploads;
 mod victim;
+mod watches;
 
 /// Maximum growth of the server's memory by an attack.
 const MAX_GROWTH_BYTES: u64 = 64 << 20;

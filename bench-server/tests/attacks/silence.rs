@@ -1,8 +1,9 @@
-//! Connections that send nothing, or an incomplete request, one byte at a time.
+//! Connections that send nothing, or an incomplete request, one byte or one frame at a time.
 
 use std::io::Write;
 use std::net::TcpStream;
 
+use crate::frames::Attacker;
 use crate::victim::{BOTH, Victim};
 
 /// Number of silent connections: more than [`NEWCOMERS`], the number for whose first request the
@@ -33,5 +34,61 @@ fn those_who_say_nothing_keep_nobody_out() {
             }
         }
         victim.withstands("silence", port);
+    }
+}
+
+/// Heads of requests in fragments, the last of which never comes.
+#[test]
+fn heads_that_do_not_end_share_little_memory() {
+    const CONNECTIONS: usize = 300;
+    const FRAME_BYTES: usize = 16_384;
+    // Within the limit of a single head on either port.
+    const FRAMES: usize = 50;
+    for port in BOTH {
+        let mut victim = Victim::start(&[]);
+        victim.rest();
+        let mut attackers = Vec::new();
+        for _ in 0..CONNECTIONS {
+            let mut attacker = Attacker::connect(victim.authority(port), 65_535);
+            for frame in 0..FRAMES {
+                // A literal field whose value is longer than all frames.
+                let mut fragment = vec![b'v'; FRAME_BYTES];
+                if frame == 0 {
+                    fragment[..8].copy_from_slice(b"\x00\x01a\x7f\xff\xff\xff\x07");
+                }
+                attacker.head_fragment(frame == 0, &fragment);
+            }
+            // The server may close the connection before it has read everything.
+            attacker.send().ok();
+            attackers.push(attacker);
+        }
+        victim.until(port, "bench_server_heads_closed_total", |closed| {
+            closed >= CONNECTIONS as f64 / 2.0
+        });
+        drop(attackers);
+        victim.withstands("heads that do not end", port);
+    }
+}
+
+/// The same over HTTP/1.1.
+#[test]
+fn heads_of_http_1_that_do_not_end_are_short() {
+    const CONNECTIONS: usize = 300;
+    for port in BOTH {
+        let mut victim = Victim::start(&[]);
+        victim.rest();
+        let mut attackers = Vec::new();
+        for _ in 0..CONNECTIONS {
+            let mut socket = TcpStream::connect(victim.authority(port)).expect("it listens");
+            socket
+                .write_all(b"GET / HTTP/1.1\r\na: ")
+                .expect("it reads");
+            // More than it accepts.
+            socket.write_all(&[b'v'; 1_000_000]).ok();
+            attackers.push(socket);
+        }
+        victim.until(port, "bench_server_connections_open", |open| open <= 1.0);
+        drop(attackers);
+        victim.withstands("heads of HTTP/1.1 that do not end", port);
     }
 }

@@ -62,6 +62,43 @@ fn streams_with_a_window_that_stays_shut_hold_little_and_are_reset() {
     }
 }
 
+/// Objects that are encoded as a whole for each response, on the API that does so.
+#[test]
+fn responses_with_large_objects_wait_until_earlier_ones_are_taken() {
+    const REQUESTS: u32 = 1_000;
+    const OBJECT_BYTES: usize = 1_000_000;
+    for path in [
+        "/api/v1/pods",
+        "/api/v1/pods?limit=1",
+        "/api/v1/namespaces/a/pods/pod-3",
+        "/metrics",
+    ] {
+        let mut victim = Victim::start(&["--stalled-reader-timeout=1s"]);
+        victim.seed_pods(20, OBJECT_BYTES);
+        victim.rest();
+        let port = Port::Kube;
+        let mut attacker = Attacker::connect(victim.authority(port), 0);
+        attacker.open_connection_window();
+        for _ in 0..REQUESTS / 100 {
+            for _ in 0..100 {
+                attacker.get(path);
+            }
+            assert!(attacker.settled(|_| {}), "it is within its limits");
+        }
+        victim.serves(port);
+        // Those that wait for the stalled ones are not stalled themselves.
+        victim.until(port, "bench_server_stalled_responses_total", |stalled| {
+            stalled >= 4.0
+        });
+        victim.serves(port);
+        drop(attacker);
+        victim.until(port, "bench_server_in_flight_bytes", |bytes| {
+            bytes < 65_536.0
+        });
+        victim.withstands(&format!("{REQUESTS} GETs of {path}, unread"), port);
+    }
+}
+
 /// The client reads nothing from the connection, so that it does not respond to PINGs either.
 #[test]
 fn a_connection_that_is_not_read_is_closed() {

@@ -34,7 +34,7 @@ fn streams_beyond_the_limit_are_refused() {
                 opened += AT_A_TIME;
                 let lives = attacker.settled(|frame| {
                     let is_refusal =
-                        frame.kind == kind::RST_STREAM && frame.code() == REFUSED_STREAM;
+                        frame.kind == kind::RST_STREAM && frame.number() == REFUSED_STREAM;
                     refused += u32::from(is_refusal);
                 });
                 if round == 10 {

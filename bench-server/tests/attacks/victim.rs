@@ -102,8 +102,13 @@ impl Victim {
             ..Default::default()
         });
         self.put(small);
-        let filler = "x".repeat(POD);
-        for i in 0..bytes / POD {
+        self.seed_pods(bytes / POD, POD);
+    }
+
+    /// Stores pods with an annotation of this size.
+    pub(crate) fn seed_pods(&self, pods: usize, bytes: usize) {
+        let filler = "x".repeat(bytes);
+        for i in 0..pods {
             let pod = format!(
                 r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"pod-{i}","namespace":"a","annotations":{{"a":"{filler}"}}}},"spec":{{"containers":[{{"name":"c","image":"i"}}]}}}}"#
             );

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
+use futures::Stream;
 use http::HeaderMap;
 use http_body::{Body, Frame as HttpFrame, SizeHint};
 use memory::in_flight;
@@ -31,12 +32,14 @@ enum Kind<S> {
     /// No data and no trailers: for an error whose status is in the headers, or for an empty HTTP
     /// response.
     Empty,
-    /// A whole HTTP body.
-    Full(Option<Bytes>),
+    /// A whole HTTP body, which is in flight from the beginning.
+    Full(Option<Frame<S>>),
     /// One gRPC message, then its trailers.
     Unary(Option<Frame<S>>),
     /// gRPC messages as they are produced, then trailers. The timer measures the first write.
     Pulled(Box<dyn FrameSource<S>>, Option<FirstByteTimer>),
+    /// gRPC messages as they become ready, then trailers.
+    Streamed(Pin<Box<dyn Stream<Item = Result<Frame<S>, Status>> + Send>>),
     /// Plain bytes as they are produced, with their total length.
     Plain(Box<dyn FrameSource<S>>, u64),
     /// Only trailers are left.
@@ -59,7 +62,7 @@ impl<S: SharedBytes> ResponseBody<S> {
 
     /// Returns a whole HTTP body.
     pub fn full(bytes: impl Into<Bytes>) -> Self {
-        Self(Kind::Full(Some(bytes.into())))
+        Self(Kind::Full(Some(Frame::whole(bytes.into()))))
     }
 
     /// Returns a body of one gRPC message (prefix included) and an OK status.
@@ -70,6 +73,12 @@ impl<S: SharedBytes> ResponseBody<S> {
     /// Returns a body of gRPC messages from `source`, then OK or the error of `source`.
     pub fn pulled(source: impl FrameSource<S> + 'static) -> Self {
         Self(Kind::Pulled(Box::new(source), None))
+    }
+
+    /// Returns a body of gRPC messages that `frames` yields as they become ready, then OK or the
+    /// error of `frames`.
+    pub fn streamed(frames: impl Stream<Item = Result<Frame<S>, Status>> + Send + 'static) -> Self {
+        Self(Kind::Streamed(Box::pin(frames)))
     }
 
     /// Returns a plain HTTP body of `len` bytes from `source`; an error resets the stream.
@@ -100,12 +109,12 @@ impl<S: SharedBytes> Body for ResponseBody<S> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<HttpFrame<Frame<S>>, Status>>> {
         let kind = &mut self.0;
-        if let Kind::Pulled(..) | Kind::Plain(..) | Kind::Tonic(_) = kind {
+        if let Kind::Pulled(..) | Kind::Streamed(_) | Kind::Plain(..) | Kind::Tonic(_) = kind {
             ready!(in_flight::poll_ready(cx));
         }
         let next = match kind {
             Kind::Empty => None,
-            Kind::Full(bytes) => bytes.take().map(|b| Ok(HttpFrame::data(Frame::from(b)))),
+            Kind::Full(frame) => return Poll::Ready(frame.take().map(|f| Ok(HttpFrame::data(f)))),
             Kind::Unary(frame) => {
                 let frame = frame.take();
                 *kind = Kind::Trailers(trailers(Ok(())));
@@ -131,6 +140,17 @@ impl<S: SharedBytes> Body for ResponseBody<S> {
                 }
                 Err(status) => {
                     *kind = Kind::Trailers(trailers(Err(&status)));
+                    return self.poll_frame(cx);
+                }
+            },
+            Kind::Streamed(frames) => match ready!(frames.as_mut().poll_next(cx)) {
+                Some(Ok(frame)) => Some(Ok(HttpFrame::data(frame))),
+                Some(Err(status)) => {
+                    *kind = Kind::Trailers(trailers(Err(&status)));
+                    return self.poll_frame(cx);
+                }
+                None => {
+                    *kind = Kind::Trailers(trailers(Ok(())));
                     return self.poll_frame(cx);
                 }
             },
@@ -166,7 +186,7 @@ impl<S: SharedBytes> Body for ResponseBody<S> {
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             Kind::Empty => true,
-            Kind::Full(bytes) => bytes.is_none(),
+            Kind::Full(frame) => frame.is_none(),
             Kind::Plain(_, left) => *left == 0,
             Kind::Tonic(body) => body.is_end_stream(),
             _ => false,
@@ -175,7 +195,7 @@ impl<S: SharedBytes> Body for ResponseBody<S> {
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Kind::Full(Some(bytes)) => SizeHint::with_exact(bytes.len() as u64),
+            Kind::Full(Some(frame)) => SizeHint::with_exact(frame.remaining() as u64),
             Kind::Plain(_, left) => SizeHint::with_exact(*left),
             Kind::Empty | Kind::Full(None) => SizeHint::with_exact(0),
             _ => SizeHint::default(),

@@ -36,8 +36,9 @@ impl CopyBuffer {
     }
 
     /// Appends `bytes`. `expected` is the total size that an empty buffer may reach: a short
-    /// response gets exactly that, and others move from a small buffer to a pooled one when needed.
-    /// `target` is the size of the frame: small frames never use a pooled buffer.
+    /// response gets exactly that, and doubles if it grows beyond; others move from a small buffer
+    /// to a pooled one when needed. `target` is the size of the frame: small frames never use a
+    /// pooled buffer.
     #[inline]
     pub(super) fn put(&mut self, bytes: &[u8], expected: usize, target: usize) {
         let needed = self.0.len() + bytes.len();
@@ -51,6 +52,8 @@ impl CopyBuffer {
     fn grow(&mut self, needed: usize, expected: usize, target: usize) {
         if self.0.capacity() == 0 && needed.max(expected) < COPY_BELOW_BYTES {
             self.0.reserve_exact(needed.max(expected));
+        } else if expected < COPY_BELOW_BYTES && needed < COPY_BELOW_BYTES {
+            self.0.reserve(needed - self.0.len());
         } else if needed <= FIRST_BYTES {
             self.0.reserve_exact(FIRST_BYTES);
         } else if target < TARGET_BYTES {
@@ -130,5 +133,16 @@ mod tests {
         let mut copies = CopyBuffer::default();
         copies.put(&[1; 10], 1 << 20, TARGET_BYTES);
         assert_eq!(copies.0.capacity(), FIRST_BYTES);
+    }
+
+    #[test]
+    fn a_buffer_that_outgrows_what_was_expected_stays_small_while_it_is() {
+        let mut copies = CopyBuffer::default();
+        for _ in 0..3 {
+            copies.put(&[1; 1000], 1000, TARGET_BYTES);
+        }
+        assert!(copies.0.capacity() <= COPY_BELOW_BYTES);
+        copies.put(&[1; 2000], 1000, TARGET_BYTES);
+        assert_eq!(copies.0.capacity(), BUFFER_BYTES);
     }
 }

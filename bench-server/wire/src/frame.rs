@@ -126,6 +126,16 @@ impl<S: SharedBytes> Frame<S> {
         self.in_flight = in_flight::count_frame(self.remaining);
     }
 
+    /// Returns a whole body, which is in flight before it is passed on: HTTP/2 does not ask for it
+    /// while the client's window is shut.
+    pub fn whole(bytes: Bytes) -> Self {
+        let mut frame = Self::from(bytes);
+        if frame.remaining >= in_flight::COUNTED_FROM_BYTES {
+            frame.count_in_flight();
+        }
+        frame
+    }
+
     /// Keeps `admitted` until the connection has taken the frame.
     pub fn hold(&mut self, admitted: Option<Admitted>) {
         self.admitted = admitted;
@@ -233,8 +243,8 @@ pub struct FrameBuilder<S = SharedSlice> {
 }
 
 impl<S: SharedBytes> FrameBuilder<S> {
-    /// Returns an empty builder. `expected_bytes` is the size of the whole response, so that a
-    /// short one does not use the memory of a whole frame.
+    /// Returns an empty builder. `expected_bytes` is the size of the whole response or of its first
+    /// message, so that a short one does not use the memory of a whole frame.
     pub fn new(expected_bytes: usize) -> Self {
         Self::with_target(expected_bytes, TARGET_BYTES)
     }

@@ -21,7 +21,7 @@ pub const PREFIX_BYTES: usize = 5;
 
 /// The compression flags of the prefix.
 const UNCOMPRESSED: u8 = 0;
-const COMPRESSED: u8 = 1;
+pub(super) const COMPRESSED: u8 = 1;
 
 /// Maximum message that etcd's server sends (Go's MaxInt32), bytes.
 pub const MAX_SEND_BYTES: u64 = i32::MAX as u64;
@@ -94,15 +94,14 @@ impl Encoding {
 ///
 /// # Errors
 /// `ResourceExhausted` above `limit_bytes`, with grpc-go's text, as soon as the prefix is read or
-/// that many bytes are decompressed; `Internal` for a malformed message.
+/// that many bytes are decompressed; `Internal` for a malformed message; errors of the body.
 pub async fn read_message<B>(
     mut body: B,
     encoding: Encoding,
     limit_bytes: usize,
 ) -> Result<Bytes, Status>
 where
-    B: http_body::Body<Data = Bytes> + Unpin,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B: http_body::Body<Data = Bytes, Error = Status> + Unpin,
 {
     let mut whole = MessageBuffer::default();
     let mut announced = None;
@@ -110,9 +109,7 @@ where
         let Some(frame) = body.frame().await else {
             break;
         };
-        let frame = frame
-            .map_err(|e| Status::cancelled(format!("request body ended early: {}", e.into())))?;
-        let Ok(data) = frame.into_data() else {
+        let Ok(data) = frame?.into_data() else {
             continue;
         };
         whole.push(data, announced.unwrap_or(0));
@@ -267,12 +264,13 @@ mod tests {
     use http_body_util::Full;
 
     use super::*;
+    use crate::message_gate::MessageGate;
 
-    fn framed(flag: u8, len: u32, message: &[u8]) -> Full<Bytes> {
+    fn framed(flag: u8, len: u32, message: &[u8]) -> MessageGate<Full<Bytes>> {
         let mut out = vec![flag];
         out.extend_from_slice(&len.to_be_bytes());
         out.extend_from_slice(message);
-        Full::new(Bytes::from(out))
+        MessageGate::unary(Full::new(Bytes::from(out)), 10)
     }
 
     #[tokio::test]
@@ -307,7 +305,7 @@ mod tests {
                 "prefix says 2 bytes, body holds 3",
             ),
             (
-                Full::new(Bytes::new()),
+                MessageGate::unary(Full::new(Bytes::new()), 10),
                 Code::Internal,
                 "request of 0 bytes",
             ),

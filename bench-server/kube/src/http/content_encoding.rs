@@ -1,6 +1,7 @@
 //! Indentation (`pretty`) and compression (`Accept-Encoding: gzip`) of bodies.
 
 use std::io::Write;
+use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
 use flate2::Compression;
@@ -113,6 +114,14 @@ impl EncodedList {
     /// Returns whether the list is compressed.
     pub(crate) fn is_compressed(&self) -> bool {
         self.gzip.is_some()
+    }
+
+    /// See [`ListBody::poll_room`].
+    pub(crate) fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
+        match self.first {
+            Some(_) => Poll::Ready(()),
+            None => self.list.poll_room(context),
+        }
     }
 
     /// Returns the next frame; `None` after the last.

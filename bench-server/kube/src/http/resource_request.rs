@@ -100,7 +100,7 @@ impl ResourceRequest<'_> {
             .handler
             .get(self.route.namespace, name, options)
             .await?;
-        self.responder()?.object(StatusCode::OK, &object)
+        self.responder()?.object(StatusCode::OK, &object).await
     }
 
     /// Handles a WATCH.

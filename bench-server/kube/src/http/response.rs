@@ -6,6 +6,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use kube_api::Status;
+use memory::in_flight;
 
 use super::body::ResponseBody;
 use super::content_encoding::{ContentEncoding, EncodedList};
@@ -143,15 +144,16 @@ impl Responder<'_> {
         with_content_encoding(response(StatusCode::OK, media_type, body), compressed)
     }
 
-    /// Returns the response with one object.
+    /// Returns the response with one object, once the connection has room for it.
     ///
     /// # Errors
     /// 500 for an object that cannot be converted to the representation.
-    pub(crate) fn object(
+    pub(crate) async fn object(
         &self,
         code: StatusCode,
         object: &Object,
     ) -> Result<Response<ResponseBody>, Status> {
+        in_flight::room_for(object.item().len()).await;
         let mut out = Vec::new();
         self.representation
             .put_object(self.handler.resource, object, true, &mut out)
@@ -176,7 +178,7 @@ impl Responder<'_> {
                 object,
                 warnings,
             } => {
-                let mut response = self.object(code, &object)?;
+                let mut response = self.object(code, &object).await?;
                 for warning in warnings {
                     response.headers_mut().append(WARNING, warning);
                 }

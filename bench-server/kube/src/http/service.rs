@@ -11,7 +11,7 @@ use http_body::Body;
 use hyper::body::Incoming;
 use kube_api::{ListOptions, Status};
 use listen::{Handler, discard};
-use memory::metrics;
+use memory::{in_flight, metrics, request_room};
 use prometheus_client::registry::Registry;
 
 use super::body::ResponseBody;
@@ -138,10 +138,13 @@ impl KubeService {
                 metrics::settle().await;
                 text(StatusCode::OK, "settled\n")
             }
-            (&Method::GET, "/metrics") => complete(
-                metrics::CONTENT_TYPE,
-                metrics::encode(&self.shared.registry),
-            ),
+            (&Method::GET, "/metrics") => {
+                in_flight::room_for(usize::MAX).await;
+                complete(
+                    metrics::CONTENT_TYPE,
+                    metrics::encode(&self.shared.registry),
+                )
+            }
             // As in kube-apiserver, these paths and those of single checks take every method.
             (_, "/" | "/index.html") => complete("application/json", self.root_paths()),
             (_, "/healthz" | "/livez" | "/readyz") => {
@@ -237,7 +240,10 @@ impl KubeService {
             _ if !route.is_served() => Err(Status::path_not_found()),
             (&Method::GET, _) if !route.is_readable() => Err(Status::method_not_allowed()),
             (&Method::GET, _) if watches => request.watch(options).await,
-            (&Method::GET, Some(name)) => request.get(name, &options).await,
+            (&Method::GET, Some(name)) => {
+                let _turn = request_room::turn().await;
+                request.get(name, &options).await
+            }
             (&Method::GET, None) => request.list(&options).await,
             // Paths below `/watch/` can only be read.
             _ if route.watch => Err(Status::method_not_allowed()),
@@ -270,6 +276,7 @@ impl KubeService {
         let responder = request.responder()?;
         let event_lease = &self.shared.event_lease;
         let request_body = RequestBody::read(&head.headers, body).await?;
+        let _turn = request_room::turn().await;
         if let (&Method::DELETE, "namespaces", Some(name), None) = (
             &head.method,
             route.resource.name,

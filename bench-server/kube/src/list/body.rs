@@ -5,6 +5,7 @@
 //! kept, because consecutive objects of a list are similar.
 
 use std::borrow::Cow;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use kube_api::list;
@@ -114,6 +115,21 @@ impl ListBody {
         }
     }
 
+    /// Waits until the connection has room for the next object, if that is large and is encoded
+    /// for this list.
+    pub(crate) fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
+        match in_flight::is_over_limit() && self.is_next_large() {
+            true => in_flight::poll_room(context),
+            false => Poll::Ready(()),
+        }
+    }
+
+    /// Returns whether the next object is encoded for this list and does not fit in a small frame.
+    fn is_next_large(&self) -> bool {
+        let next = || self.items.clone().next_ref().is_some_and(Object::is_large);
+        self.remaining > 0 && !self.is_shared() && next()
+    }
+
     /// Returns the next frame; `None` after the tail.
     pub(crate) fn next_frame(&mut self) -> Option<Frame> {
         if self.is_over() {
@@ -168,6 +184,9 @@ impl ListBody {
         let mut out = Vec::with_capacity(target + FRAME_OVERSHOOT_BYTES.min(target / 2));
         out.append(&mut self.head);
         while out.len() < target {
+            if target < TARGET_BYTES && !out.is_empty() && self.is_next_large() {
+                break;
+            }
             let before = out.len();
             let Some(object) = next_item(&mut self.remaining, &mut self.items) else {
                 out.extend_from_slice(&self.tail);

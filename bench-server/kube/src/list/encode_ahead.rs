@@ -139,6 +139,9 @@ impl AheadBody {
             if let Some(list) = &mut self.list {
                 // The other thread is not running, so there is nothing to wait for.
                 let ready_frame = self.frames.try_recv().ok().map(ReadyFrame::end);
+                if ready_frame.is_none() {
+                    ready!(list.poll_room(context));
+                }
                 return Poll::Ready(ready_frame.or_else(|| list.next_frame()));
             }
             if let Poll::Ready(ready_frame) = self.frames.poll_recv(context) {

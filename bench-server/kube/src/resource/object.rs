@@ -10,6 +10,7 @@ use kube_api::envelope::{self, EnvelopeError};
 use kube_api::hash::fnv1a_64;
 use kube_api::protobuf::Malformed;
 use kube_api::{ListItem, Metadata, item_object};
+use memory::in_flight;
 use wire::buffer_slice::BufferSlice;
 
 use super::Resource;
@@ -170,6 +171,11 @@ impl Object {
     pub fn name(&self) -> &[u8] {
         let slash = self.key().iter().position(|byte| *byte == b'/');
         &self.key()[slash.map_or(0, |slash| slash + 1)..]
+    }
+
+    /// Returns whether the object does not fit in a small frame.
+    pub(crate) fn is_large(&self) -> bool {
+        self.item().len() > in_flight::SMALL_FRAME_BYTES
     }
 
     /// Returns the object as a field of a list: tag, length, object.

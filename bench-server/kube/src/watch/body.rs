@@ -14,6 +14,7 @@ use std::time::Duration;
 use etcd_api::keys::{KeyRange, prefix_end};
 use http_body::{Body, Frame as HttpFrame};
 use kube_api::Status;
+use memory::in_flight;
 use memory::open_lists::OpenList;
 use tokio::time::{Instant, Sleep};
 use wire::frame::Frame;
@@ -30,6 +31,7 @@ use crate::cache::broadcaster::interest::Interest;
 use crate::cache::event::EventType;
 use crate::cache::watcher_queue::{TryRecv, WatcherQueue};
 use crate::metrics::watch::{OpenWatch, WatchMetrics};
+use crate::resource::object::Object;
 use crate::shard::object_set::ObjectIter;
 
 /// The time between bookmarks.
@@ -213,6 +215,13 @@ impl WatchBody {
             }
             match &mut self.phase {
                 Phase::Initial { objects, .. } => {
+                    if in_flight::is_over_limit()
+                        && self.encoder.copies()
+                        && objects.clone().next_ref().is_some_and(Object::is_large)
+                        && (!out.is_empty() || in_flight::poll_room(context).is_pending())
+                    {
+                        break true;
+                    }
                     read += 1;
                     match objects.next_ref() {
                         Some(object) if self.interest.passes(object) => {
@@ -223,7 +232,10 @@ impl WatchBody {
                         None => self.end_initial(&mut out),
                     }
                 }
-                Phase::CatchUp => read += self.catch_up(&mut out),
+                Phase::CatchUp => match self.catch_up(&mut out, context) {
+                    Poll::Ready(events) => read += events,
+                    Poll::Pending => break true,
+                },
                 Phase::Live(_) => {
                     if self.poll_live(&mut out, context).is_pending() {
                         break true;
@@ -267,50 +279,66 @@ impl WatchBody {
         self.phase = Phase::CatchUp;
     }
 
-    /// Sends the next past events. Returns how many were read.
-    fn catch_up(&mut self, out: &mut EventBuffer) -> usize {
+    /// Sends the next past events. Returns how many were read. Pending if they are large, and the
+    /// connection has no room for them.
+    fn catch_up(&mut self, out: &mut EventBuffer, context: &mut Context<'_>) -> Poll<usize> {
         let (cache, generation) = match &self.source {
             Some(EventSource::Cache(cache, generation)) => (cache, *generation),
             Some(EventSource::Etcd(watcher)) => {
                 let watch = watcher.watch(self.covered, self.interest.clone());
                 self.phase = Phase::Live(Live::Etcd(watch));
-                return 0;
+                return Poll::Ready(0);
             }
             None => {
                 self.phase = Phase::Ended;
-                return 0;
+                return Poll::Ready(0);
             }
         };
-        match cache.catch_up(generation, self.covered, &self.interest, EVENTS_PER_READ) {
-            CatchUp::Events(events) => {
-                let mut filtered = 0;
-                for event in &events {
-                    filtered += self.interest.shard_misses(event);
-                    if let Some(event_type) = self.interest.event_type(event)
-                        && let Some(object) = event.object(event_type)
+        let is_short = self.encoder.copies() && in_flight::is_over_limit();
+        let most = if is_short { 1 } else { EVENTS_PER_READ };
+        Poll::Ready(
+            match cache.catch_up(generation, self.covered, &self.interest, most) {
+                CatchUp::Events(events) => {
+                    let mut objects = events.iter().filter_map(|event| {
+                        let event_type = self.interest.event_type(event)?;
+                        event.object(event_type)
+                    });
+                    // They are read again when there is room.
+                    if is_short
+                        && objects.any(Object::is_large)
+                        && (!out.is_empty() || in_flight::poll_room(context).is_pending())
                     {
-                        self.encoder.event(out, event_type, object);
-                        self.sent = event.revision();
+                        return Poll::Pending;
                     }
+                    let mut filtered = 0;
+                    for event in &events {
+                        filtered += self.interest.shard_misses(event);
+                        if let Some(event_type) = self.interest.event_type(event)
+                            && let Some(object) = event.object(event_type)
+                        {
+                            self.encoder.event(out, event_type, object);
+                            self.sent = event.revision();
+                        }
+                    }
+                    self.metrics.filtered(self.encoder.resource(), filtered);
+                    let last = events.last().map(|event| event.revision());
+                    self.covered = last.unwrap_or(self.covered);
+                    events.len()
                 }
-                self.metrics.filtered(self.encoder.resource(), filtered);
-                let last = events.last().map(|event| event.revision());
-                self.covered = last.unwrap_or(self.covered);
-                events.len()
-            }
-            CatchUp::Subscribed {
-                subscription,
-                revision,
-            } => {
-                self.covered = self.covered.max(revision);
-                self.phase = Phase::Live(Live::Cache(subscription));
-                0
-            }
-            CatchUp::Lost => {
-                self.phase = Phase::Ended;
-                0
-            }
-        }
+                CatchUp::Subscribed {
+                    subscription,
+                    revision,
+                } => {
+                    self.covered = self.covered.max(revision);
+                    self.phase = Phase::Live(Live::Cache(subscription));
+                    0
+                }
+                CatchUp::Lost => {
+                    self.phase = Phase::Ended;
+                    0
+                }
+            },
+        )
     }
 
     /// Sends the available live events. Pending if there are no more.

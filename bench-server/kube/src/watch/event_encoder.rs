@@ -45,6 +45,12 @@ impl EventEncoder {
         }
     }
 
+    /// Returns whether initial events are copies of their objects, instead of references.
+    pub(super) fn copies(&self) -> bool {
+        (self.representation.encoding, self.representation.kind)
+            != (Encoding::Protobuf, ResponseKind::Object)
+    }
+
     /// Returns the media type of the response.
     pub fn media_type(&self) -> &'static str {
         match self.representation.encoding {

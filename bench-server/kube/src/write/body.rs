@@ -1,15 +1,18 @@
 //! Bodies of writes. They are read up to a limit, then parsed as an object of the kind.
 
 use std::pin::pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube_api::{Status, envelope, to_json};
+use memory::request_room::{self, Reserved};
 use serde_json::{Map, Value};
 
 use crate::resource::Resource;
+use crate::storage::error::too_busy;
 
 /// The maximum size of a body, in bytes: that of kube-apiserver (`MaxRequestBodyBytes`), which is
 /// twice etcd's limit.
@@ -25,13 +28,16 @@ pub(crate) struct RequestBody {
     pub(crate) media_type: String,
     /// The bytes of the body.
     pub(crate) bytes: Bytes,
+    /// Their memory, if they are many.
+    pub(crate) _room: Option<Arc<Reserved>>,
 }
 
 impl RequestBody {
-    /// Reads a body to its end.
+    /// Reads a body to its end, once there is memory for it.
     ///
     /// # Errors
-    /// 413 if the body is too large, 400 if it cannot be read to its end.
+    /// 413 if the body is too large, 400 if it cannot be read to its end, 429 if no memory for it
+    /// becomes free in time.
     pub(crate) async fn read<B>(headers: &HeaderMap, body: B) -> Result<Self, Status>
     where
         B: http_body::Body,
@@ -42,11 +48,16 @@ impl RequestBody {
             .and_then(|value| value.to_str().ok())
             .and_then(|value| value.split(';').next())
             .unwrap_or_default();
+        // A length that is not known beforehand may be any.
+        let bytes = body.size_hint().upper().unwrap_or(MAX_BYTES as u64);
+        let room = request_room::reserve(bytes.min(MAX_BYTES as u64)).await;
+        let room = room.map_err(|_| too_busy())?.map(Arc::new);
         let mut body = pin!(body);
         match Limited::new(body.as_mut(), MAX_BYTES).collect().await {
             Ok(whole) => Ok(Self {
                 media_type: media_type.trim().to_owned(),
                 bytes: whole.to_bytes(),
+                _room: room,
             }),
             Err(error) if error.is::<LengthLimitError>() => {
                 // The rest is read, too: a client that is still sending when its connection is

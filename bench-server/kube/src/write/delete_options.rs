@@ -198,6 +198,7 @@ mod tests {
         RequestBody {
             media_type: media_type.to_owned(),
             bytes: bytes::Bytes::copy_from_slice(body),
+            ..RequestBody::default()
         }
     }
 

@@ -77,7 +77,9 @@ impl ResourceHandler {
                     .await?
             }
             (&Method::PATCH, Some(name)) => {
-                let RequestBody { media_type, bytes } = request_body;
+                let RequestBody {
+                    media_type, bytes, ..
+                } = request_body;
                 Patch::check_media_type(media_type, self.resource)?;
                 let writer = writer(options()?);
                 Patch::check_json(bytes)?;

@@ -28,7 +28,7 @@ const MAX_KEPT_CAPACITY: usize = 1024;
 const MAX_BATCH_REVISIONS: usize = 1000;
 /// A batch ends with the revision that reaches this size, bytes. etcd has no such limit; 1,000
 /// revisions of its largest values would be 1.5 GB in one message.
-const MAX_BATCH_BYTES: usize = 64 * 1024 * 1024;
+pub const MAX_BATCH_BYTES: usize = 64 * 1024 * 1024;
 /// Maximum number of revisions that one poll reads from the history for all watchers of the stream
 /// (the last watcher may exceed it), because the polling thread has other streams.
 const MAX_POLL_REVISIONS: usize = 4 * MAX_BATCH_REVISIONS;
@@ -245,6 +245,12 @@ impl WatchStream {
     /// Returns the next notice. Reads the history for watchers that are behind, up to a limit per
     /// call. The stream never ends by itself.
     pub fn poll_next(&self, context: &mut Context<'_>) -> Poll<Notice> {
+        self.poll_next_within(context, MAX_BATCH_BYTES)
+    }
+
+    /// Returns the next notice like [`Self::poll_next`], but a batch of the history ends with the
+    /// revision that reaches `batch_bytes`.
+    pub fn poll_next_within(&self, context: &mut Context<'_>, batch_bytes: usize) -> Poll<Notice> {
         {
             let mut queue = self.queue.0.lock();
             if let Some(notice) = queue.pop() {
@@ -259,7 +265,7 @@ impl WatchStream {
             }
             queue.behind = false;
         }
-        self.catch_up();
+        self.catch_up(batch_bytes);
         let mut queue = self.queue.0.lock();
         match queue.pop() {
             Some(notice) => Poll::Ready(notice),
@@ -289,7 +295,7 @@ impl WatchStream {
 
     /// Reads one batch for each watcher that is behind, in turn, until the queue is full or the
     /// limit of this poll is reached.
-    fn catch_up(&self) {
+    fn catch_up(&self, batch_bytes: usize) {
         let mut watchers = self.watchers.lock();
         let Watchers { by_id, turn, .. } = &mut *watchers;
         let later = turn.map_or(Bound::Unbounded, Bound::Excluded);
@@ -306,7 +312,7 @@ impl WatchStream {
                 behind = true;
                 break;
             }
-            let step = self.advance(watcher);
+            let step = self.advance(watcher, batch_bytes);
             *turn = Some(*id);
             behind |= !step.done;
             // A watcher with little to read costs time, too.
@@ -318,7 +324,7 @@ impl WatchStream {
     }
 
     /// Reads one batch of the history.
-    fn advance(&self, watcher: &Watcher) -> Step {
+    fn advance(&self, watcher: &Watcher, batch_bytes: usize) -> Step {
         let (from, commits, head) = {
             let state = self.store.inner.state.read();
             if watcher.next() < state.compacted() {
@@ -330,7 +336,7 @@ impl WatchStream {
             (from, commits, state.revision())
         };
         if head - from > LOCKED_READ_REVISIONS {
-            let (selected, read) = pick(watcher, &commits);
+            let (selected, read) = pick(watcher, &commits, batch_bytes);
             let _hub = self.store.inner.hub.lock();
             self.give(watcher, head, selected, from + read as i64);
             return Step { read, done: false };
@@ -347,7 +353,7 @@ impl WatchStream {
             let known = usize::try_from(hub.delivered + 1 - from).unwrap_or(0);
             state.commits(watcher.next(), known.min(MAX_BATCH_REVISIONS))
         };
-        let (selected, read) = pick(watcher, &commits);
+        let (selected, read) = pick(watcher, &commits, batch_bytes);
         let next = from + read as i64;
         self.give(watcher, hub.delivered, selected, next);
         let done = next > hub.delivered;
@@ -414,7 +420,7 @@ impl Drop for WatchStream {
 
 /// Selects a watcher's events of `commits`, up to the size of a batch; returns them and the number
 /// of revisions covered.
-fn pick(watcher: &Watcher, commits: &[Commit]) -> (Vec<SelectedEvents>, usize) {
+fn pick(watcher: &Watcher, commits: &[Commit], batch_bytes: usize) -> (Vec<SelectedEvents>, usize) {
     let range = watcher.range();
     let (mut batch, mut bytes, mut read) = (Vec::new(), 0, 0);
     for commit in commits {
@@ -427,7 +433,7 @@ fn pick(watcher: &Watcher, commits: &[Commit]) -> (Vec<SelectedEvents>, usize) {
             batch.push(selected);
         }
         read += 1;
-        if bytes >= MAX_BATCH_BYTES {
+        if bytes >= batch_bytes {
             break;
         }
     }

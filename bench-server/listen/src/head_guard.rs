@@ -1,0 +1,234 @@
+//! Limits the heads of HTTP/2 requests while they arrive.
+//!
+//! A head may have many frames, and h2 keeps its fragments until the last. It limits their size for
+//! each connection, but neither their memory over all connections nor their time. For HTTP/1.1,
+//! hyper limits both.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+use super::counts::COUNTS;
+use super::frame_position::Input;
+
+/// Size up to which an unfinished head is not counted, bytes: one frame of the size that every
+/// receiver accepts.
+const UNCOUNTED_BYTES: usize = 16 * 1024;
+
+/// Maximum size of the unfinished heads of all connections, bytes: the largest head that grpc-go
+/// accepts.
+const ALL_BYTES: usize = 16 * 1024 * 1024;
+
+/// Time from a head's first byte to its last: an apiserver's.
+const TIMEOUT: Duration = Duration::from_secs(32);
+
+/// The size of the unfinished heads of all connections, bytes, without [`UNCOUNTED_BYTES`] of each.
+static UNFINISHED_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+/// A connection that is closed when a head does not end in time, or when unfinished heads take too
+/// much memory.
+#[derive(Debug)]
+pub(super) struct HeadGuard<S> {
+    stream: S,
+    input: Input,
+    /// The head that is being read, if it did not arrive whole.
+    head: Option<UnfinishedHead>,
+}
+
+/// A head that is being read.
+#[derive(Debug)]
+struct UnfinishedHead {
+    counted: usize,
+    until: Pin<Box<Sleep>>,
+}
+
+impl UnfinishedHead {
+    fn begin() -> Self {
+        Self {
+            counted: 0,
+            until: Box::pin(sleep(TIMEOUT)),
+        }
+    }
+
+    /// Counts a head that has grown to `bytes`. Returns whether all heads are within their limit.
+    fn grow_to(&mut self, bytes: usize) -> bool {
+        let more = bytes
+            .saturating_sub(UNCOUNTED_BYTES)
+            .saturating_sub(self.counted);
+        self.counted += more;
+        let before = UNFINISHED_BYTES.fetch_add(more, Ordering::Relaxed);
+        more == 0 || before + more <= ALL_BYTES
+    }
+}
+
+impl Drop for UnfinishedHead {
+    fn drop(&mut self) {
+        UNFINISHED_BYTES.fetch_sub(self.counted, Ordering::Relaxed);
+    }
+}
+
+impl<S> HeadGuard<S> {
+    /// Wraps `stream`.
+    pub(super) fn new(stream: S) -> Self {
+        Self {
+            stream,
+            input: Input::default(),
+            head: None,
+        }
+    }
+
+    /// Follows the bytes that were read.
+    fn follow(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.input.advance(bytes);
+        let bytes = self.input.unfinished_head_bytes();
+        if bytes == 0 {
+            self.head = None;
+            return Ok(());
+        }
+        let head = self.head.get_or_insert_with(UnfinishedHead::begin);
+        match head.grow_to(bytes) {
+            true => Ok(()),
+            false => Err(io::Error::other(
+                "too many heads of requests are unfinished",
+            )),
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for HeadGuard<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let before = buf.filled().len();
+        let read = Pin::new(&mut this.stream).poll_read(context, buf);
+        let mut error = this.follow(&buf.filled()[before..]).err();
+        if let Some(head) = &mut this.head
+            && head.until.as_mut().poll(context).is_ready()
+        {
+            error = Some(io::ErrorKind::TimedOut.into());
+        }
+        match error {
+            None => read,
+            Some(error) => {
+                COUNTS.heads_closed.fetch_add(1, Ordering::Relaxed);
+                Poll::Ready(Err(error))
+            }
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for HeadGuard<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+
+    use super::*;
+
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+    /// The header of a HEADERS frame with `bytes` bytes, which does not end the head.
+    fn headers(bytes: u16) -> Vec<u8> {
+        let [high, low] = bytes.to_be_bytes();
+        vec![0, high, low, 1, 0, 0, 0, 0, 1]
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_does_not_end_ends_its_connection() {
+        let (mut client, server) = duplex(1 << 20);
+        let mut server = HeadGuard::new(server);
+        client.write_all(PREFACE).await.expect("room");
+        client.write_all(&headers(5)).await.expect("room");
+        let begun = tokio::time::Instant::now();
+        let mut read = Vec::new();
+        let error = server.read_to_end(&mut read).await;
+        assert_eq!(error.expect_err("late").kind(), io::ErrorKind::TimedOut);
+        assert_eq!(begun.elapsed(), TIMEOUT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_ends_has_no_time_limit_behind_it() {
+        let (mut client, server) = duplex(1 << 20);
+        let mut server = HeadGuard::new(server);
+        client.write_all(PREFACE).await.expect("room");
+        client.write_all(&headers(1)).await.expect("room");
+        client.write_all(&[7]).await.expect("room");
+        let mut buf = [0; 100];
+        assert_eq!(server.read(&mut buf).await.expect("it waits"), 34);
+        client
+            .write_all(&[0, 0, 0, 9, 4, 0, 0, 0, 1])
+            .await
+            .expect("room");
+        assert_eq!(server.read(&mut buf).await.expect("the rest"), 9);
+        let silence = tokio::time::timeout(2 * TIMEOUT, server.read(&mut buf)).await;
+        assert!(silence.is_err(), "the connection stays");
+    }
+
+    /// The only test that counts heads: the limit is the process's.
+    #[tokio::test]
+    async fn unfinished_heads_share_a_limit() {
+        const FRAME: u16 = 16_384;
+        let mut all = Vec::new();
+        let mut closed = 0;
+        for _ in 0..20 {
+            let (mut client, server) = duplex(4 << 20);
+            let mut server = HeadGuard::new(server);
+            client.write_all(PREFACE).await.expect("room");
+            for _ in 0..64 {
+                client.write_all(&headers(FRAME)).await.expect("room");
+                client.write_all(&[0; FRAME as usize]).await.expect("room");
+            }
+            let mut left = PREFACE.len() + 64 * (9 + usize::from(FRAME));
+            let mut buf = vec![0; 1 << 16];
+            while left > 0 {
+                match server.read(&mut buf).await {
+                    Ok(count) => left -= count,
+                    Err(_) => break,
+                }
+            }
+            closed += usize::from(left > 0);
+            all.push((client, server));
+        }
+        // Each head has 1 MiB, of which 16 KiB are not counted.
+        assert_eq!(closed, 4);
+        assert!(UNFINISHED_BYTES.load(Ordering::Relaxed) > ALL_BYTES / 2);
+        drop(all);
+        assert_eq!(UNFINISHED_BYTES.load(Ordering::Relaxed), 0);
+    }
+}

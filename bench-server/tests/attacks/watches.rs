@@ -1,0 +1,78 @@
+//! Clients that watch from the beginning and read nothing: what was missed waits in the store, not
+//! in one copy per watch.
+
+use etcd_api::proto::etcdserverpb::PutRequest;
+
+use crate::frames::Attacker;
+use crate::victim::{Port, Victim};
+
+const WATCHES: u32 = 1_000;
+
+/// A WatchRequest that creates a watcher of all keys (1 is `key`, 2 `range_end`) from revision 1
+/// (3).
+const EVERYTHING: &[u8] = b"\x0a\x08\x0a\x01\0\x12\x01\0\x18\x01";
+
+/// Opens watches on a connection, each with a window of `window` bytes.
+fn watch(victim: &Victim, port: Port, window: u32) -> Attacker {
+    let mut attacker = Attacker::connect(victim.authority(port), window);
+    attacker.open_connection_window();
+    for _ in 0..WATCHES / 100 {
+        for _ in 0..100 {
+            match port {
+                Port::Etcd => attacker.call("/etcdserverpb.Watch/Watch", Some(EVERYTHING)),
+                Port::Kube => attacker.get(
+                    "/api/v1/pods?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
+                ),
+            };
+        }
+        assert!(attacker.settled(|_| {}), "it is within its limits");
+    }
+    attacker
+}
+
+/// Watches all of a victim's data without reading, in windows of 0 and of 1.
+fn stall(port: Port, seed: impl Fn(&Victim), what: &str) {
+    for window in [0, 1] {
+        let mut victim = Victim::start(&["--stalled-reader-timeout=1s"]);
+        seed(&victim);
+        victim.rest();
+        let attacker = watch(&victim, port, window);
+        victim.serves(port);
+        // Those that wait for the stalled ones are not stalled themselves.
+        victim.until(port, "bench_server_stalled_responses_total", |stalled| {
+            stalled >= 4.0
+        });
+        victim.serves(port);
+        drop(attacker);
+        victim.until(port, "bench_server_in_flight_bytes", |bytes| {
+            bytes < 65_536.0
+        });
+        let attack = format!("{WATCHES} watches of {what} with a window of {window}");
+        victim.withstands(&attack, port);
+    }
+}
+
+#[test]
+fn watches_of_small_objects_that_nobody_reads_hold_little_and_are_reset() {
+    for port in crate::victim::BOTH {
+        stall(port, |victim| victim.seed(5_000_000), "small objects");
+    }
+}
+
+#[test]
+fn watches_of_large_objects_that_nobody_reads_hold_little_and_are_reset() {
+    const VALUE: usize = 1_000_000;
+    let keys = |victim: &Victim| {
+        victim.put((0..20).map(|i| PutRequest {
+            key: format!("/large/{i:08}").into(),
+            value: vec![b'v'; VALUE].into(),
+            ..Default::default()
+        }));
+    };
+    stall(Port::Etcd, keys, "large objects");
+    stall(
+        Port::Kube,
+        |victim| victim.seed_pods(20, VALUE),
+        "large objects",
+    );
+}
