@@ -8,8 +8,8 @@
 //! - [`workers`]: worker threads; [`connections`]: the limit of connections; [`limits`]: the limits
 //!   of streams
 //! - [`tls`], [`tls_reload`], [`handshake_log`]: TLS, with files that may change
-//! - [`write_coalescing`], [`extra_slices`], [`frame_position`]: save system calls for many small or
-//!   for large writes
+//! - [`write_coalescing`], [`extra_slices`]: save system calls for many small or for large writes;
+//!   [`frame_position`]: where a connection's frames begin
 //! - [`protocol_timeout`], [`head_guard`], [`stalled`], [`time_limit`], [`mod@discard`]: handle
 //!   silent, slow and failing clients
 //! - [`tasks`]: background tasks of a tier; [`flags`] and [`url`]; [`counts`] and [`collector`]:
