@@ -82,65 +82,79 @@ where
     B: http_body::Body<Data = Bytes, Error = Status> + Unpin,
 {
     let bytes = grpc::read_message(&mut body, encoding, node.max_message_bytes()).await?;
-    let request_bytes = bytes.len();
-    let store = &node.store;
+    // Futures of calls are large and are moved often: those of the methods that take longer than an
+    // allocation are kept apart.
     match method {
         Method::Range => range::range(node, grpc::decode::<RangeRequest>(bytes)?).await,
         Method::RangeStream => range_stream::range_stream(node, &grpc::decode(bytes)?, deadline),
-        Method::Put => {
-            let request: PutRequest = grpc::decode(bytes)?;
-            check_write_size(node, request_bytes, || store.check_put(&request)).await?;
-            let mut response = store.logged(store.put(&request)).await?;
-            fill_header(node, &mut response.header);
-            message(&response)
-        }
-        Method::DeleteRange => {
-            let request: DeleteRangeRequest = grpc::decode(bytes)?;
-            check_write_size(node, request_bytes, || check::delete_range(&request)).await?;
-            let mut estimate = ResponseEstimate::of(store);
-            estimate.delete(&request);
-            let room = estimate.admit(node).await?;
-            let outcome = execute(node, room.is_long, move |store| {
-                store.delete_range(&request)
-            })
-            .await?;
-            let mut response = store.logged(outcome).await?;
-            fill_header(node, &mut response.header);
-            room.encode(node, response).await
-        }
-        Method::Txn => {
-            let request: TxnRequest = grpc::decode(bytes)?;
-            let is_read_only = check::is_read_only(&request);
-            if !is_read_only {
-                check_write_size(node, request_bytes, || store.check_txn(&request)).await?;
-            }
-            let mut estimate = ResponseEstimate::of(store);
-            estimate.txn(&request);
-            let room = estimate.admit(node).await?;
-            let outcome = execute(node, room.is_long, move |store| store.txn(&request)).await?;
-            // A read-only transaction sees only published writes, so it need not wait for the log.
-            let mut response = match is_read_only {
-                true => outcome?,
-                false => store.logged(outcome).await?,
-            };
-            fill_header(node, &mut response.header);
-            room.encode(node, response).await
-        }
-        Method::Compact => {
-            let request: CompactionRequest = grpc::decode(bytes)?;
-            let compacted = store.clone();
-            // Freeing a long history takes time, and this thread has other connections.
-            let compaction =
-                tokio::task::spawn_blocking(move || compacted.compact(request.revision));
-            let outcome = compaction
-                .await
-                .map_err(|e| Status::internal(format!("compaction failed: {e}")))?;
-            let revision = store.logged(outcome).await?;
-            message(&CompactionResponse {
-                header: Some(node.header(revision)),
-            })
-        }
+        Method::Put => put(node, bytes).await,
+        Method::DeleteRange => Box::pin(delete_range(node, bytes)).await,
+        Method::Txn => Box::pin(txn(node, bytes)).await,
+        Method::Compact => Box::pin(compact(node, bytes)).await,
     }
+}
+
+async fn put(node: &Node, bytes: Bytes) -> Result<ResponseBody, Status> {
+    let store = &node.store;
+    let request_bytes = bytes.len();
+    let request: PutRequest = grpc::decode(bytes)?;
+    check_write_size(node, request_bytes, || store.check_put(&request)).await?;
+    let mut response = store.logged(store.put(&request)).await?;
+    fill_header(node, &mut response.header);
+    message(&response)
+}
+
+async fn delete_range(node: &Node, bytes: Bytes) -> Result<ResponseBody, Status> {
+    let store = &node.store;
+    let request_bytes = bytes.len();
+    let request: DeleteRangeRequest = grpc::decode(bytes)?;
+    check_write_size(node, request_bytes, || check::delete_range(&request)).await?;
+    let mut estimate = ResponseEstimate::of(store);
+    estimate.delete(&request);
+    let room = estimate.admit(node).await?;
+    let outcome = execute(node, room.is_long, move |store| {
+        store.delete_range(&request)
+    })
+    .await?;
+    let mut response = store.logged(outcome).await?;
+    fill_header(node, &mut response.header);
+    room.encode(node, response).await
+}
+
+async fn txn(node: &Node, bytes: Bytes) -> Result<ResponseBody, Status> {
+    let store = &node.store;
+    let request_bytes = bytes.len();
+    let request: TxnRequest = grpc::decode(bytes)?;
+    let is_read_only = check::is_read_only(&request);
+    if !is_read_only {
+        check_write_size(node, request_bytes, || store.check_txn(&request)).await?;
+    }
+    let mut estimate = ResponseEstimate::of(store);
+    estimate.txn(&request);
+    let room = estimate.admit(node).await?;
+    let outcome = execute(node, room.is_long, move |store| store.txn(&request)).await?;
+    // A read-only transaction sees only published writes, so it need not wait for the log.
+    let mut response = match is_read_only {
+        true => outcome?,
+        false => store.logged(outcome).await?,
+    };
+    fill_header(node, &mut response.header);
+    room.encode(node, response).await
+}
+
+async fn compact(node: &Node, bytes: Bytes) -> Result<ResponseBody, Status> {
+    let store = &node.store;
+    let request: CompactionRequest = grpc::decode(bytes)?;
+    let compacted = store.clone();
+    // Freeing a long history takes time, and this thread has other connections.
+    let compaction = tokio::task::spawn_blocking(move || compacted.compact(request.revision));
+    let outcome = compaction
+        .await
+        .map_err(|e| Status::internal(format!("compaction failed: {e}")))?;
+    let revision = store.logged(outcome).await?;
+    message(&CompactionResponse {
+        header: Some(node.header(revision)),
+    })
 }
 
 fn message(response: &impl prost::Message) -> Result<ResponseBody, Status> {
@@ -188,4 +202,26 @@ fn log_entry_bytes(request_bytes: usize) -> usize {
     /// with 16 bits of the member's id, so it has nine bytes for our member and ten for others.
     const HEADER_BYTES: usize = 13;
     HEADER_BYTES + 1 + prost::length_delimiter_len(request_bytes) + request_bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use http_body_util::Full;
+    use store::Config;
+
+    use super::*;
+    use crate::flags::Flags;
+
+    /// It is copied several times on its way into a task. At 7 KB, the copies took a quarter of
+    /// the server's time for a put.
+    #[tokio::test]
+    async fn the_future_of_a_call_is_small() {
+        let flags = Flags::parse_from(["bench-server"]);
+        let store = Store::new(Config::default());
+        let node = Node::new(store, &flags.etcd, &flags.common, Vec::new());
+        let body = Full::new(Bytes::new());
+        let call = serve(&node, Method::Put, Encoding::Identity, None, body);
+        assert!(size_of_val(&call) <= 1_280, "{} bytes", size_of_val(&call));
+    }
 }

@@ -43,7 +43,7 @@ pub async fn range(node: &Node, request: RangeRequest) -> Result<ResponseBody, S
         return response.send(node).await;
     }
     let choose = move || UnaryResponse::selected(&snapshot, &request, header);
-    let response = on_blocking_thread(node, choose).await??;
+    let response = Box::pin(on_blocking_thread(node, choose)).await??;
     response.send(node).await
 }
 
@@ -174,6 +174,11 @@ impl UnaryResponse {
             let open = snapshot.open_list();
             return Ok(ResponseBody::pulled(UnarySource::new(prefix, self, open)));
         }
+        Box::pin(self.send_buffered(node, total)).await
+    }
+
+    /// Buffers the whole message of `total` bytes, once there is memory for it.
+    async fn send_buffered(self, node: &Node, total: u64) -> Result<ResponseBody, Status> {
         let admitted = node.admission.admit(total).await;
         let admitted = admitted.map_err(|_| too_many_requests())?;
         // The admission is kept with the message, even if its request is cancelled.

@@ -1,6 +1,7 @@
 //! Dispatches the requests of the etcd tier: KV to [`kv`], Watch to [`watch`], the other services
 //! to tonic's routes, and plain HTTP to [`super::http`].
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use etcd_api::error::Refusal;
@@ -180,7 +181,8 @@ impl Handler for EtcdService {
                 Ok(deadline) => deadline,
                 Err(rejection) => return *rejection,
             };
-            let call = async {
+            // Futures of calls are large, and each move of one costs a copy.
+            let call = pin!(async {
                 // The order of the checks is grpc-go's.
                 let call = dispatch(node, &request)
                     .and_then(|call| Ok((call, Encoding::of(request.headers())?)));
@@ -198,11 +200,11 @@ impl Handler for EtcdService {
                     Ok((Call::Routed, _)) => {
                         let limit_bytes = node.max_message_bytes();
                         let request = request.map(|body| MessageGate::stream(body, limit_bytes));
-                        routed(routes.clone(), request, deadline).await
+                        Box::pin(routed(routes.clone(), request, deadline)).await
                     }
                     Err(status) => error_response(&status),
                 }
-            };
+            });
             match deadline {
                 Some(deadline) => call_checks::within(deadline, call).await,
                 None => call.await,

@@ -110,6 +110,9 @@ impl<B> MessageGate<B> {
                 break;
             }
         }
+        if rest.is_empty() {
+            return data;
+        }
         // The prefix may have been passed on already, in part or whole: what follows waits.
         let passed = data.len() - rest.len();
         self.held = data.slice(passed..);
