@@ -251,7 +251,9 @@ async fn serve_connection<H, S>(
                 COUNTS.requests_refused.fetch_add(1, Ordering::Relaxed);
                 Either::Left(ready(refusal))
             }
-            None => Either::Right(handler.clone().handle(request)),
+            // The task that polls it is moved and copied several times on its way, and a future
+            // has all that any kind of request needs.
+            None => Either::Right(Box::pin(handler.clone().handle(request))),
         };
         async move {
             let response = response.await;
