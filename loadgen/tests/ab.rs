@@ -238,12 +238,13 @@ fn flags_of_the_kubernetes_tier_are_its_own() {
     };
     assert!(flags("bench-new").contains("--watch-cache=false"), "{log}");
     assert!(!flags("bench-base").contains("--watch-cache"), "{log}");
+    assert_eq!(ended.status.code(), Some(0), "as many bytes: {log}");
 }
 
 #[test]
 fn what_cannot_be_compared_in_pairs_is_refused_in_one_line() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let wrong: [(&[&str], &str); 7] = [
+    let wrong: [(&[&str], &str); 9] = [
         (
             &["--base", "bench", "--new", "http://127.0.0.1:1"],
             "starts its targets itself",
@@ -265,6 +266,29 @@ fn what_cannot_be_compared_in_pairs_is_refused_in_one_line() {
                 "--new-kube-flag=--watch-cache=false",
             ],
             "start it as bench+etcd:PATH",
+        ),
+        (
+            &[
+                "--base",
+                "bench",
+                "--new",
+                "bench",
+                "--new-kube-flag=--watch-cache=false",
+                "--strategies",
+                "stream",
+            ],
+            "no case uses the Kubernetes tier",
+        ),
+        (
+            &[
+                "kube-150k",
+                "--base",
+                "bench",
+                "--new",
+                "bench",
+                "--new-kube-flag=--feature-gates=EtcdRangeStream=false",
+            ],
+            "sets --feature-gates itself",
         ),
         (
             &["--base", "bench", "--new", "bench:/bin/true"],

@@ -70,7 +70,7 @@ struct WatchFrames<R> {
     watchers: WatchStream,
     /// The response that is being sent.
     messages: Option<WatchMessages>,
-    /// The error that ends the watch, once what precedes it is sent.
+    /// The error that ends the watch, once the message that is being sent is whole.
     error: Option<Status>,
     deadline: Option<Pin<Box<Sleep>>>,
     /// Timer of the next periodic progress, which starts with the stream, as etcd's does.
@@ -179,7 +179,7 @@ where
     /// is none.
     fn collect(&mut self, context: &mut Context<'_>) -> Option<Frame> {
         let mut frame: Option<FrameBuilder> = None;
-        while self.error.is_none() {
+        loop {
             if let Some(messages) = &mut self.messages {
                 let frame =
                     frame.get_or_insert_with(|| FrameBuilder::new(messages.expected_bytes()));
@@ -190,6 +190,9 @@ where
                     break;
                 }
                 continue;
+            }
+            if self.error.is_some() {
+                break;
             }
             let batch_bytes = in_flight::frame_bytes(MAX_BATCH_BYTES);
             let Poll::Ready(notice) = self.watchers.poll_next_within(context, batch_bytes) else {
@@ -212,28 +215,28 @@ where
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
-        if let Some(deadline) = &mut this.deadline
+        if this.error.is_none()
+            && let Some(deadline) = &mut this.deadline
             && deadline.as_mut().poll(context).is_ready()
         {
-            return Poll::Ready(Some(Err(deadline_exceeded())));
+            this.error = Some(deadline_exceeded());
         }
         if this.error.is_none()
             && let Err(status) = this.handle_requests(context)
         {
-            return Poll::Ready(Some(Err(status)));
+            this.error = Some(status);
         }
         while this.progress.as_mut().poll(context).is_ready() {
             let due = Instant::now() + this.progress_interval;
             this.progress.as_mut().reset(due);
             this.watchers.tick_progress();
         }
-        match (this.collect(context), this.error.take()) {
-            (None, None) => Poll::Pending,
-            (None, Some(status)) => Poll::Ready(Some(Err(status))),
-            (Some(frame), error) => {
-                this.error = error;
-                Poll::Ready(Some(Ok(frame)))
-            }
+        match this.collect(context) {
+            Some(frame) => Poll::Ready(Some(Ok(frame))),
+            None => match this.error.take() {
+                Some(status) => Poll::Ready(Some(Err(status))),
+                None => Poll::Pending,
+            },
         }
     }
 }

@@ -6,6 +6,7 @@ const HEADER_BYTES: usize = 9;
 /// Types of frames. RFC 9113, section 6.
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
+const PUSH_PROMISE: u8 = 5;
 const CONTINUATION: u8 = 9;
 
 /// The flag of the frame that ends a head. RFC 9113, section 6.2.
@@ -102,7 +103,8 @@ impl Input {
         }
         if let Self::Http2(position, head) = self {
             position.advance(bytes, |frame, count| {
-                if let HEADERS | CONTINUATION = frame.header[3] {
+                // h2 reads the head of a PUSH_PROMISE before it rejects it.
+                if let HEADERS | PUSH_PROMISE | CONTINUATION = frame.header[3] {
                     *head += count;
                     if frame.left == 0 && frame.header[4] & END_HEADERS != 0 {
                         *head = 0;

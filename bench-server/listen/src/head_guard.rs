@@ -1,8 +1,8 @@
 //! Limits the heads of HTTP/2 requests while they arrive.
 //!
 //! A head may have many frames, and h2 keeps its fragments until the last. It limits their size for
-//! each connection, but neither their memory over all connections nor their time. For HTTP/1.1,
-//! hyper limits both.
+//! each connection, but neither their memory over all connections nor their time. Of an HTTP/1.1
+//! head, hyper limits size and time.
 
 use std::io;
 use std::pin::Pin;
@@ -16,13 +16,13 @@ use tokio::time::{Sleep, sleep};
 use super::counts::COUNTS;
 use super::frame_position::Input;
 
-/// Size up to which an unfinished head is not counted, bytes: one frame of the size that every
-/// receiver accepts.
-const UNCOUNTED_BYTES: usize = 16 * 1024;
+/// Size up to which an unfinished head is not counted, bytes. It is that small because a byte on
+/// the wire may stand for a field that takes h2 seventy.
+const UNCOUNTED_BYTES: usize = 1024;
 
-/// Maximum size of the unfinished heads of all connections, bytes: the largest head that grpc-go
-/// accepts.
-const ALL_BYTES: usize = 16 * 1024 * 1024;
+/// Maximum size of the unfinished heads of all connections, bytes. A head that arrives at once is
+/// not among them.
+const ALL_BYTES: usize = 1024 * 1024;
 
 /// Time from a head's first byte to its last: an apiserver's.
 const TIMEOUT: Duration = Duration::from_secs(32);
@@ -210,11 +210,11 @@ mod tests {
             let (mut client, server) = duplex(4 << 20);
             let mut server = HeadGuard::new(server);
             client.write_all(PREFACE).await.expect("room");
-            for _ in 0..64 {
+            for _ in 0..4 {
                 client.write_all(&headers(FRAME)).await.expect("room");
                 client.write_all(&[0; FRAME as usize]).await.expect("room");
             }
-            let mut left = PREFACE.len() + 64 * (9 + usize::from(FRAME));
+            let mut left = PREFACE.len() + 4 * (9 + usize::from(FRAME));
             let mut buf = vec![0; 1 << 16];
             while left > 0 {
                 match server.read(&mut buf).await {
@@ -225,7 +225,7 @@ mod tests {
             closed += usize::from(left > 0);
             all.push((client, server));
         }
-        // Each head has 1 MiB, of which 16 KiB are not counted.
+        // Each head has 64 KiB, of which one is not counted.
         assert_eq!(closed, 4);
         assert!(UNFINISHED_BYTES.load(Ordering::Relaxed) > ALL_BYTES / 2);
         drop(all);

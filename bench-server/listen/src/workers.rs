@@ -38,12 +38,12 @@ use super::write_coalescing::coalescing;
 /// the other is written.
 const SEND_BUFFER_BYTES: usize = 512 * 1024;
 
-/// Receive window per stream and per connection, bytes: what a connection holds of messages that
-/// wait for memory.
-const RECEIVE_WINDOW_BYTES: u32 = 256 * 1024;
+/// Receive window of a stream, bytes: what a message that waits for memory takes of its
+/// connection's.
+const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 
-/// Maximum size of the head of an HTTP/1.1 request, and of what is read of its body at once, bytes.
-const HTTP1_BUFFER_BYTES: usize = 64 * 1024;
+/// Receive window of a connection, bytes: what it holds of messages that wait for memory.
+const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
 
 /// Time that an HTTP/1.1 connection may wait for its next request: an apiserver's idle timeout.
 /// hyper includes the time to read the request's headers.
@@ -316,8 +316,8 @@ fn http_builder<H: Handler>(
         .auto_date_header(H::DATE_HEADER)
         .max_send_buf_size(SEND_BUFFER_BYTES)
         .max_header_list_size(H::HEADER_LIST_BYTES)
-        .initial_stream_window_size(RECEIVE_WINDOW_BYTES)
-        .initial_connection_window_size(RECEIVE_WINDOW_BYTES)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_concurrent_streams(limits.max_streams)
         .max_pending_accept_reset_streams(Some(PENDING_ACCEPT_RESETS))
         .max_local_error_reset_streams(Some(LOCAL_ERROR_RESETS))
@@ -325,7 +325,6 @@ fn http_builder<H: Handler>(
     builder
         .http1()
         .timer(TokioTimer::new())
-        .max_buf_size(HTTP1_BUFFER_BYTES)
         .header_read_timeout(IDLE_TIMEOUT);
     builder
 }

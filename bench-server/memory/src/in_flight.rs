@@ -18,13 +18,15 @@
 
 use std::cell::{Cell, OnceCell};
 use std::future::{Future, poll_fn};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures::task::AtomicWaker;
 use parking_lot::Mutex;
 use tokio::task::futures::TaskLocalFuture;
+use tokio::time::sleep;
 
 use crate::request_room::{Room, Turns};
 
@@ -37,6 +39,13 @@ pub const SMALL_FRAME_BYTES: usize = 8 * 1024;
 /// Bytes that one connection may have in flight before its frames become small: enough for five
 /// lists with HTTP/2's buffers.
 pub const CONNECTION_BYTES: usize = 4 * 1024 * 1024;
+
+/// Number of tasks in a connection's queue at which those that have ended leave it: twice the
+/// streams that a connection may have.
+const MAX_ENDED_WAITERS: usize = 2_000;
+
+/// Time after which a task that waits looks again whether the process is below its limit.
+const RECHECK: Duration = Duration::from_millis(100);
 
 /// A response may end while fewer bytes than this are in flight.
 const MAX_AT_END_BYTES: usize = 64 * 1024;
@@ -75,19 +84,39 @@ pub struct ConnectionBytes {
     turns: Turns,
     /// Whether there are `waiters`.
     is_awaited: AtomicBool,
-    /// Tasks that wait until it has room for a large frame.
-    waiters: Mutex<Vec<Waker>>,
+    /// Tasks that wait until it has room for a large frame. Those that have ended may be among
+    /// them.
+    waiters: Mutex<Vec<Weak<Waiter>>>,
+}
+
+/// A task that waits for room.
+#[derive(Debug, Default)]
+struct Waiter {
+    waker: AtomicWaker,
+    is_queued: AtomicBool,
 }
 
 impl ConnectionBytes {
     /// Returns whether a large frame may be made: the connection is below its limit, or, if the
-    /// process is over its own, has nothing in flight.
+    /// process is over its own, has little in flight.
     fn has_room(&self) -> bool {
-        let bytes = self.in_flight.load(Ordering::SeqCst);
-        match is_process_over_limit() {
-            true => bytes == 0,
-            false => bytes < CONNECTION_BYTES,
+        let most = match is_process_over_limit() {
+            true => MAX_AT_END_BYTES,
+            false => CONNECTION_BYTES,
+        };
+        self.in_flight.load(Ordering::SeqCst) < most
+    }
+
+    /// Queues a task that waits for room, once.
+    fn queue(&self, waiter: &Arc<Waiter>) {
+        if !waiter.is_queued.swap(true, Ordering::SeqCst) {
+            let mut waiters = self.waiters.lock();
+            if waiters.len() >= MAX_ENDED_WAITERS {
+                waiters.retain(|waiter| waiter.strong_count() > 0);
+            }
+            waiters.push(Arc::downgrade(waiter));
         }
+        self.is_awaited.store(true, Ordering::SeqCst);
     }
 
     /// Records that `bytes` are no longer in flight.
@@ -96,7 +125,10 @@ impl ConnectionBytes {
         if self.is_awaited.load(Ordering::SeqCst) && self.has_room() {
             self.is_awaited.store(false, Ordering::SeqCst);
             let waiters = std::mem::take(&mut *self.waiters.lock());
-            waiters.into_iter().for_each(Waker::wake);
+            for waiter in waiters.iter().filter_map(Weak::upgrade) {
+                waiter.is_queued.store(false, Ordering::SeqCst);
+                waiter.waker.wake();
+            }
         }
     }
 
@@ -117,6 +149,8 @@ impl ConnectionBytes {
 pub struct TaskSlot {
     connection: Arc<ConnectionBytes>,
     stream: OnceCell<Arc<StreamFrames>>,
+    /// Set once the task has waited for room.
+    waiter: OnceCell<Arc<Waiter>>,
     /// Whether an uncounted frame was passed on, with more to come.
     has_uncounted: Cell<bool>,
 }
@@ -169,6 +203,7 @@ pub fn scope<F: Future>(
     let slot = TaskSlot {
         connection,
         stream: OnceCell::new(),
+        waiter: OnceCell::new(),
         has_uncounted: Cell::new(false),
     };
     TASK_SLOT.scope(slot, sending)
@@ -236,13 +271,22 @@ pub fn poll_room(context: &mut Context<'_>) -> Poll<()> {
         if connection.has_room() {
             return Poll::Ready(());
         }
-        connection.waiters.lock().push(context.waker().clone());
-        connection.is_awaited.store(true, Ordering::SeqCst);
-        // What was sent before the task was registered woke nobody.
-        match connection.has_room() {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
+        let waiter = slot.waiter.get_or_init(Arc::default);
+        waiter.waker.register(context.waker());
+        connection.queue(waiter);
+        // What was sent before the task was queued did not wake it.
+        if connection.has_room() {
+            return Poll::Ready(());
         }
+        if is_process_over_limit() {
+            // Other connections end that, and do not know of this task.
+            let waker = context.waker().clone();
+            drop(tokio::spawn(async move {
+                sleep(RECHECK).await;
+                waker.wake();
+            }));
+        }
+        Poll::Pending
     });
     polled.unwrap_or(Poll::Ready(()))
 }

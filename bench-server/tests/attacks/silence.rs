@@ -65,30 +65,6 @@ fn heads_that_do_not_end_share_little_memory() {
         victim.until(port, "bench_server_heads_closed_total", |closed| {
             closed >= CONNECTIONS as f64 / 2.0
         });
-        drop(attackers);
         victim.withstands("heads that do not end", port);
-    }
-}
-
-/// The same over HTTP/1.1.
-#[test]
-fn heads_of_http_1_that_do_not_end_are_short() {
-    const CONNECTIONS: usize = 300;
-    for port in BOTH {
-        let mut victim = Victim::start(&[]);
-        victim.rest();
-        let mut attackers = Vec::new();
-        for _ in 0..CONNECTIONS {
-            let mut socket = TcpStream::connect(victim.authority(port)).expect("it listens");
-            socket
-                .write_all(b"GET / HTTP/1.1\r\na: ")
-                .expect("it reads");
-            // More than it accepts.
-            socket.write_all(&[b'v'; 1_000_000]).ok();
-            attackers.push(socket);
-        }
-        victim.until(port, "bench_server_connections_open", |open| open <= 1.0);
-        drop(attackers);
-        victim.withstands("heads of HTTP/1.1 that do not end", port);
     }
 }

@@ -53,14 +53,14 @@ fn stall(port: Port, seed: impl Fn(&Victim), what: &str) {
 }
 
 #[test]
-fn watches_of_small_objects_that_nobody_reads_hold_little_and_are_reset() {
+fn unread_watches_of_small_objects_hold_little_and_are_reset() {
     for port in crate::victim::BOTH {
         stall(port, |victim| victim.seed(5_000_000), "small objects");
     }
 }
 
 #[test]
-fn watches_of_large_objects_that_nobody_reads_hold_little_and_are_reset() {
+fn unread_watches_of_large_objects_hold_little_and_are_reset() {
     const VALUE: usize = 1_000_000;
     let keys = |victim: &Victim| {
         victim.put((0..20).map(|i| PutRequest {

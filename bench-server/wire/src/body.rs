@@ -32,8 +32,8 @@ enum Kind<S> {
     /// No data and no trailers: for an error whose status is in the headers, or for an empty HTTP
     /// response.
     Empty,
-    /// A whole HTTP body, which is in flight from the beginning.
-    Full(Option<Frame<S>>),
+    /// A whole HTTP body.
+    Full(Option<Bytes>),
     /// One gRPC message, then its trailers.
     Unary(Option<Frame<S>>),
     /// gRPC messages as they are produced, then trailers. The timer measures the first write.
@@ -62,7 +62,7 @@ impl<S: SharedBytes> ResponseBody<S> {
 
     /// Returns a whole HTTP body.
     pub fn full(bytes: impl Into<Bytes>) -> Self {
-        Self(Kind::Full(Some(Frame::whole(bytes.into()))))
+        Self(Kind::Full(Some(bytes.into())))
     }
 
     /// Returns a body of one gRPC message (prefix included) and an OK status.
@@ -114,7 +114,7 @@ impl<S: SharedBytes> Body for ResponseBody<S> {
         }
         let next = match kind {
             Kind::Empty => None,
-            Kind::Full(frame) => return Poll::Ready(frame.take().map(|f| Ok(HttpFrame::data(f)))),
+            Kind::Full(bytes) => bytes.take().map(|b| Ok(HttpFrame::data(Frame::from(b)))),
             Kind::Unary(frame) => {
                 let frame = frame.take();
                 *kind = Kind::Trailers(trailers(Ok(())));
@@ -186,7 +186,7 @@ impl<S: SharedBytes> Body for ResponseBody<S> {
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             Kind::Empty => true,
-            Kind::Full(frame) => frame.is_none(),
+            Kind::Full(bytes) => bytes.is_none(),
             Kind::Plain(_, left) => *left == 0,
             Kind::Tonic(body) => body.is_end_stream(),
             _ => false,
@@ -195,7 +195,7 @@ impl<S: SharedBytes> Body for ResponseBody<S> {
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Kind::Full(Some(frame)) => SizeHint::with_exact(frame.remaining() as u64),
+            Kind::Full(Some(bytes)) => SizeHint::with_exact(bytes.len() as u64),
             Kind::Plain(_, left) => SizeHint::with_exact(*left),
             Kind::Empty | Kind::Full(None) => SizeHint::with_exact(0),
             _ => SizeHint::default(),

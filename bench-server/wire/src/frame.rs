@@ -126,16 +126,6 @@ impl<S: SharedBytes> Frame<S> {
         self.in_flight = in_flight::count_frame(self.remaining);
     }
 
-    /// Returns a whole body, which is in flight before it is passed on: HTTP/2 does not ask for it
-    /// while the client's window is shut.
-    pub fn whole(bytes: Bytes) -> Self {
-        let mut frame = Self::from(bytes);
-        if frame.remaining >= in_flight::COUNTED_FROM_BYTES {
-            frame.count_in_flight();
-        }
-        frame
-    }
-
     /// Keeps `admitted` until the connection has taken the frame.
     pub fn hold(&mut self, admitted: Option<Admitted>) {
         self.admitted = admitted;

@@ -8,13 +8,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use memory::request_room::{self, NoRoom, Reserved};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 use tonic::Status;
 
 use super::grpc::{COMPRESSED, PREFIX_BYTES};
 
 /// Time for a message that holds memory to arrive: an apiserver's for a whole request.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Time in which some of it must arrive.
+const PROGRESS_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The most bytes that gzip makes of one.
+const GZIP_MAX_RATIO: usize = 1_032;
 
 /// Waits for the memory of a message.
 type Reservation = dyn Future<Output = Result<Option<Reserved>, NoRoom>> + Send;
@@ -25,15 +31,38 @@ pub struct MessageGate<B> {
     /// Whether the memory of a message is held until the body is dropped, not only until the next
     /// frame is asked for.
     is_unary: bool,
-    /// Size above which messages are rejected by whoever reads them, bytes: that of a compressed
-    /// message once it is decompressed.
+    /// Size above which the reader rejects messages, bytes: that of a compressed message once it is
+    /// decompressed.
     limit_bytes: usize,
     /// Bytes that are held back, from the prefix of a message on.
     held: Bytes,
     position: Position,
     waiting: Option<Pin<Box<Reservation>>>,
-    /// The memory of the message that is passed on, and the timer until it must be whole.
-    room: Option<(Reserved, Pin<Box<Sleep>>)>,
+    /// The memory of the message that is passed on.
+    room: Option<Box<Room>>,
+}
+
+/// The memory of a message, and the times until it must go on and be whole.
+struct Room {
+    _reserved: Reserved,
+    timer: Pin<Box<Sleep>>,
+    end: Instant,
+}
+
+impl Room {
+    fn new(reserved: Reserved) -> Self {
+        Self {
+            _reserved: reserved,
+            timer: Box::pin(sleep(PROGRESS_TIMEOUT)),
+            end: Instant::now() + MESSAGE_TIMEOUT,
+        }
+    }
+
+    /// Records that some of the message has arrived.
+    fn record_progress(&mut self) {
+        let next = Instant::now() + PROGRESS_TIMEOUT;
+        self.timer.as_mut().reset(next.min(self.end));
+    }
 }
 
 /// A position in a sequence of messages.
@@ -65,7 +94,10 @@ impl Position {
         let [flag, length @ ..] = self.prefix;
         self.left = u32::from_be_bytes(length) as usize;
         let size = match flag {
-            COMPRESSED => limit_bytes.saturating_add(self.left),
+            COMPRESSED => {
+                let decompressed = self.left.saturating_mul(GZIP_MAX_RATIO);
+                decompressed.min(limit_bytes).saturating_add(self.left)
+            }
             _ => self.left,
         };
         (&bytes[count..], Some(size))
@@ -104,6 +136,10 @@ impl<B> MessageGate<B> {
             let (behind, message) = self.position.advance(rest, self.limit_bytes);
             rest = behind;
             // What is too large is rejected without being read.
+            if message.is_some() && !self.is_unary {
+                // The reader of a stream has handled one message when the next begins.
+                self.room = None;
+            }
             let message = message.filter(|_| self.position.left <= self.limit_bytes);
             if let Some(bytes) = message.filter(|it| *it as u64 > request_room::UNCOUNTED_BYTES) {
                 self.waiting = Some(Box::pin(request_room::reserve(bytes as u64)));
@@ -130,22 +166,30 @@ where
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<Frame<Bytes>, Option<Status>>> {
-        if let Some((_, until)) = &mut self.room
+        if let Some(room) = &mut self.room
             && self.position.left > 0
-            && until.as_mut().poll(context).is_ready()
+            && room.timer.as_mut().poll(context).is_ready()
         {
-            let limit = MESSAGE_TIMEOUT.as_secs();
-            let text = format!("the request's message was not whole within {limit} s");
+            let (progress, whole) = (PROGRESS_TIMEOUT.as_secs(), MESSAGE_TIMEOUT.as_secs());
+            let text = format!(
+                "the request's message did not go on within {progress} s, or was not whole within {whole} s"
+            );
             return Poll::Ready(Err(Some(Status::deadline_exceeded(text))));
         }
         let next = ready!(Pin::new(&mut self.body).poll_frame(context));
         Poll::Ready(match next {
-            Some(Ok(frame)) => Ok(frame),
-            Some(Err(error)) => {
+            Some(Ok(frame)) => {
+                if let Some(room) = &mut self.room {
+                    room.record_progress();
+                }
+                Ok(frame)
+            }
+            Some(Err(error)) if self.is_unary => {
                 let error = error.into();
                 let text = format!("request body ended early: {error}");
                 Err(Some(Status::cancelled(text)))
             }
+            Some(Err(error)) => Err(Some(Status::from_error(error.into()))),
             None => Err(None),
         })
     }
@@ -164,37 +208,30 @@ where
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = &mut *self;
-        loop {
-            // The reader of a stream has handled one message when it asks for the next.
-            if !this.is_unary && (this.waiting.is_some() || this.position.left == 0) {
-                this.room = None;
-            }
-            if let Some(waiting) = &mut this.waiting {
-                let room = ready!(waiting.as_mut().poll(context));
-                this.waiting = None;
-                match room {
-                    Ok(room) => {
-                        this.room = room.map(|room| (room, Box::pin(sleep(MESSAGE_TIMEOUT))));
-                    }
-                    Err(error) => {
-                        let status = Status::resource_exhausted(error.to_string());
-                        return Poll::Ready(Some(Err(status)));
-                    }
+        // The reader of a stream has handled one message when it asks for the next.
+        if !this.is_unary && (this.waiting.is_some() || this.position.left == 0) {
+            this.room = None;
+        }
+        if let Some(waiting) = &mut this.waiting {
+            let reserved = ready!(waiting.as_mut().poll(context));
+            this.waiting = None;
+            match reserved {
+                Ok(reserved) => this.room = reserved.map(Room::new).map(Box::new),
+                Err(error) => {
+                    let status = Status::resource_exhausted(error.to_string());
+                    return Poll::Ready(Some(Err(status)));
                 }
             }
-            let data = match this.held.is_empty() {
-                false => std::mem::take(&mut this.held),
-                true => match ready!(this.poll_body(context)).map(Frame::into_data) {
-                    Ok(Ok(data)) => data,
-                    Ok(Err(frame)) => return Poll::Ready(Some(Ok(frame))),
-                    Err(ended) => return Poll::Ready(ended.map(Err)),
-                },
-            };
-            let data = this.pass(data);
-            if !data.is_empty() || this.waiting.is_none() {
-                return Poll::Ready(Some(Ok(Frame::data(data))));
-            }
         }
+        let data = match this.held.is_empty() {
+            false => std::mem::take(&mut this.held),
+            true => match ready!(this.poll_body(context)).map(Frame::into_data) {
+                Ok(Ok(data)) => data,
+                Ok(Err(frame)) => return Poll::Ready(Some(Ok(frame))),
+                Err(ended) => return Poll::Ready(ended.map(Err)),
+            },
+        };
+        Poll::Ready(Some(Ok(Frame::data(this.pass(data)))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -291,7 +328,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_too_large_passes_to_whoever_rejects_it() {
+    async fn what_is_too_large_passes_to_the_reader_that_rejects_it() {
         let bytes = message(LIMIT_BYTES + 1);
         let gate = MessageGate::unary(body(&bytes, 1 << 20), LIMIT_BYTES);
         assert!(gate.collect().await.is_ok());

@@ -73,6 +73,9 @@ fn judged(spec: &ThresholdSpec, data_set: &str, cases: &[Case]) -> Threshold {
         basis: basis.map(str::to_owned),
         figure: own,
         range: found.range(target, data_set),
+        likely: own
+            .filter(|_| basis.is_none() && found.resolution(target, data_set).is_none())
+            .and_then(|_| found.interval(target, data_set)),
         base,
         value,
         resolution: found.resolution(target, data_set),

@@ -52,16 +52,22 @@ impl ThresholdTable {
     }
 }
 
-/// Returns the value with its resolution, the range of which it is the median, and its ratio to the
-/// basis.
+/// Returns the value with its resolution, the range of which it is the median, its interval where
+/// that is not the range, and its ratio to the basis.
 pub(super) fn figure_text(threshold: &Threshold) -> String {
     let mut figure = shown(threshold, threshold.figure);
-    if let Some(resolution) = coarse_resolution(threshold, threshold.figure) {
+    if let Some(resolution) = coarse_resolution(threshold) {
         figure.push_str(&format!(" ± {}", Quantity::Bytes(resolution)));
     }
     if let (Some(_), Some([least, most])) = (threshold.figure, threshold.range) {
-        let [least, most] = [least, most].map(|end| shown(threshold, Some(end)));
-        figure.push_str(&format!(" ({least} … {most})"));
+        let text = |ends: [f64; 2]| {
+            let [least, most] = ends.map(|end| shown(threshold, Some(end)));
+            format!("{least} … {most}")
+        };
+        let interval = threshold.likely.filter(|likely| *likely != [least, most]);
+        let interval = interval.map(|likely| format!("; 95 %: {}", text(likely)));
+        let range = text([least, most]);
+        figure.push_str(&format!(" ({range}{})", interval.unwrap_or_default()));
     }
     match (&threshold.basis, threshold.value) {
         (Some(_), Some(value)) => format!("{figure} = {} ×", three_digits(value)),
@@ -104,19 +110,13 @@ pub(super) fn other_text(threshold: &Threshold, other: &OtherTarget) -> String {
 }
 
 /// Returns the resolution of the value's counter if it is more than the last of three digits.
-fn coarse_resolution(threshold: &Threshold, figure: Option<f64>) -> Option<f64> {
-    let figure = figure?;
+fn coarse_resolution(threshold: &Threshold) -> Option<f64> {
+    let figure = threshold.figure?;
     threshold.resolution.filter(|it| *it > figure / 200.0)
 }
 
-/// Returns the value as text, rounded to the resolution of its counter.
 fn shown(threshold: &Threshold, figure: Option<f64>) -> String {
-    let resolution = coarse_resolution(threshold, figure);
-    let rounded = |figure: f64| match resolution {
-        Some(resolution) => (figure / resolution).round() * resolution,
-        None => figure,
-    };
-    match figure.map(rounded) {
+    match figure {
         Some(figure) => quantity(&threshold.metric, figure).to_string(),
         None => ABSENT.to_owned(),
     }
@@ -163,6 +163,7 @@ mod tests {
             basis: Some("etcd/unary".into()),
             figure: Some(500.0),
             range: None,
+            likely: None,
             base: Some(400.0),
             resolution: None,
             value: Some(1.25),
@@ -187,8 +188,14 @@ mod tests {
             row(&threshold).cells[2],
             "500 ms (450 ms … 610 ms) = 1.25 ×"
         );
-        threshold.range = None;
         threshold.basis = None;
+        threshold.likely = Some([480.0, 520.0]);
+        assert_eq!(
+            row(&threshold).cells[2],
+            "500 ms (450 ms … 610 ms; 95 %: 480 ms … 520 ms)"
+        );
+        threshold.likely = None;
+        threshold.range = None;
         threshold.limit = 600.0;
         threshold.met = None;
         threshold.others[0] = OtherTarget {
@@ -204,12 +211,6 @@ mod tests {
         threshold.resolution = Some(262_144.0);
         threshold.figure = Some(1_310_720.0);
         assert_eq!(row(&threshold).cells[2], "1.25 MiB ± 256 KiB");
-        threshold.figure = Some(1_258_291.0);
-        assert_eq!(row(&threshold).cells[2], "1.25 MiB ± 256 KiB");
-        threshold.figure = Some(294_912.0);
-        assert_eq!(row(&threshold).cells[2], "256 KiB ± 256 KiB");
-        threshold.figure = Some(100_000.0);
-        assert_eq!(row(&threshold).cells[2], "0 B ± 256 KiB");
         threshold.figure = Some(262_144_000.0);
         assert_eq!(row(&threshold).cells[2], "250 MiB", "to its last digit");
     }

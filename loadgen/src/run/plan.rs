@@ -213,7 +213,41 @@ impl Plan {
             targets[1].name.push_str("-new");
         }
         tell_apart(&mut targets);
-        Self::with_targets(run, None, own_program, targets)
+        let plan = Self::with_targets(run, None, own_program, targets)?;
+        plan.check_kube_flags()?;
+        Ok(plan)
+    }
+
+    /// Checks that flags for the Kubernetes tier have an effect, and do not change what a case is.
+    fn check_kube_flags(&self) -> Result<(), Failure> {
+        let flags = self.targets.iter().flat_map(|it| &it.given.kube_flags);
+        let mut cases = Vec::new();
+        for scenario in &self.scenarios {
+            for set in &scenario.data_sets {
+                let of_kube = scenario.cases_on(&set.name);
+                cases.extend(of_kube.filter(|(tier, _)| *tier == Tier::Kube));
+            }
+        }
+        for flag in flags {
+            let name = flag.split_once('=').map_or(&**flag, |(name, _)| name);
+            if cases.is_empty() {
+                return Err(Failure::usage(anyhow!(
+                    "no case uses the Kubernetes tier, so {flag} would have no effect: choose one by --strategies, as consistent"
+                )));
+            }
+            let sets = |given: &String| {
+                let rest = given.strip_prefix(name);
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+            };
+            let mut cases = cases.iter();
+            if let Some((_, case)) = cases.find(|(_, case)| case.server.iter().any(sets)) {
+                return Err(Failure::usage(anyhow!(
+                    "case `{}` sets {name} itself, and would be another case with {flag}: leave one of them out",
+                    case.name()
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the name of a scenario's result. It contains the shard, since generators that

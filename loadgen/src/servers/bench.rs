@@ -126,14 +126,12 @@ impl Running {
             &endpoints.join(","),
             "--enable-debug-endpoints",
         ]));
-        // The server accepts a flag once: the user's wins over the case's, and that over ours.
+        // The server accepts a flag once. No case has a flag of the user's.
         let given = &self.own_program.given.kube_flags;
-        let of_case = flags.iter().filter(|flag| !is_given(name_of(flag), given));
-        let of_case: Vec<String> = of_case.cloned().collect();
-        if !is_given("--log-level", given) && !is_given("--log-level", &of_case) {
+        if !is_given("--log-level", given) && !is_given("--log-level", flags) {
             args.extend(words(&["--log-level", "warn"]));
         }
-        args.extend(of_case.iter().chain(given).map(OsString::from));
+        args.extend(flags.iter().chain(given).map(OsString::from));
         let mut child = spawn_child("kube", &self.own_program, program, &args)?;
         let url = child.ready_line("ready kube=", READY_TIMEOUT).await?;
         let url = url.trim_end_matches('/').to_owned();
@@ -167,11 +165,6 @@ async fn cache_filled(url: &str, child: &mut ChildServer) -> Result<(), StartErr
         }
         tokio::time::sleep(READY_STEP).await;
     }
-}
-
-/// Returns the name of a flag that is written as `--name=value`.
-fn name_of(flag: &str) -> &str {
-    flag.split_once('=').map_or(flag, |(name, _)| name)
 }
 
 /// Returns whether a flag is among those given, as `--name value` or `--name=value`.

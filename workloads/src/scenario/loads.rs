@@ -92,7 +92,7 @@ pub struct LoadSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<Tier>,
     /// The arrivals.
-    #[serde(default, skip_serializing_if = "Start::is_closed")]
+    #[serde(default, skip_serializing_if = "Start::is_default")]
     pub arrivals: Start,
     /// Closed loop: the number of clients, each of which waits for its response. Lists in an open
     /// loop: the maximum number of concurrent lists; further lists wait, and their latency includes
@@ -313,7 +313,7 @@ impl LoadSpec {
     #[must_use]
     pub fn is_steady(&self, duration: Duration) -> bool {
         let same_rate = match &self.arrivals {
-            Start::Closed => true,
+            Start::Closed { .. } => true,
             Start::Open(profile) => profile.is_steady(),
         };
         same_rate && self.stall.is_none() && self.window(duration) == (Duration::ZERO, duration)
@@ -328,6 +328,13 @@ impl LoadSpec {
         if start >= stop || stop > duration {
             return Err(format!(
                 "it runs from {start:?} to {stop:?}, and the case lasts {duration:?}"
+            ));
+        }
+        if let Start::Closed { think } = self.arrivals
+            && think >= duration
+        {
+            return Err(format!(
+                "clients that think for {think:?} send one request each: the case lasts {duration:?}"
             ));
         }
         if let Start::Open(profile) = &self.arrivals {
@@ -408,7 +415,7 @@ impl LoadSpec {
             }
             Operation::Watch => match (self.keys, &self.arrivals, self.checked) {
                 (Some(_), ..) => refuse("keys"),
-                (_, Start::Open(_), _) => refuse("arrivals"),
+                (_, arrivals, _) if !arrivals.is_default() => refuse("arrivals"),
                 (.., false) => refuse("checked"),
                 _ if self.start.is_some() || self.stop.is_some() => {
                     Err("watchers watch for as long as the case lasts".to_owned())

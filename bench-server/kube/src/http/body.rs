@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use http_body::{Body, Frame as HttpFrame, SizeHint};
 use wire::frame::Frame;
 
@@ -16,8 +16,8 @@ use crate::watch::body::WatchBody;
 /// The body of a response.
 #[derive(Debug)]
 pub enum ResponseBody {
-    /// A body that is complete in memory, and in flight from the beginning.
-    Full(Option<Frame>),
+    /// A body that is complete in memory.
+    Full(Option<Bytes>),
     /// A list whose frames are encoded on demand.
     List(Box<ListBody>),
     /// A long list whose frames are encoded ahead on another thread.
@@ -31,7 +31,7 @@ pub enum ResponseBody {
 impl ResponseBody {
     /// Returns a body that consists of these bytes.
     pub fn full(bytes: impl Into<Bytes>) -> Self {
-        Self::Full(Some(Frame::whole(bytes.into())))
+        Self::Full(Some(bytes.into()))
     }
 
     /// Returns the body of a list that is neither indented nor compressed.
@@ -52,7 +52,7 @@ impl Body for ResponseBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<HttpFrame<Frame>, Infallible>>> {
         let frame = match &mut *self {
-            Self::Full(frame) => frame.take(),
+            Self::Full(bytes) => bytes.take().map(Frame::from),
             Self::List(list) => {
                 ready!(list.poll_room(context));
                 list.next_frame()
@@ -69,7 +69,7 @@ impl Body for ResponseBody {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Full(frame) => frame.is_none(),
+            Self::Full(bytes) => bytes.is_none(),
             Self::List(list) => list.is_over(),
             Self::Ahead(list) => list.is_over(),
             Self::Encoded(_) => false,
@@ -79,9 +79,7 @@ impl Body for ResponseBody {
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Full(frame) => {
-                SizeHint::with_exact(frame.as_ref().map_or(0, Buf::remaining) as u64)
-            }
+            Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
             // Streamed without Content-Length, as by k8s.io/apiserver.
             Self::List(_) | Self::Ahead(_) | Self::Encoded(_) | Self::Watch(_) => {
                 SizeHint::default()

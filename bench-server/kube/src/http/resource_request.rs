@@ -3,6 +3,7 @@
 use http::request::Parts;
 use http::{Response, StatusCode};
 use kube_api::{ListOptions, Status};
+use memory::in_flight;
 
 use super::body::ResponseBody;
 use super::content_encoding::ContentEncoding;
@@ -100,7 +101,8 @@ impl ResourceRequest<'_> {
             .handler
             .get(self.route.namespace, name, options)
             .await?;
-        self.responder()?.object(StatusCode::OK, &object).await
+        in_flight::room_for(object.item().len()).await;
+        self.responder()?.object(StatusCode::OK, &object)
     }
 
     /// Handles a WATCH.

@@ -6,7 +6,6 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use kube_api::Status;
-use memory::in_flight;
 
 use super::body::ResponseBody;
 use super::content_encoding::{ContentEncoding, EncodedList};
@@ -144,16 +143,15 @@ impl Responder<'_> {
         with_content_encoding(response(StatusCode::OK, media_type, body), compressed)
     }
 
-    /// Returns the response with one object, once the connection has room for it.
+    /// Returns the response with one object.
     ///
     /// # Errors
     /// 500 for an object that cannot be converted to the representation.
-    pub(crate) async fn object(
+    pub(crate) fn object(
         &self,
         code: StatusCode,
         object: &Object,
     ) -> Result<Response<ResponseBody>, Status> {
-        in_flight::room_for(object.item().len()).await;
         let mut out = Vec::new();
         self.representation
             .put_object(self.handler.resource, object, true, &mut out)
@@ -178,7 +176,7 @@ impl Responder<'_> {
                 object,
                 warnings,
             } => {
-                let mut response = self.object(code, &object).await?;
+                let mut response = self.object(code, &object)?;
                 for warning in warnings {
                     response.headers_mut().append(WARNING, warning);
                 }

@@ -277,6 +277,8 @@ impl KubeService {
         let event_lease = &self.shared.event_lease;
         let request_body = RequestBody::read(&head.headers, body).await?;
         let _turn = request_room::turn().await;
+        // Before the write: one that has been made is not to wait for its response.
+        in_flight::room_for(request_body.bytes.len()).await;
         if let (&Method::DELETE, "namespaces", Some(name), None) = (
             &head.method,
             route.resource.name,

@@ -80,10 +80,7 @@ impl Body for TrackedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<HttpFrame<Frame>, Infallible>>> {
-        // A body that is complete is in flight itself.
-        if !matches!(self.body, ResponseBody::Full(_)) {
-            ready!(in_flight::poll_ready(context));
-        }
+        ready!(in_flight::poll_ready(context));
         let next = ready!(Pin::new(&mut self.body).poll_frame(context));
         let Some(Ok(frame)) = next else {
             // The end is delayed, because once the task has ended, a stream whose client does not

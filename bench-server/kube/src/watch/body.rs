@@ -218,7 +218,7 @@ impl WatchBody {
                     if in_flight::is_over_limit()
                         && self.encoder.copies()
                         && objects.clone().next_ref().is_some_and(Object::is_large)
-                        && (!out.is_empty() || in_flight::poll_room(context).is_pending())
+                        && waits_for_room(&out, self.deadline, &mut self.timer, context)
                     {
                         break true;
                     }
@@ -306,7 +306,7 @@ impl WatchBody {
                     // They are read again when there is room.
                     if is_short
                         && objects.any(Object::is_large)
-                        && (!out.is_empty() || in_flight::poll_room(context).is_pending())
+                        && waits_for_room(out, self.deadline, &mut self.timer, context)
                     {
                         return Poll::Pending;
                     }
@@ -423,6 +423,24 @@ impl WatchBody {
             _ => false,
         }
     }
+}
+
+/// Returns whether a large object has to wait: until what was collected is sent, or until the
+/// connection has room. A watch that ends meanwhile does not wait.
+fn waits_for_room(
+    out: &EventBuffer,
+    deadline: Instant,
+    timer: &mut Pin<Box<Sleep>>,
+    context: &mut Context<'_>,
+) -> bool {
+    if Instant::now() >= deadline {
+        return false;
+    }
+    let waits = !out.is_empty() || in_flight::poll_room(context).is_pending();
+    if waits && timer.as_mut().poll(context).is_ready() {
+        context.waker().wake_by_ref();
+    }
+    waits
 }
 
 impl Body for WatchBody {

@@ -8,6 +8,7 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube_api::{Status, envelope, to_json};
+use listen::discard;
 use memory::request_room::{self, Reserved};
 use serde_json::{Map, Value};
 
@@ -36,8 +37,8 @@ impl RequestBody {
     /// Reads a body to its end, once there is memory for it.
     ///
     /// # Errors
-    /// 413 if the body is too large, 400 if it cannot be read to its end, 429 if no memory for it
-    /// becomes free in time.
+    /// 413 if the body is too large, 400 if it cannot be read to its end, 429 if there is no memory
+    /// for it.
     pub(crate) async fn read<B>(headers: &HeaderMap, body: B) -> Result<Self, Status>
     where
         B: http_body::Body,
@@ -51,8 +52,12 @@ impl RequestBody {
         // A length that is not known beforehand may be any.
         let bytes = body.size_hint().upper().unwrap_or(MAX_BYTES as u64);
         let room = request_room::reserve(bytes.min(MAX_BYTES as u64)).await;
-        let room = room.map_err(|_| too_busy())?.map(Arc::new);
         let mut body = pin!(body);
+        let Ok(room) = room else {
+            discard(body).await;
+            return Err(too_busy());
+        };
+        let room = room.map(Arc::new);
         match Limited::new(body.as_mut(), MAX_BYTES).collect().await {
             Ok(whole) => Ok(Self {
                 media_type: media_type.trim().to_owned(),

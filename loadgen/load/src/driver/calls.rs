@@ -229,14 +229,12 @@ async fn all_connections<T: Timer, R: RequestApi>(
         .zip(slots)
         .map(|(due, slot)| Driver::new(calls, run, slot, begun, &given_up, due))
         .collect();
-    let clock = match run.pace {
-        Pace::Closed { .. } => None,
-        Pace::Open(_) => {
-            match Clock::<T>::new(run.waiting, begun, due_times.clone(), Rc::clone(&stall)) {
-                Ok(clock) => Some(clock),
-                Err(error) => return Tally::broken(no_clock(&error)),
-            }
-        }
+    let clock = match run.pace.needs_clock() {
+        false => None,
+        true => match Clock::<T>::new(run.waiting, begun, due_times.clone(), Rc::clone(&stall)) {
+            Ok(clock) => Some(clock),
+            Err(error) => return Tally::broken(no_clock(&error)),
+        },
     };
     let driving: FuturesUnordered<_> = drivers
         .into_iter()

@@ -2,6 +2,7 @@
 //! their outcomes.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -43,8 +44,14 @@ const NOT_SENT: &str = "not sent: no connection";
 
 /// What permits the next request to be sent.
 enum Source {
-    /// A closed loop, with the number of clients that have no outstanding request.
-    Closed { idle: u32 },
+    /// A closed loop.
+    Closed {
+        /// The number of clients that may send.
+        idle: u32,
+        think: Duration,
+        /// When clients that think may send again, from the start of the run; the first is next.
+        thinking: VecDeque<Duration>,
+    },
     /// An open loop: the schedule and its next due time.
     Open { arrivals: Arrivals, due: Duration },
 }
@@ -57,11 +64,24 @@ impl Source {
             run_number,
         } = slot;
         match pace {
-            Pace::Closed { clients } => {
+            Pace::Closed { clients, think } => {
                 let clients = u64::from(*clients);
                 let one_more = u64::from(connection < clients % connections);
                 let share = clients / connections + one_more;
-                Self::Closed { idle: share as u32 }
+                // Clients that all began at once would go on sending at once.
+                let first_send = |client: u64| {
+                    let number = connection + client * connections;
+                    think.mul_f64(number as f64 / clients as f64)
+                };
+                let (idle, thinking) = match think.is_zero() {
+                    true => (share as u32, VecDeque::new()),
+                    false => (0, (0..share).map(first_send).collect()),
+                };
+                Self::Closed {
+                    idle,
+                    think: *think,
+                    thinking,
+                }
             }
             Pace::Open(profile) => {
                 let mut arrivals =
@@ -251,7 +271,11 @@ impl<'a, R: RequestApi> Driver<'a, R> {
     fn send_due(&mut self, connection: &mut R::Connection) -> Result<(), R::Error> {
         while let Some(&token) = self.retry_queue.last() {
             let planned = self.outstanding[token as usize].planned;
-            self.calls.send(connection, planned, self.number, token)?;
+            if let Err(error) = self.calls.send(connection, planned, self.number, token) {
+                // Without a connection, nothing is due.
+                self.next_due.set_due(None);
+                return Err(error);
+            }
             self.retry_queue.pop();
         }
         loop {
@@ -261,8 +285,14 @@ impl<'a, R: RequestApi> Driver<'a, R> {
             }
             let now = self.begun.elapsed();
             let intended = match &mut self.source {
-                Source::Closed { idle: 0 } => return Ok(()),
-                Source::Closed { idle } => {
+                Source::Closed { idle, thinking, .. } => {
+                    while thinking.pop_front_if(|until| *until <= now).is_some() {
+                        *idle += 1;
+                    }
+                    if *idle == 0 {
+                        self.next_due.set_due(thinking.front().copied());
+                        return Ok(());
+                    }
                     *idle -= 1;
                     now
                 }
@@ -306,6 +336,7 @@ impl<'a, R: RequestApi> Driver<'a, R> {
             let planned = request.planned;
             if let Err(error) = self.calls.send(connection, planned, self.number, token) {
                 self.retry_queue.push(token);
+                self.next_due.set_due(None);
                 return Err(error);
             }
             self.tally.overrun |= self.in_flight() >= MAX_OUTSTANDING;
@@ -338,8 +369,12 @@ impl<'a, R: RequestApi> Driver<'a, R> {
             checked => checked,
         };
         self.free.push(token);
-        if let Source::Closed { idle } = &mut self.source {
-            *idle += 1;
+        match &mut self.source {
+            Source::Closed { idle, think, .. } if think.is_zero() => *idle += 1,
+            Source::Closed {
+                think, thinking, ..
+            } => thinking.push_back(received + *think),
+            Source::Open { .. } => {}
         }
         match checked {
             Ok(checked) => self.record_success(&request, checked, received),

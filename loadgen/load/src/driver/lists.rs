@@ -54,17 +54,27 @@ pub struct ListTally {
     pub elapsed: Duration,
 }
 
-/// The intended starts of a load's lists, relative to the start of the run; `None` in a closed
-/// loop.
-pub type Starts = Option<Box<dyn Iterator<Item = Duration> + Send>>;
+/// When a load's lists start.
+pub struct Starts {
+    /// The intended starts, relative to the start of the run; `None` in a closed loop.
+    schedule: Option<Box<dyn Iterator<Item = Duration> + Send>>,
+    /// The time from the end of a client's list to its next one, in a closed loop.
+    think: Duration,
+}
 
 /// Returns the starts of the schedule that belong to the `shard`: the lists of a load are numbered,
 /// and a shard has every n-th.
 #[must_use]
 pub fn starts(pace: &Pace, seed: u64, shard: GeneratorShard) -> Starts {
     match pace {
-        Pace::Closed { .. } => None,
-        Pace::Open(profile) => Some(Box::new(shard.of(Arrivals::new(profile, seed, 0, 0, 1)))),
+        Pace::Closed { think, .. } => Starts {
+            schedule: None,
+            think: *think,
+        },
+        Pace::Open(profile) => Starts {
+            schedule: Some(Box::new(shard.of(Arrivals::new(profile, seed, 0, 0, 1)))),
+            think: Duration::ZERO,
+        },
     }
 }
 
@@ -97,8 +107,14 @@ async fn run_with<T: Timer, F: Future<Output = Done>>(
     live: &Live,
 ) -> io::Result<ListTally> {
     let begun = Instant::now();
-    let mut schedule = Schedule::<T>::new(starts, begun, duration)?;
-    let mut idle: VecDeque<usize> = (0..clients).collect();
+    let Starts { schedule, think } = starts;
+    let mut schedule = Schedule::<T>::new(schedule, begun, duration)?;
+    let mut idle: VecDeque<usize> = VecDeque::new();
+    // Clients that think, and until when; the first is next. Their first lists are spread over one
+    // think time.
+    let first = |client: usize| begun + think.mul_f64(client as f64 / clients as f64);
+    let mut thinking: VecDeque<(Instant, usize)> =
+        (0..clients).map(|client| (first(client), client)).collect();
     let mut waiting: VecDeque<Instant> = VecDeque::new();
     let mut running = FuturesUnordered::new();
     let mut tally = ListTally::default();
@@ -111,6 +127,10 @@ async fn run_with<T: Timer, F: Future<Output = Done>>(
         if ends {
             schedule.end();
             waiting.clear();
+            thinking.clear();
+        }
+        while let Some((_, client)) = thinking.pop_front_if(|(until, _)| *until <= Instant::now()) {
+            idle.push_back(client);
         }
         while !idle.is_empty() {
             let now = Instant::now();
@@ -129,7 +149,9 @@ async fn run_with<T: Timer, F: Future<Output = Done>>(
                 (client, intended, sent, done.await)
             });
         }
-        if running.is_empty() && schedule.is_over() {
+        let next_thought = thinking.front().map(|(until, _)| *until);
+        let next_thought = next_thought.filter(|until| *until < begun + duration);
+        if running.is_empty() && schedule.is_over() && next_thought.is_none() {
             break;
         }
         let drains = schedule.is_over();
@@ -139,8 +161,12 @@ async fn run_with<T: Timer, F: Future<Output = Done>>(
                     Some(latency) => live.ended(latency),
                     None => live.failed(1),
                 }
-                idle.push_back(client);
+                match think.is_zero() {
+                    true => idle.push_back(client),
+                    false => thinking.push_back((Instant::now() + think, client)),
+                }
             }
+            () = sleep_until(next_thought.unwrap_or(begun)), if next_thought.is_some() => {}
             due = schedule.next(), if !schedule.is_over() => {
                 let due = due?;
                 tally.lag.record(due.elapsed());
@@ -171,7 +197,11 @@ struct Schedule<T> {
 }
 
 impl<T: Timer> Schedule<T> {
-    fn new(starts: Starts, begun: Instant, until: Duration) -> io::Result<Self> {
+    fn new(
+        starts: Option<Box<dyn Iterator<Item = Duration> + Send>>,
+        begun: Instant,
+        until: Duration,
+    ) -> io::Result<Self> {
         let open = match starts {
             Some(starts) => Some((T::new()?, starts)),
             None => None,

@@ -35,6 +35,10 @@ pub struct Threshold {
     /// The smallest and the largest of the values of which `figure` is the median, where it is one.
     #[serde(default)]
     pub range: Option<[f64; 2]>,
+    /// The 95 % interval of `figure`, within which a limit is undecided; null for ratios, which
+    /// have none, and for growth of memory, where `resolution` decides.
+    #[serde(default)]
+    pub likely: Option<[f64; 2]>,
     /// The value of the same metric of the basis.
     pub base: Option<f64>,
     /// The value that is compared with the limit: `figure`, or `figure` divided by `base`.

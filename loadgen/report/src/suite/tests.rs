@@ -16,6 +16,7 @@ fn threshold(name: &str, value: Option<f64>, met: Option<bool>) -> Threshold {
         basis: None,
         figure: value,
         range: None,
+        likely: None,
         base: None,
         value,
         resolution: None,

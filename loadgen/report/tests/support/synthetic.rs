@@ -395,6 +395,7 @@ fn threshold(
         basis: basis.map(str::to_owned),
         figure,
         range: figure.map(|figure| [figure * 0.9, figure * 1.2]),
+        likely: figure.map(|figure| [figure * 0.98, figure * 1.05]),
         base,
         resolution: None,
         value,

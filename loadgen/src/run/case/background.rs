@@ -160,9 +160,7 @@ impl RunningBackgroundLoad {
                 let callers = callers.map_err(|e| e.to_string())?;
                 let pace = match background.rate {
                     Some(per_second) => Pace::Open(Profile::Poisson(per_second)),
-                    None => Pace::Closed {
-                        clients: background.clients.get(),
-                    },
+                    None => Pace::closed(background.clients.get()),
                 };
                 let stop = load.stop.clone();
                 load.work = Some(tokio::spawn(async move {

@@ -149,9 +149,7 @@ impl CaseRun<'_> {
         };
         let pace = match profile {
             Some(profile) => Pace::Open(profile),
-            None => Pace::Closed {
-                clients: self.clients(),
-            },
+            None => Pace::closed(self.clients()),
         };
 
         let mut meter = self.settled(running, measured).await?;

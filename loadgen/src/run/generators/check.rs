@@ -169,7 +169,9 @@ fn parts_of_load(load: &LoadSpec) -> Parts {
         (Operation::Small(_), Start::Open(_)) => connections,
         // Each watcher has a connection of its own.
         (Operation::Watch, _) if load.tier() == Tier::Kube => clients,
-        (Operation::Small(_), Start::Closed) | (Operation::Watch, _) => fewer(clients, connections),
+        (Operation::Small(_), Start::Closed { .. }) | (Operation::Watch, _) => {
+            fewer(clients, connections)
+        }
     };
     (load.name.clone(), what, count)
 }

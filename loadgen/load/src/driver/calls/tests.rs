@@ -69,7 +69,7 @@ async fn stopped_after_an_hour(pace: Pace) -> (Tally, Duration) {
 
 #[tokio::test]
 async fn a_stopped_run_waits_for_a_hanging_target_no_longer_than_it_says() {
-    let (tally, took) = stopped_after_an_hour(Pace::Closed { clients: 3 }).await;
+    let (tally, took) = stopped_after_an_hour(Pace::closed(3)).await;
     assert_eq!((tally.requests, tally.errors), (3, 3));
     assert_eq!(tally.reasons.of("no response within 10 s"), 3);
     assert_eq!(took.as_secs(), 3_610);
@@ -135,7 +135,7 @@ async fn a_stall_of_the_server_is_in_the_p99_9_of_a_schedule_and_not_of_clients_
     // The same server and as many requests. Waiting clients send none during the stall, and miss
     // it.
     let server = StallingServer::new(Duration::from_secs(5), stall);
-    let closed = Pace::Closed { clients: 4 };
+    let closed = Pace::closed(4);
     let closed = against(&server, closed, lasts, 4).await;
     assert!(closed.requests > open.requests, "{}", closed.requests);
     assert_eq!(longer_than(&closed.latency, 5), 4, "one of each client");
@@ -143,13 +143,28 @@ async fn a_stall_of_the_server_is_in_the_p99_9_of_a_schedule_and_not_of_clients_
     assert!(p99_9 <= 1_001_000, "{p99_9} ns");
 }
 
+/// Requests of 1 ms by four clients that think for 9 ms, on four connections and on one.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_thinks_sends_later_and_its_latency_has_no_thinking_in_it() {
+    let lasts = Duration::from_secs(10);
+    for connections in [4, 1] {
+        let server = StallingServer::new(Duration::MAX, Duration::ZERO);
+        let pace = Pace::Closed {
+            clients: 4,
+            think: Duration::from_millis(9),
+        };
+        let tally = against(&server, pace, lasts, connections).await;
+        assert_eq!((tally.requests, tally.errors), (4_000, 0));
+        let longest = tally.latency.histogram_ns().max();
+        assert!(longest < 2_000_000, "{longest} ns");
+        assert_eq!(tally.elapsed.as_secs(), 10);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_goes_away_answers_what_it_has_taken() {
     let lasts = Duration::from_secs(20);
-    for pace in [
-        Pace::Closed { clients: 8 },
-        Pace::Open(Profile::Constant(1_000.0)),
-    ] {
+    for pace in [Pace::closed(8), Pace::Open(Profile::Constant(1_000.0))] {
         let server = StallingServer::going_away(100);
         let tally = against(&server, pace, lasts, 4).await;
         // More than forty connections, one after the other, each with outstanding requests at its

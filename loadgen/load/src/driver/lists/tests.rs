@@ -36,3 +36,22 @@ async fn a_stall_is_in_the_p99_9_from_the_intended_start_and_not_from_the_send()
     // generator.
     assert!(p99_9(&tally.lag) <= 1_001_000);
 }
+
+/// Lists of 1 ms by two clients that think for 9 ms: one list a client each 10 ms.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_thinks_lists_later_and_its_latency_has_no_thinking_in_it() {
+    let lasts = Duration::from_secs(10);
+    let server = StallingServer::new(Duration::MAX, Duration::ZERO);
+    let pace = Pace::Closed {
+        clients: 2,
+        think: Duration::from_millis(9),
+    };
+    let starts = starts(&pace, 1, GeneratorShard::WHOLE);
+    let ask = |_| server.list();
+    let (stop, live) = (CancellationToken::new(), Live::default());
+    let run = run_with::<JumpingTimer, _>(2, ask, starts, lasts, &stop, &live);
+    let tally = run.await.expect("it needs no timer of the system");
+    assert_eq!((tally.lists, tally.errors), (2_000, 0));
+    let longest = tally.latency.histogram_ns().max();
+    assert!(longest < 2_000_000, "{longest} ns");
+}

@@ -115,7 +115,7 @@ async fn kept_alive(found: i64) -> (Tally, Arc<Seen>, Vec<i64>) {
     let callers =
         RequestClients::connect_keep_alives(&config, 2, shard, keep_alives, Waiting::Sleep);
     let callers = callers.await.expect("it grants and keeps alive");
-    let pace = Pace::Closed { clients: 3 };
+    let pace = Pace::closed(3);
     let stop = CancellationToken::new();
     let tally = callers.run(pace, Duration::from_millis(100), &stop).await;
     (tally, seen, leases.take())

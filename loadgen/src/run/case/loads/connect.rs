@@ -103,8 +103,9 @@ impl<'c> Connector<'c> {
             Operation::Watch => self.watchers(&planned).await?,
         };
         let pace = match &spec.arrivals {
-            Start::Closed => Pace::Closed {
+            Start::Closed { think } => Pace::Closed {
                 clients: spec.clients.get(),
+                think: *think,
             },
             Start::Open(profile) => Pace::Open(profile.ordered(planned.seed)),
         };

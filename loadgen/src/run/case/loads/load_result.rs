@@ -135,6 +135,10 @@ pub(super) fn to_report(
     let (start, stop) = spec.window(duration);
     let window = stop - start;
     let (arrivals, offered_per_s) = match pace {
+        Pace::Closed { think, .. } if !think.is_zero() => {
+            let think = humantime::format_duration(*think);
+            (format!("closed-thinking-{think}").replace(' ', ""), None)
+        }
         Pace::Closed { .. } => ("closed".to_owned(), None),
         Pace::Open(profile) => (
             profile.to_string(),
@@ -315,7 +319,7 @@ mod tests {
     #[test]
     fn a_warm_up_of_a_schedule_may_be_refused_but_not_wrong() {
         let open = Pace::Open(Profile::Constant(15_000.0));
-        let closed = Pace::Closed { clients: 1 };
+        let closed = Pace::closed(1);
         let failed = |class, text: &str| {
             let mut tally = Tally::default();
             tally.failed(3, class, text.to_owned());
