@@ -13,7 +13,7 @@ pub struct Load {
     pub name: String,
     /// The load's operation: `put`, `update 90, create 5, delete 5`, `list by stream`, `watch`.
     pub operation: String,
-    /// The load's arrivals: `closed`, `closed-thinking-50ms`, or the rate of its schedule over time.
+    /// Its arrivals: `closed`, `closed-thinking-50ms`, or the rate of its schedule over time.
     pub arrivals: String,
     /// How the objects of small requests are picked, where not all have the same probability, as
     /// `zipf-0.99`.
