@@ -23,4 +23,5 @@ pub mod target_spec;
 pub use attached::Contexts;
 pub use etcd::folders_left;
 pub use launcher::{Launcher, StartError};
+pub(crate) use own_program::is_given;
 pub use own_program::{Build, Given, OwnProgram};

@@ -13,7 +13,7 @@ const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
 /// The first bytes of a client that uses HTTP/2. RFC 9113, section 3.4.
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The protocol and position of a connection's output.
 #[derive(Debug, Clone, Copy, Default)]

@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 use super::counts::COUNTS;
 use super::frame_position::Input;
+use super::guarded::InputGuard;
 
 /// Size up to which an unfinished head is not counted, bytes. It is that small because a byte on
 /// the wire may stand for a field that takes h2 seventy.
@@ -30,11 +30,10 @@ const TIMEOUT: Duration = Duration::from_secs(32);
 /// The size of the unfinished heads of all connections, bytes, without [`UNCOUNTED_BYTES`] of each.
 static UNFINISHED_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// A connection that is closed when a head does not end in time, or when unfinished heads take too
-/// much memory.
-#[derive(Debug)]
-pub(super) struct HeadGuard<S> {
-    stream: S,
+/// Closes a connection when a head does not end in time, or when unfinished heads take too much
+/// memory.
+#[derive(Debug, Default)]
+pub(super) struct HeadGuard {
     input: Input,
     /// The head that is being read, if it did not arrive whole.
     head: Option<UnfinishedHead>,
@@ -72,18 +71,9 @@ impl Drop for UnfinishedHead {
     }
 }
 
-impl<S> HeadGuard<S> {
-    /// Wraps `stream`.
-    pub(super) fn new(stream: S) -> Self {
-        Self {
-            stream,
-            input: Input::default(),
-            head: None,
-        }
-    }
-
+impl HeadGuard {
     /// Follows the bytes that were read.
-    fn follow(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn follow(&mut self, bytes: &[u8], context: &mut Context<'_>) -> io::Result<()> {
         self.input.advance(bytes);
         let bytes = self.input.unfinished_head_bytes();
         if bytes == 0 {
@@ -91,7 +81,11 @@ impl<S> HeadGuard<S> {
             return Ok(());
         }
         let head = self.head.get_or_insert_with(UnfinishedHead::begin);
-        match head.grow_to(bytes) {
+        let is_within = head.grow_to(bytes);
+        if head.until.as_mut().poll(context).is_ready() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        match is_within {
             true => Ok(()),
             false => Err(io::Error::other(
                 "too many heads of requests are unfinished",
@@ -100,58 +94,17 @@ impl<S> HeadGuard<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for HeadGuard<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let this = &mut *self;
-        let before = buf.filled().len();
-        let read = Pin::new(&mut this.stream).poll_read(context, buf);
-        let mut error = this.follow(&buf.filled()[before..]).err();
-        if let Some(head) = &mut this.head
-            && head.until.as_mut().poll(context).is_ready()
-        {
-            error = Some(io::ErrorKind::TimedOut.into());
+impl InputGuard for HeadGuard {
+    fn check(&mut self, read: Poll<&[u8]>, context: &mut Context<'_>) -> io::Result<()> {
+        let bytes = match read {
+            Poll::Ready(bytes) => bytes,
+            Poll::Pending => &[],
+        };
+        let followed = self.follow(bytes, context);
+        if followed.is_err() {
+            COUNTS.heads_closed.fetch_add(1, Ordering::Relaxed);
         }
-        match error {
-            None => read,
-            Some(error) => {
-                COUNTS.heads_closed.fetch_add(1, Ordering::Relaxed);
-                Poll::Ready(Err(error))
-            }
-        }
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for HeadGuard<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, buf)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        followed
     }
 }
 
@@ -160,8 +113,8 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 
     use super::*;
-
-    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    use crate::frame_position::PREFACE;
+    use crate::guarded::Guarded;
 
     /// The header of a HEADERS frame with `bytes` bytes, which does not end the head.
     fn headers(bytes: u16) -> Vec<u8> {
@@ -172,7 +125,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_head_that_does_not_end_ends_its_connection() {
         let (mut client, server) = duplex(1 << 20);
-        let mut server = HeadGuard::new(server);
+        let mut server = Guarded::new(server, HeadGuard::default());
         client.write_all(PREFACE).await.expect("room");
         client.write_all(&headers(5)).await.expect("room");
         let begun = tokio::time::Instant::now();
@@ -185,7 +138,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_head_that_ends_has_no_time_limit_behind_it() {
         let (mut client, server) = duplex(1 << 20);
-        let mut server = HeadGuard::new(server);
+        let mut server = Guarded::new(server, HeadGuard::default());
         client.write_all(PREFACE).await.expect("room");
         client.write_all(&headers(1)).await.expect("room");
         client.write_all(&[7]).await.expect("room");
@@ -208,7 +161,7 @@ mod tests {
         let mut closed = 0;
         for _ in 0..20 {
             let (mut client, server) = duplex(4 << 20);
-            let mut server = HeadGuard::new(server);
+            let mut server = Guarded::new(server, HeadGuard::default());
             client.write_all(PREFACE).await.expect("room");
             for _ in 0..4 {
                 client.write_all(&headers(FRAME)).await.expect("room");

@@ -10,8 +10,8 @@
 //! - [`tls`], [`tls_reload`], [`handshake_log`]: TLS, with files that may change
 //! - [`write_coalescing`], [`extra_slices`]: save system calls for many small or for large writes;
 //!   [`frame_position`]: where a connection's frames begin
-//! - [`protocol_timeout`], [`head_guard`], [`stalled`], [`time_limit`], [`mod@discard`]: handle
-//!   silent, slow and failing clients
+//! - [`protocol_timeout`], [`head_guard`] (by [`guarded`]), [`stalled`], [`time_limit`],
+//!   [`mod@discard`]: handle silent, slow and failing clients
 //! - [`tasks`]: background tasks of a tier; [`flags`] and [`url`]; [`counts`] and [`collector`]:
 //!   metrics
 
@@ -22,6 +22,7 @@ mod discard;
 mod extra_slices;
 pub mod flags;
 mod frame_position;
+mod guarded;
 mod handshake_log;
 mod head_guard;
 mod limits;

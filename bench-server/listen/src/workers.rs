@@ -25,6 +25,7 @@ use tokio_rustls::TlsAcceptor;
 use super::Handler;
 use super::connections::{ConnectionPermit, PendingConnection};
 use super::counts::{COUNTS, RUNTIMES};
+use super::guarded::Guarded;
 use super::handshake_log::HandshakeLog;
 use super::head_guard::HeadGuard;
 use super::limits::{LOCAL_ERROR_RESETS, Limits, PENDING_ACCEPT_RESETS, StreamExecutor};
@@ -271,8 +272,8 @@ async fn serve_connection<H, S>(
     let bytes = Arc::new(ConnectionBytes::default());
     let builder = http_builder::<H>(limits, bytes.clone(), http2);
     let (stream, writer) = coalescing(stream, config.coalesce);
-    let stream = ProtocolTimeout::within(HANDSHAKE_TIMEOUT, pending, stream);
-    let stream = TokioIo::new(HeadGuard::new(stream));
+    let stream = Guarded::new(stream, ProtocolTimeout::within(HANDSHAKE_TIMEOUT, pending));
+    let stream = TokioIo::new(Guarded::new(stream, HeadGuard::default()));
     let connection = builder.serve_connection(stream, service);
     // These limits apply to HTTP/1.1, where the connection's task sends the response.
     let ended = match H::TIME_LIMITS {

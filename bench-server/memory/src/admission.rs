@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -15,17 +14,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::metrics::{counter, gauge};
-
-/// Time that a response waits for memory: a quarter of a request's minute, as in an apiserver's
-/// queues.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(15);
+use crate::room::{Room, UNIT_BYTES, WAIT_TIMEOUT};
 
 /// Maximum number of concurrent scans of many keys per core. Others wait; cancelled requests leave
 /// the queue.
 const SCANS_PER_CORE: usize = 2;
-
-/// Size of one semaphore permit, bytes.
-const UNIT_BYTES: u64 = 1024;
 
 /// The memory limit of one tier; cheap to clone.
 #[derive(Debug, Clone)]
@@ -33,8 +26,7 @@ pub struct Admission(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    room: Arc<Semaphore>,
-    units: u32,
+    room: Room,
     scans: Arc<Semaphore>,
     refused: AtomicU64,
 }
@@ -60,12 +52,9 @@ pub struct Busy;
 impl Admission {
     /// Returns a limit of `bytes` for all responses.
     pub fn new(bytes: u64) -> Self {
-        let most = (Semaphore::MAX_PERMITS as u64).min(u32::MAX.into());
-        let units = (bytes / UNIT_BYTES).clamp(1, most) as u32;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self(Arc::new(Shared {
-            room: Arc::new(Semaphore::new(units as usize)),
-            units,
+            room: Room::new(bytes),
             scans: Arc::new(Semaphore::new(SCANS_PER_CORE * cores)),
             refused: AtomicU64::new(0),
         }))
@@ -77,22 +66,15 @@ impl Admission {
     /// # Errors
     /// [`Busy`] after the timeout.
     pub async fn admit(&self, bytes: u64) -> Result<Admitted, Busy> {
-        self.take(self.units_of(bytes)).await
+        self.take(self.0.room.units_of(bytes)).await
     }
 
     /// Waits for memory like [`Self::admit`], but without a timeout: for the response of a
     /// completed write, which cannot be rejected.
     pub async fn admit_eventually(&self, bytes: u64) -> Admitted {
         let room = self.0.room.clone();
-        match room.acquire_many_owned(self.units_of(bytes)).await {
-            Ok(permit) => Admitted(permit),
-            Err(_) => unreachable!("the semaphore is never closed"),
-        }
-    }
-
-    /// Returns the number of permits of a response, at most all of them.
-    fn units_of(&self, bytes: u64) -> u32 {
-        bytes.div_ceil(UNIT_BYTES).min(self.0.units.into()) as u32
+        let units = room.units_of(bytes);
+        Admitted(room.take(units).await)
     }
 
     /// Waits for `bytes` more memory for a response of unknown size, but never for more than the
@@ -102,10 +84,8 @@ impl Admission {
     /// [`Busy`] after the timeout.
     pub async fn extend(&self, room: &mut Option<Admitted>, bytes: u64) -> Result<(), Busy> {
         let held = room.as_ref().map_or(0, |room| room.0.num_permits());
-        let left = u64::from(self.0.units).saturating_sub(held as u64);
-        let more = self
-            .take(bytes.div_ceil(UNIT_BYTES).min(left) as u32)
-            .await?;
+        let left = self.0.room.units_of(u64::MAX).saturating_sub(held as u32);
+        let more = self.take(self.0.room.units_of(bytes).min(left)).await?;
         match room {
             Some(room) => room.0.merge(more.0),
             None => *room = Some(more),
@@ -115,9 +95,8 @@ impl Admission {
 
     async fn take(&self, units: u32) -> Result<Admitted, Busy> {
         let shared = &self.0;
-        match timeout(WAIT_TIMEOUT, shared.room.clone().acquire_many_owned(units)).await {
-            Ok(Ok(permit)) => Ok(Admitted(permit)),
-            Ok(Err(_)) => unreachable!("the semaphore is never closed"),
+        match timeout(WAIT_TIMEOUT, shared.room.clone().take(units)).await {
+            Ok(permit) => Ok(Admitted(permit)),
             Err(_) => {
                 shared.refused.fetch_add(1, Ordering::Relaxed);
                 Err(Busy)
@@ -144,19 +123,18 @@ struct AdmissionCollector(Admission);
 impl Collector for AdmissionCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let shared = &self.0.0;
-        let taken = u64::from(shared.units).saturating_sub(shared.room.available_permits() as u64);
         let e = &mut encoder;
         gauge(
             e,
             "bench_server_buffered_response_bytes",
             "Bytes of responses that were gathered as a whole and are not sent yet",
-            (taken * UNIT_BYTES) as i64,
+            shared.room.taken_bytes() as i64,
         )?;
         gauge(
             e,
             "bench_server_buffered_response_limit_bytes",
             "Bytes that they may hold",
-            (u64::from(shared.units) * UNIT_BYTES) as i64,
+            shared.room.limit_bytes() as i64,
         )?;
         counter(
             e,

@@ -28,7 +28,7 @@ use parking_lot::Mutex;
 use tokio::task::futures::TaskLocalFuture;
 use tokio::time::sleep;
 
-use crate::request_room::{Room, Turns};
+use crate::request_room::{ConnectionRoom, Turns};
 
 /// Minimum size of a counted frame, bytes.
 pub const COUNTED_FROM_BYTES: usize = 4 * 1024;
@@ -80,7 +80,7 @@ pub fn process_bytes() -> usize {
 pub struct ConnectionBytes {
     /// Bytes in flight.
     in_flight: AtomicUsize,
-    requests: Room,
+    requests: ConnectionRoom,
     turns: Turns,
     /// Whether there are `waiters`.
     is_awaited: AtomicBool,
@@ -138,7 +138,7 @@ impl ConnectionBytes {
     }
 
     /// Returns the memory for messages of requests.
-    pub(crate) fn request_room(&self) -> Room {
+    pub(crate) fn request_room(&self) -> ConnectionRoom {
         self.requests.clone()
     }
 }
@@ -291,10 +291,15 @@ pub fn poll_room(context: &mut Context<'_>) -> Poll<()> {
     polled.unwrap_or(Poll::Ready(()))
 }
 
+/// Waits like [`poll_room`].
+pub async fn room() {
+    poll_fn(poll_room).await;
+}
+
 /// Waits like [`poll_room`] if an object of `bytes` is large.
 pub async fn room_for(bytes: usize) {
     if bytes > SMALL_FRAME_BYTES {
-        poll_fn(poll_room).await;
+        room().await;
     }
 }
 

@@ -10,12 +10,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::in_flight::{self, ConnectionBytes};
+use crate::room::{Room, WAIT_TIMEOUT};
 
 /// Size up to which a message is not counted, bytes.
 pub const UNCOUNTED_BYTES: u64 = 8 * 1024;
@@ -26,23 +26,20 @@ const CONNECTION_BYTES: u64 = 64 * 1024 * 1024;
 /// Maximum number of requests of one connection that hold an object which they read or write.
 const TURNS: usize = 32;
 
-/// Time that a message waits for memory, as long as a response.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// Size of one semaphore permit, bytes.
-const UNIT_BYTES: u64 = 1024;
-
 /// The limit of all connections; unset, there is none.
 static PROCESS: OnceLock<Room> = OnceLock::new();
 
 /// Number of messages that were rejected.
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 
-/// Memory for the messages of a connection or of the process.
+/// Memory for the messages of one connection.
 #[derive(Debug, Clone)]
-pub struct Room {
-    semaphore: Arc<Semaphore>,
-    units: u32,
+pub(crate) struct ConnectionRoom(Room);
+
+impl Default for ConnectionRoom {
+    fn default() -> Self {
+        Self(Room::new(CONNECTION_BYTES))
+    }
 }
 
 /// The requests of one connection that hold an object.
@@ -83,44 +80,6 @@ pub enum NoRoom {
     Process,
 }
 
-impl Room {
-    /// Returns memory for messages of `bytes` in all.
-    fn new(bytes: u64) -> Self {
-        let units = (bytes / UNIT_BYTES).clamp(1, u64::from(u32::MAX >> 3)) as u32;
-        Self {
-            semaphore: Arc::new(Semaphore::new(units as usize)),
-            units,
-        }
-    }
-
-    /// Returns the number of permits of a message, at most all of them.
-    fn units_of(&self, bytes: u64) -> u32 {
-        bytes.div_ceil(UNIT_BYTES).min(self.units.into()) as u32
-    }
-
-    /// Takes memory for `bytes`; `None` if there is not enough.
-    fn try_take(self, bytes: u64) -> Option<OwnedSemaphorePermit> {
-        let units = self.units_of(bytes);
-        self.semaphore.try_acquire_many_owned(units).ok()
-    }
-
-    /// Waits for memory for `bytes`.
-    async fn take(self, bytes: u64) -> OwnedSemaphorePermit {
-        let units = self.units_of(bytes);
-        match self.semaphore.acquire_many_owned(units).await {
-            Ok(permit) => permit,
-            Err(_) => unreachable!("the semaphore is never closed"),
-        }
-    }
-}
-
-impl Default for Room {
-    /// Returns the memory of one connection.
-    fn default() -> Self {
-        Self::new(CONNECTION_BYTES)
-    }
-}
-
 /// Sets the limit of all connections. The first call counts: both tiers of a process have the same
 /// flags.
 pub fn set_process_limit(bytes: u64) {
@@ -129,8 +88,7 @@ pub fn set_process_limit(bytes: u64) {
 
 /// Returns the size of the messages of all connections, bytes.
 pub fn process_bytes() -> u64 {
-    let taken = |room: &Room| u64::from(room.units) - room.semaphore.available_permits() as u64;
-    PROCESS.get().map_or(0, |room| taken(room) * UNIT_BYTES)
+    PROCESS.get().map_or(0, Room::taken_bytes)
 }
 
 /// Returns the number of messages that were rejected.
@@ -166,26 +124,33 @@ async fn taken(
     process: Option<Room>,
     bytes: u64,
 ) -> Result<Reserved, NoRoom> {
-    let connection = connection.map(|connection| connection.request_room().try_take(bytes));
-    if let Some(None) = connection {
-        return Err(NoRoom::Connection);
-    }
+    let connection = match connection.map(|connection| connection.request_room()) {
+        Some(ConnectionRoom(room)) => {
+            let units = room.units_of(bytes);
+            Some(room.try_take(units).ok_or(NoRoom::Connection)?)
+        }
+        None => None,
+    };
     let process = match process {
-        Some(process) => {
-            let taken = timeout(WAIT_TIMEOUT, process.take(bytes)).await;
+        Some(room) => {
+            let units = room.units_of(bytes);
+            let taken = timeout(WAIT_TIMEOUT, room.take(units)).await;
             Some(taken.map_err(|_| NoRoom::Process)?)
         }
         None => None,
     };
     Ok(Reserved {
-        _connection: connection.flatten(),
+        _connection: connection,
         _process: process,
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
     /// Reserves when it is polled, in the scope of a connection.
     async fn of_connection(bytes: u64) -> Result<Option<Reserved>, NoRoom> {
         reserve(bytes).await

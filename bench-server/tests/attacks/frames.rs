@@ -172,6 +172,17 @@ impl Attacker {
         self.put(kind::RST_STREAM, 0, stream, &8_u32.to_be_bytes());
     }
 
+    /// Makes `count` requests, a hundred at a time. The server keeps the connection.
+    #[track_caller]
+    pub(crate) fn request_many(&mut self, count: u32, mut request: impl FnMut(&mut Self)) {
+        for _ in 0..count / 100 {
+            for _ in 0..100 {
+                request(self);
+            }
+            assert!(self.settled(|_| {}), "it is within its limits");
+        }
+    }
+
     /// Sends the queued frames.
     pub(crate) fn send(&mut self) -> io::Result<()> {
         let out = std::mem::take(&mut self.out);

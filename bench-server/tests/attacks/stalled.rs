@@ -29,12 +29,7 @@ fn list(attacker: &mut Attacker, port: Port) {
 fn stall(victim: &Victim, port: Port, lists: u32, window: u32) -> Attacker {
     let mut attacker = Attacker::connect(victim.authority(port), window);
     attacker.open_connection_window();
-    for _ in 0..lists / 100 {
-        for _ in 0..100 {
-            list(&mut attacker, port);
-        }
-        assert!(attacker.settled(|_| {}), "it is within its limits");
-    }
+    attacker.request_many(lists, |attacker| list(attacker, port));
     attacker
 }
 
@@ -79,23 +74,14 @@ fn responses_with_large_objects_wait_until_earlier_ones_are_taken() {
         let port = Port::Kube;
         let mut attacker = Attacker::connect(victim.authority(port), 0);
         attacker.open_connection_window();
-        for _ in 0..REQUESTS / 100 {
-            for _ in 0..100 {
-                attacker.get(path);
-            }
-            assert!(attacker.settled(|_| {}), "it is within its limits");
-        }
-        victim.serves(port);
-        // Those that wait for the stalled ones are not stalled themselves.
-        victim.until(port, "bench_server_stalled_responses_total", |stalled| {
-            stalled >= 4.0
+        attacker.request_many(REQUESTS, |attacker| {
+            attacker.get(path);
         });
-        victim.serves(port);
-        drop(attacker);
-        victim.until(port, "bench_server_in_flight_bytes", |bytes| {
-            bytes < 65_536.0
-        });
-        victim.withstands(&format!("{REQUESTS} GETs of {path}, unread"), port);
+        victim.outlives_stalled(
+            attacker,
+            &format!("{REQUESTS} GETs of {path}, unread"),
+            port,
+        );
     }
 }
 

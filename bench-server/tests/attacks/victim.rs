@@ -13,6 +13,7 @@ use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::MAX_GROWTH_BYTES;
+use crate::frames::Attacker;
 
 /// Maximum time for which a well-behaved client may wait.
 const SERVED_TIMEOUT: Duration = Duration::from_secs(10);
@@ -163,6 +164,22 @@ impl Victim {
             growth < MAX_GROWTH_BYTES,
             "{attack} on {port:?} cost {growth} bytes"
         );
+    }
+
+    /// Asserts that [`Self::withstands`] holds for responses that are not read, and that some of
+    /// them are reset. Those that wait for the stalled ones are not stalled themselves.
+    #[track_caller]
+    pub(crate) fn outlives_stalled(&self, attacker: Attacker, attack: &str, port: Port) {
+        self.serves(port);
+        self.until(port, "bench_server_stalled_responses_total", |stalled| {
+            stalled >= 4.0
+        });
+        self.serves(port);
+        drop(attacker);
+        self.until(port, "bench_server_in_flight_bytes", |bytes| {
+            bytes < 65_536.0
+        });
+        self.withstands(attack, port);
     }
 
     /// Asserts that a new client is served.

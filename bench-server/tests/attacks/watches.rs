@@ -16,17 +16,14 @@ const EVERYTHING: &[u8] = b"\x0a\x08\x0a\x01\0\x12\x01\0\x18\x01";
 fn watch(victim: &Victim, port: Port, window: u32) -> Attacker {
     let mut attacker = Attacker::connect(victim.authority(port), window);
     attacker.open_connection_window();
-    for _ in 0..WATCHES / 100 {
-        for _ in 0..100 {
-            match port {
-                Port::Etcd => attacker.call("/etcdserverpb.Watch/Watch", Some(EVERYTHING)),
-                Port::Kube => attacker.get(
-                    "/api/v1/pods?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
-                ),
-            };
-        }
-        assert!(attacker.settled(|_| {}), "it is within its limits");
-    }
+    attacker.request_many(WATCHES, |attacker| {
+        match port {
+            Port::Etcd => attacker.call("/etcdserverpb.Watch/Watch", Some(EVERYTHING)),
+            Port::Kube => attacker.get(
+                "/api/v1/pods?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
+            ),
+        };
+    });
     attacker
 }
 
@@ -37,18 +34,8 @@ fn stall(port: Port, seed: impl Fn(&Victim), what: &str) {
         seed(&victim);
         victim.rest();
         let attacker = watch(&victim, port, window);
-        victim.serves(port);
-        // Those that wait for the stalled ones are not stalled themselves.
-        victim.until(port, "bench_server_stalled_responses_total", |stalled| {
-            stalled >= 4.0
-        });
-        victim.serves(port);
-        drop(attacker);
-        victim.until(port, "bench_server_in_flight_bytes", |bytes| {
-            bytes < 65_536.0
-        });
         let attack = format!("{WATCHES} watches of {what} with a window of {window}");
-        victim.withstands(&attack, port);
+        victim.outlives_stalled(attacker, &attack, port);
     }
 }
 

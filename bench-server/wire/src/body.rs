@@ -48,6 +48,25 @@ enum Kind<S> {
     Tonic(tonic::body::Body),
 }
 
+impl<S: SharedBytes> Kind<S> {
+    /// Returns the next frame of gRPC messages, or `None` after the last.
+    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Frame<S>>, Status>> {
+        match self {
+            Self::Pulled(source, timer) => {
+                let mut next = source.next_frame();
+                if let Ok(Some(frame)) = &mut next
+                    && let Some(timer) = timer.take()
+                {
+                    frame.time_first_write(timer);
+                }
+                Poll::Ready(next)
+            }
+            Self::Streamed(frames) => frames.as_mut().poll_next(cx).map(Option::transpose),
+            _ => Poll::Ready(Ok(None)),
+        }
+    }
+}
+
 impl<S> std::fmt::Debug for ResponseBody<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("ResponseBody")
@@ -127,30 +146,10 @@ impl<S: SharedBytes> Body for ResponseBody<S> {
                     None => return self.poll_frame(cx),
                 }
             }
-            Kind::Pulled(source, timer) => match source.next_frame() {
-                Ok(Some(mut frame)) => {
-                    if let Some(timer) = timer.take() {
-                        frame.time_first_write(timer);
-                    }
-                    Some(Ok(HttpFrame::data(frame)))
-                }
-                Ok(None) => {
-                    *kind = Kind::Trailers(trailers(Ok(())));
-                    return self.poll_frame(cx);
-                }
-                Err(status) => {
-                    *kind = Kind::Trailers(trailers(Err(&status)));
-                    return self.poll_frame(cx);
-                }
-            },
-            Kind::Streamed(frames) => match ready!(frames.as_mut().poll_next(cx)) {
-                Some(Ok(frame)) => Some(Ok(HttpFrame::data(frame))),
-                Some(Err(status)) => {
-                    *kind = Kind::Trailers(trailers(Err(&status)));
-                    return self.poll_frame(cx);
-                }
-                None => {
-                    *kind = Kind::Trailers(trailers(Ok(())));
+            Kind::Pulled(..) | Kind::Streamed(_) => match ready!(kind.poll_message(cx)) {
+                Ok(Some(frame)) => Some(Ok(HttpFrame::data(frame))),
+                ended => {
+                    *kind = Kind::Trailers(trailers(ended.as_ref().map(|_| ())));
                     return self.poll_frame(cx);
                 }
             },

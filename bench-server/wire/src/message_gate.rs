@@ -135,11 +135,11 @@ impl<B> MessageGate<B> {
         while !rest.is_empty() {
             let (behind, message) = self.position.advance(rest, self.limit_bytes);
             rest = behind;
-            // What is too large is rejected without being read.
             if message.is_some() && !self.is_unary {
                 // The reader of a stream has handled one message when the next begins.
                 self.room = None;
             }
+            // What is too large is rejected without being read.
             let message = message.filter(|_| self.position.left <= self.limit_bytes);
             if let Some(bytes) = message.filter(|it| *it as u64 > request_room::UNCOUNTED_BYTES) {
                 self.waiting = Some(Box::pin(request_room::reserve(bytes as u64)));
@@ -208,8 +208,8 @@ where
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = &mut *self;
-        // The reader of a stream has handled one message when it asks for the next.
-        if !this.is_unary && (this.waiting.is_some() || this.position.left == 0) {
+        // The reader of a stream has handled a whole message when it asks for more.
+        if !this.is_unary && this.position.left == 0 {
             this.room = None;
         }
         if let Some(waiting) = &mut this.waiting {

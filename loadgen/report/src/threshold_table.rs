@@ -56,7 +56,8 @@ impl ThresholdTable {
 /// that is not the range, and its ratio to the basis.
 pub(super) fn figure_text(threshold: &Threshold) -> String {
     let mut figure = shown(threshold, threshold.figure);
-    if let Some(resolution) = coarse_resolution(threshold) {
+    let resolution = threshold.resolution.zip(threshold.figure);
+    if let Some((resolution, _)) = resolution.filter(|(within, of)| *within > of / 200.0) {
         figure.push_str(&format!(" ± {}", Quantity::Bytes(resolution)));
     }
     if let (Some(_), Some([least, most])) = (threshold.figure, threshold.range) {
@@ -107,12 +108,6 @@ pub(super) fn other_text(threshold: &Threshold, other: &OtherTarget) -> String {
         Some(ratio) => format!("{figure} ({} ×)", three_digits(ratio)),
         None => figure,
     }
-}
-
-/// Returns the resolution of the value's counter if it is more than the last of three digits.
-fn coarse_resolution(threshold: &Threshold) -> Option<f64> {
-    let figure = threshold.figure?;
-    threshold.resolution.filter(|it| *it > figure / 200.0)
 }
 
 fn shown(threshold: &Threshold, figure: Option<f64>) -> String {

@@ -34,7 +34,7 @@ use crate::exit::Failure;
 use crate::isolation::cpus;
 use crate::safety::limits::Allowed;
 use crate::servers::target_spec::TargetSpec;
-use crate::servers::{Contexts, Given, Launcher, OwnProgram};
+use crate::servers::{Contexts, Given, Launcher, OwnProgram, is_given};
 
 /// A checked command line.
 #[derive(Debug)]
@@ -235,12 +235,8 @@ impl Plan {
                     "no case uses the Kubernetes tier, so {flag} would have no effect: choose one by --strategies, as consistent"
                 )));
             }
-            let sets = |given: &String| {
-                let rest = given.strip_prefix(name);
-                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
-            };
             let mut cases = cases.iter();
-            if let Some((_, case)) = cases.find(|(_, case)| case.server.iter().any(sets)) {
+            if let Some((_, case)) = cases.find(|(_, case)| is_given(name, &case.server)) {
                 return Err(Failure::usage(anyhow!(
                     "case `{}` sets {name} itself, and would be another case with {flag}: leave one of them out",
                     case.name()

@@ -17,6 +17,7 @@ use super::launcher::{
     CACHE_READY_TIMEOUT, Launcher, QUOTA_BYTES, READY_TIMEOUT, StartError, shown, spawn_child,
     status, words,
 };
+use super::own_program::is_given;
 use super::ports::free_url;
 use super::running::{OnDisk, Running};
 use crate::environment::allocator;
@@ -165,14 +166,6 @@ async fn cache_filled(url: &str, child: &mut ChildServer) -> Result<(), StartErr
         }
         tokio::time::sleep(READY_STEP).await;
     }
-}
-
-/// Returns whether a flag is among those given, as `--name value` or `--name=value`.
-fn is_given(name: &str, given: &[String]) -> bool {
-    given.iter().any(|flag| {
-        let value = flag.strip_prefix(name);
-        value.is_some_and(|value| value.is_empty() || value.starts_with('='))
-    })
 }
 
 #[cfg(test)]

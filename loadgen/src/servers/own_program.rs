@@ -59,3 +59,11 @@ impl<P: Into<PathBuf>> From<P> for OwnProgram {
         }
     }
 }
+
+/// Returns whether a flag is among those given, as `--name value` or `--name=value`.
+pub(crate) fn is_given(name: &str, given: &[String]) -> bool {
+    given.iter().any(|flag| {
+        let value = flag.strip_prefix(name);
+        value.is_some_and(|value| value.is_empty() || value.starts_with('='))
+    })
+}

@@ -139,7 +139,7 @@ impl KubeService {
                 text(StatusCode::OK, "settled\n")
             }
             (&Method::GET, "/metrics") => {
-                in_flight::room_for(usize::MAX).await;
+                in_flight::room().await;
                 complete(
                     metrics::CONTENT_TYPE,
                     metrics::encode(&self.shared.registry),
