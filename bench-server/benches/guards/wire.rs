@@ -114,7 +114,7 @@ fn received(keys: u64, value_bytes: usize) -> Vec<Vec<u8>> {
 #[bench::put_1_kib(setup = with_put, config = at_most(11_230))]
 #[bench::unary_incremental(setup = with_list, args = (Method::Range, 1_000, 10_000), config = at_most(328_000))]
 #[bench::range_stream(setup = with_list, args = (Method::RangeStream, 1_000, 10_000), config = at_most(395_000))]
-#[bench::range_stream_small(setup = with_list, args = (Method::RangeStream, 10_000, 100), config = at_most(2_100_000))]
+#[bench::range_stream_small(setup = with_list, args = (Method::RangeStream, 10_000, 100), config = at_most(2_060_000))]
 fn call((node, method, body): Call) -> (Node, usize) {
     let mut written = 0;
     drain(answer(&node, method, black_box(body)), |slices| {

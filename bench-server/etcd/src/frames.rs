@@ -63,7 +63,8 @@ impl PutRecord for FrameBuilder {
         });
     }
 
-    #[inline]
+    // A list calls it for each object; apart, it is 17 more instructions of some 200.
+    #[inline(always)]
     fn put_projected(&mut self, record: &Record, projection: Projection) {
         match projection {
             Projection::Everything => self.put_record(record),
