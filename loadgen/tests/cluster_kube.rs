@@ -8,8 +8,6 @@
 mod clients;
 #[path = "support/compact_elsewhere.rs"]
 mod compact_elsewhere;
-#[path = "support/cuttable.rs"]
-mod cuttable;
 #[path = "support/etcd_cluster.rs"]
 mod etcd_cluster;
 #[allow(dead_code, reason = "the other tests ask for other things")]
@@ -25,13 +23,13 @@ use clients::{
     watch, write,
 };
 use compact_elsewhere::write_elsewhere_and_compact;
-use cuttable::Cuttable;
 use etcd_cluster::EtcdCluster;
 use http::Method;
 use measure::MetricsClient;
 use parking_lot::Mutex;
 use serde_json::json;
 use served::Served;
+use test_support::proxy::Proxy;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -46,7 +44,7 @@ const FILLS: &str = "apiserver_watch_cache_initializations_total";
 /// Three members, a relay to each, and a tier that connects to them through the relays.
 struct Harness {
     cluster: EtcdCluster,
-    ways: Vec<Cuttable>,
+    ways: Vec<Proxy>,
     tier: Served,
 }
 
@@ -64,8 +62,8 @@ impl Harness {
     /// Blocks.
     fn start(flags: &[&str]) -> Option<Self> {
         let cluster = EtcdCluster::start(3)?;
-        let ways: Vec<Cuttable> = cluster.urls().iter().map(|url| Cuttable::to(url)).collect();
-        let endpoints: Vec<String> = ways.iter().map(Cuttable::url).collect();
+        let ways: Vec<Proxy> = cluster.urls().iter().map(|url| Proxy::start(url)).collect();
+        let endpoints: Vec<String> = ways.iter().map(Proxy::url).collect();
         let tier = Served::kube_over(&endpoints.join(","), flags);
         let first = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "first"}});
         tier.post(COLLECTION, &first);
@@ -81,9 +79,9 @@ impl Harness {
     /// Cuts each relay, one after the other. Blocks.
     fn cut_each(&self) {
         for way in &self.ways {
-            assert!(way.close() > 0, "the tier was connected");
+            assert!(way.cut() > 0, "the tier was connected");
             thread::sleep(CUT_FOR);
-            way.open();
+            way.restore();
             way.until_used();
         }
     }
@@ -91,10 +89,10 @@ impl Harness {
     /// Cuts all relays, compacts all previous writes, and opens the relays again.
     async fn compact_while_cut(&self) {
         for way in &self.ways {
-            way.close();
+            way.cut();
         }
         write_elsewhere_and_compact(&self.cluster.urls()[0]).await;
-        self.ways.iter().for_each(Cuttable::open);
+        self.ways.iter().for_each(Proxy::restore);
     }
 
     /// Runs clients that write, list and watch. Causes `fault` after [`WRITES`] writes, and

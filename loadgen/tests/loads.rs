@@ -5,8 +5,6 @@
 mod compact_elsewhere;
 #[path = "loads/compacted.rs"]
 mod compacted;
-#[path = "support/cuttable.rs"]
-mod cuttable;
 #[path = "loads/metrics.rs"]
 mod metrics;
 #[allow(dead_code, reason = "the other tests start Kubernetes tiers")]
@@ -23,12 +21,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use cuttable::Cuttable;
 use metrics::{SERVED, until_counted};
 use report::result::SavedResult;
 use serde_json::Value;
 use served::Served;
 use small_run::{count, load, saved};
+use test_support::proxy::Proxy;
 
 /// The time for which a server is stopped or unreachable.
 const GAP: Duration = Duration::from_millis(500);
@@ -349,7 +347,7 @@ load = [
 #[test]
 fn a_server_that_is_away_in_an_open_loop_is_an_error_by_its_code_and_a_gap_in_the_latencies() {
     let server = Served::etcd();
-    let way = Cuttable::to(&server.url);
+    let way = Proxy::start(&server.url);
     let cases = r#"
 [[case]]
 name = "cut"
@@ -358,7 +356,7 @@ load = [{ name = "gets", operation = "get", arrivals = { constant = 500 }, conne
 "#;
     let (folder, mut run, said, log) = started(cases, "cut", &["--etcd", &way.url(), SERVED, "0"]);
     until_counted(&said, "gets");
-    way.cut(GAP);
+    way.cut_for(GAP);
     let log: Vec<String> = log.collect();
     let ended = run.wait().expect("it ends");
     let report = saved(&folder.path().join("out"));

@@ -2,8 +2,6 @@
 //! watchers resume after their last event, at another member if there is one, or list again if the
 //! history was compacted, and count the events that they missed.
 
-#[path = "support/cuttable.rs"]
-mod cuttable;
 #[path = "support/etcd_cluster.rs"]
 mod etcd_cluster;
 #[allow(dead_code, reason = "the other tests ask for other things")]
@@ -14,7 +12,6 @@ mod through_api;
 
 use std::time::{Duration, Instant};
 
-use cuttable::Cuttable;
 use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
 use etcd_api::proto::etcdserverpb::{CompactionRequest, PutRequest};
@@ -22,6 +19,7 @@ use etcd_cluster::EtcdCluster;
 use load::driver::deliveries::{Delivered, DeliveryError, DeliveryWatchers, ExtraEvents, Watching};
 use load::driver::run::AcknowledgedWrite;
 use served::Served;
+use test_support::proxy::Proxy;
 
 const PREFIX: &str = "/watched/";
 const WATCHERS: u32 = 6;
@@ -113,13 +111,13 @@ async fn on_each_server(test: impl AsyncFn(&str)) {
 #[tokio::test(flavor = "multi_thread")]
 async fn watchers_whose_connections_are_cut_go_on_behind_what_they_have() {
     on_each_server(async |url| {
-        let way = Cuttable::to(url);
+        let way = Proxy::start(url);
         let mut watched = Watched::start(&way.url(), 2, url).await;
         watched.write().await;
-        assert_eq!(way.close(), 2, "a connection for each stream");
+        assert_eq!(way.cut(), 2, "a connection for each stream");
         watched.write().await;
         tokio::time::sleep(NOTICED).await;
-        way.open();
+        way.restore();
         watched.write().await;
         let delivered = watched.finish().await.expect("nothing is lost");
         assert_accounted(&delivered, 3 * WRITES, 0);
@@ -132,15 +130,15 @@ async fn watchers_whose_connections_are_cut_go_on_behind_what_they_have() {
 #[tokio::test(flavor = "multi_thread")]
 async fn watchers_whose_next_events_are_compacted_list_again_and_count_what_they_missed() {
     on_each_server(async |url| {
-        let way = Cuttable::to(url);
+        let way = Proxy::start(url);
         let mut watched = Watched::start(&way.url(), 2, url).await;
         let before = watched.write().await;
         // A watcher that has not yet read the earlier events would miss these, too.
         tokio::time::sleep(NOTICED).await;
-        way.close();
+        way.cut();
         let last = watched.write().await;
         watched.compact(last).await;
-        way.open();
+        way.restore();
         // The watchers have listed again before more is written.
         tokio::time::sleep(NOTICED * 10).await;
         watched.write().await;
@@ -183,17 +181,17 @@ async fn a_member_that_is_behind_gives_nothing_twice_and_nothing_too_early() {
         return;
     };
     let urls = cluster.urls();
-    let ways: Vec<Cuttable> = urls.iter().map(|url| Cuttable::to(url)).collect();
-    let through: Vec<String> = ways.iter().map(Cuttable::url).collect();
+    let ways: Vec<Proxy> = urls.iter().map(|url| Proxy::start(url)).collect();
+    let through: Vec<String> = ways.iter().map(Proxy::url).collect();
     let mut watched = Watched::start(&through.join(","), 1, &urls[0]).await;
     // The stream moves from member to member between writes.
     for way in &ways {
         watched.write().await;
         tokio::task::block_in_place(|| way.until_used());
-        assert!(way.close() >= 1, "the stream was here");
+        assert!(way.cut() >= 1, "the stream was here");
         watched.write().await;
     }
-    ways.iter().for_each(Cuttable::open);
+    ways.iter().for_each(Proxy::restore);
     let delivered = watched.finish().await.expect("nothing is lost");
     assert_accounted(&delivered, 6 * WRITES, 0);
     // If a relay is cut before the stream has resumed there, this counts as part of the previous

@@ -1,8 +1,9 @@
-//! Support for tests: the programs that `scripts/oracle` provides, and comparison with generated
-//! files that are committed. On a machine that lacks a program, its tests are skipped and reported
-//! by name; in CI they fail.
+//! Support for tests: the programs that `scripts/oracle` provides, comparison with generated files
+//! that are committed, free ports, and a proxy for faults of connections. On a machine that lacks a
+//! program, its tests are skipped and reported by name; in CI they fail.
 
 pub mod ports;
+pub mod proxy;
 
 use std::path::{Path, PathBuf};
 

@@ -21,8 +21,6 @@ mod members;
 #[allow(dead_code, reason = "the conformance table uses more of it")]
 #[path = "../conformance/peer.rs"]
 mod peer;
-#[path = "../kubernetes_tier/proxy.rs"]
-mod proxy;
 mod random_requests;
 #[allow(dead_code, reason = "the conformance table uses more of it")]
 #[path = "../conformance/rng.rs"]

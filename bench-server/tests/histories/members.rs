@@ -3,9 +3,9 @@
 use std::thread;
 
 use test_support::ports::free_port;
+use test_support::proxy::Proxy;
 
 use crate::peer::{Peer, Server};
-use crate::proxy::Proxy;
 
 /// A server, and the relay in front of it, whose connections can be cut.
 pub(crate) struct Member {

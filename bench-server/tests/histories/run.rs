@@ -105,7 +105,7 @@ impl Shared {
 pub(crate) fn run(plan: &Plan) -> Result<Ran, String> {
     let mut members = members::start(plan.peer, plan.flags, plan.members)?;
     let endpoint = |member: &members::Member| {
-        let endpoint = Endpoint::from_shared(member.proxy.url.clone()).expect("its own URL");
+        let endpoint = Endpoint::from_shared(member.proxy.url()).expect("its own URL");
         endpoint.connect_timeout(Duration::from_millis(300))
     };
     let shared = Arc::new(Shared {

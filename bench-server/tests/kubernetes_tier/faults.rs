@@ -7,15 +7,18 @@ use bytes::Bytes;
 use etcd_api::kubernetes::{KubernetesEtcd, PutOptions};
 use http::Method;
 use serde_json::{Value, json};
+use test_support::proxy::{End, Link};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::harness::{ALL, APART, BENCH, ETCD, ONE, TestCluster, Tier, cases};
-use crate::http::{Events, brief};
+use crate::http::{Events, brief, try_send};
 
 cases! {
     unreachable_storage_is_reported_and_recovers on APART;
     a_cache_lists_again_after_a_gap_in_its_watch on APART;
+    storage_that_ends_half_way_gives_whole_lists_or_errors on APART;
+    a_cache_converges_over_a_bad_connection on APART;
     killed_storage_recovers_with_all_objects on ETCD;
     storage_that_restarts_empty_is_listed_again on BENCH;
     an_undecodable_value_hides_no_other_object on ALL;
@@ -87,7 +90,7 @@ async fn cannot_be_watched_from(tier: &Tier, revision: i64) {
 }
 
 async fn unreachable_storage_is_reported_and_recovers(cluster: TestCluster) {
-    let (proxy, tier) = cluster.behind_a_proxy().await;
+    let (proxy, tier) = cluster.behind_a_proxy(&[]).await;
     let first = tier.config_map("ns", "a").await;
     tier.get(PATH).await.ok();
     let mut events = watch(&tier, first).await;
@@ -103,7 +106,7 @@ async fn unreachable_storage_is_reported_and_recovers(cluster: TestCluster) {
 }
 
 async fn a_cache_lists_again_after_a_gap_in_its_watch(cluster: TestCluster) {
-    let (proxy, tier) = cluster.behind_a_proxy().await;
+    let (proxy, tier) = cluster.behind_a_proxy(&[]).await;
     let first = tier.config_map("ns", "a").await;
     tier.config_map("ns", "b").await;
     tier.get(PATH).await.ok();
@@ -126,6 +129,90 @@ async fn a_cache_lists_again_after_a_gap_in_its_watch(cluster: TestCluster) {
     let mut events = watch(&tier, tier.get(PATH).await.ok().revision()).await;
     tier.config_map("ns", "d").await;
     assert_eq!(brief(&events.next().await.expect("an event")), "ADDED d");
+}
+
+/// Without a watch cache, so that each list is read from storage.
+async fn storage_that_ends_half_way_gives_whole_lists_or_errors(cluster: TestCluster) {
+    let all = fill(&cluster).await;
+    let (proxy, tier) = cluster.behind_a_proxy(&["--watch-cache=false"]).await;
+    let list = async |query: &str| {
+        let path = format!("{PATH}{query}");
+        let list = try_send(&tier.url, Method::GET, &path, &[], "");
+        let list = tokio::time::timeout(Duration::from_secs(30), list).await;
+        let list = list.unwrap_or_else(|_| panic!("{path} hangs"));
+        // The connection of a response that has begun can only be broken off.
+        list.ok().filter(|reply| reply.code.is_success())
+    };
+    for end in [End::Cut, End::HalfClose] {
+        for after in [0, 1_000, 1_000_000, 5_000_000] {
+            let end = Some((after, end));
+            proxy.cut();
+            proxy.set(Link {
+                end,
+                ..Link::default()
+            });
+            proxy.restore();
+            for query in ["", "?limit=90"] {
+                if let Some(reply) = list(query).await {
+                    let whole = match query {
+                        "" => &all[..],
+                        _ => &all[..90],
+                    };
+                    assert_eq!(reply.names(), whole, "{end:?}: {query:?}");
+                }
+            }
+        }
+    }
+    proxy.cut();
+    proxy.set(Link {
+        delay: Duration::from_millis(5),
+        bytes_per_s: Some(50_000_000),
+        end: None,
+    });
+    proxy.restore();
+    eventually("a slow list is whole", async || {
+        list("")
+            .await
+            .is_some_and(|reply| reply.ok().names() == all)
+    })
+    .await;
+}
+
+/// Each connection of the cache to storage ends after some objects. A burst of writes is less than
+/// that, since what was missed comes in one message.
+async fn a_cache_converges_over_a_bad_connection(cluster: TestCluster) {
+    const BURSTS: usize = 12;
+    let (proxy, tier) = cluster.behind_a_proxy(&[]).await;
+    let first = tier.config_map("ns", "a").await;
+    tier.get(PATH).await.ok();
+    let mut events = watch(&tier, first).await;
+    let text = "x".repeat(10_000);
+    proxy.cut();
+    for (nth, end) in [End::Cut, End::HalfClose].into_iter().enumerate() {
+        proxy.set(Link {
+            delay: Duration::from_millis(1),
+            bytes_per_s: Some(1_000_000),
+            end: Some((60_000, end)),
+        });
+        proxy.restore();
+        for burst in 0..BURSTS {
+            let names: Vec<_> = (0..3).map(|i| format!("cm-{nth}-{burst:02}-{i}")).collect();
+            for name in &names {
+                let object = json!({"metadata": {"name": name}, "data": {"k": text}});
+                cluster.post(PATH, &object).await.ok();
+            }
+            let seen = tokio::time::timeout(Duration::from_secs(30), events.take(3)).await;
+            let seen: Vec<_> = seen.expect("the watch goes on").iter().map(brief).collect();
+            let added: Vec<_> = names.iter().map(|name| format!("ADDED {name}")).collect();
+            assert_eq!(seen, added, "{end:?}: each once, in order");
+        }
+        let connections = proxy.cut();
+        assert!(
+            connections >= BURSTS / 2,
+            "{end:?}: {connections} connections"
+        );
+    }
+    assert_eq!(tier.metric(FILLS, OF_CONFIG_MAPS).await, 1.0, "no new list");
 }
 
 async fn killed_storage_recovers_with_all_objects(mut cluster: TestCluster) {
@@ -198,13 +285,15 @@ async fn an_undecodable_value_hides_no_other_object(cluster: TestCluster) {
     lists(&cluster.tier, &["bad", "good"]).await;
 }
 
-/// Writes ten megabytes of ConfigMaps: more than the buffers between server and client.
-async fn fill(cluster: &TestCluster) {
+/// Writes ten megabytes of ConfigMaps: more than the buffers between server and client. Returns
+/// their names.
+async fn fill(cluster: &TestCluster) -> Vec<String> {
     let text = "x".repeat(100_000);
     for i in 0..100 {
         let object = json!({"metadata": {"name": format!("cm-{i:03}")}, "data": {"k": text}});
         cluster.post(PATH, &object).await.ok();
     }
+    (0..100).map(|i| format!("ns/cm-{i:03}")).collect()
 }
 
 /// Returns a connection with an open request, whose client has a small receive buffer.

@@ -14,10 +14,10 @@ use etcd_api::client::kubernetes::KubernetesClient;
 use http::Method;
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::{Value, json};
+use test_support::proxy::Proxy;
 
 use crate::http::{Reply, send};
 use crate::peer::{Peer, Server};
-use crate::proxy::Proxy;
 
 /// Time allowed for a case, including the start of servers.
 const CASE_LIMIT: Duration = Duration::from_secs(120);
@@ -331,12 +331,14 @@ impl TestCluster {
         Tier::start(&arguments).await.expect("another tier starts")
     }
 
-    /// Starts another tier, whose connection to etcd can be cut.
-    pub(crate) async fn behind_a_proxy(&self) -> (Proxy, Tier) {
+    /// Starts another tier, whose connection to etcd can be cut, with these flags beside the
+    /// cluster's own.
+    pub(crate) async fn behind_a_proxy(&self, flags: &[&str]) -> (Proxy, Tier) {
         let etcd = self.etcd.as_ref().expect("etcd is another process");
         let proxy = Proxy::start(&etcd.url);
         let mut arguments = arguments(self.etcd.as_ref(), "http://127.0.0.1:0", &self.flags);
-        arguments.push(format!("--etcd-servers={}", proxy.url));
+        arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        arguments.push(format!("--etcd-servers={}", proxy.url()));
         arguments.retain(|argument| *argument != format!("--etcd-servers={}", etcd.url));
         let tier = Tier::start(&arguments).await;
         (proxy, tier.expect("another tier starts"))

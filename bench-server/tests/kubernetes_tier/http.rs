@@ -86,14 +86,26 @@ pub(crate) async fn send(
     headers: &[(&str, &str)],
     body: impl Into<Bytes>,
 ) -> Reply {
+    let reply = try_send(url, method, path, headers, body).await;
+    reply.expect("a whole response")
+}
+
+/// Sends a request and reads the response, which may be broken off.
+pub(crate) async fn try_send(
+    url: &str,
+    method: Method,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: impl Into<Bytes>,
+) -> hyper::Result<Reply> {
     let response = open(url, method, path, headers, body).await;
     let (code, headers) = (response.status(), response.headers().clone());
-    let body = response.into_body().collect().await;
-    Reply {
+    let body = response.into_body().collect().await?.to_bytes();
+    Ok(Reply {
         code,
         headers,
-        body: body.expect("a whole response").to_bytes(),
-    }
+        body,
+    })
 }
 
 async fn open(

@@ -23,7 +23,6 @@ mod paging;
 #[allow(dead_code, reason = "the conformance table uses more of it")]
 #[path = "../conformance/peer.rs"]
 mod peer;
-mod proxy;
 #[path = "../conformance/rng.rs"]
 mod rng;
 mod shards;

@@ -36,9 +36,6 @@ mod pair;
 #[allow(dead_code, reason = "the conformance table uses more of it")]
 #[path = "../conformance/peer.rs"]
 mod peer;
-#[allow(dead_code, reason = "the tier's own cases use more of it")]
-#[path = "../kubernetes_tier/proxy.rs"]
-mod proxy;
 mod steps;
 mod tls;
 mod watches;

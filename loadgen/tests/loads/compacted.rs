@@ -7,7 +7,7 @@ use crate::compact_elsewhere::write_elsewhere_and_compact;
 #[test]
 fn a_result_says_that_watchers_listed_again_after_a_compaction() {
     let server = Served::etcd();
-    let way = Cuttable::to(&server.url);
+    let way = Proxy::start(&server.url);
     let cases = r#"
 [[case]]
 name = "cut"
@@ -19,10 +19,10 @@ load = [
 "#;
     let (folder, mut run, said, log) = started(cases, "cut", &["--etcd", &way.url(), SERVED, "0"]);
     until_counted(&said, "updates");
-    way.close();
+    way.cut();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(write_elsewhere_and_compact(&server.url));
-    way.open();
+    way.restore();
     let log: Vec<String> = log.collect();
     let ended = run.wait().expect("it ends");
     let report = saved(&folder.path().join("out"));

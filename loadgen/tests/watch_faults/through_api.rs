@@ -11,11 +11,11 @@ use load::driver::run::AcknowledgedWrite;
 use load::endpoint::TargetEndpoint;
 use load::operation::list::{ListCase, ListParameters};
 use serde_json::{Value, json};
+use test_support::proxy::Proxy;
 use workloads::Tier;
 use workloads::scenario::Media;
 
 use super::NOTICED;
-use super::cuttable::Cuttable;
 use super::served::Served;
 
 const WATCHERS: u32 = 4;
@@ -59,7 +59,7 @@ async fn cut_for(objects: u64, cut_every: Option<Duration>) -> (Delivered, u64) 
         tier
     });
     let tier = tier.await.expect("no panic");
-    let way = Cuttable::to(&tier.url);
+    let way = Proxy::start(&tier.url);
     let case = ListCase {
         tier: Tier::Kube,
         strategy: "consistent".parse().expect("a strategy"),
@@ -85,9 +85,9 @@ async fn cut_for(objects: u64, cut_every: Option<Duration>) -> (Delivered, u64) 
     let mut writes = create(&tier.url, 0..10).await;
     // A watcher that has not yet read the earlier events would miss these, too.
     tokio::time::sleep(NOTICED).await;
-    way.close();
+    way.cut();
     writes.extend(create(&tier.url, 10..10 + objects).await);
-    way.open();
+    way.restore();
     // The watchers have resumed before more is written.
     tokio::time::sleep(NOTICED * 10).await;
     writes.extend(create(&tier.url, 10 + objects..20 + objects).await);

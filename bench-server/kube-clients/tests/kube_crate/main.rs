@@ -10,9 +10,6 @@ mod kube_crate;
 #[allow(dead_code, reason = "the conformance table uses more of it")]
 #[path = "../../../tests/conformance/peer.rs"]
 mod peer;
-#[allow(dead_code, reason = "the tier's own tests use more of it")]
-#[path = "../../../tests/kubernetes_tier/proxy.rs"]
-mod proxy;
 
 use std::process::ExitCode;
 
