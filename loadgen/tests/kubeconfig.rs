@@ -5,11 +5,15 @@
 #[path = "support/served.rs"]
 mod served;
 
+#[path = "support/connect_proxy.rs"]
+mod connect_proxy;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
+use connect_proxy::ConnectProxy;
 use rcgen::{CertificateParams, CertifiedKey, KeyPair};
 use served::Served;
 use tempfile::TempDir;
@@ -197,13 +201,48 @@ fn a_server_is_known_by_another_name_or_not_at_all() {
 }
 
 #[test]
+fn an_api_is_reached_through_the_proxy_of_its_cluster() {
+    let files = Files::new();
+    files.certificate("server", "127.0.0.1");
+    let server = files.served("server", None);
+    // `me:secret` in base64.
+    let proxy = ConnectProxy::start("Basic bWU6c2VjcmV0");
+    let through = |proxy_url: &str| {
+        let cluster = format!(
+            "server: '{}', certificate-authority: server.crt, proxy-url: '{proxy_url}'",
+            server.url
+        );
+        files.kubeconfig(&cluster, "token: t");
+        files.run(&[], None)
+    };
+    let (code, log) = through(&format!("http://me:secret@{}", proxy.address));
+    assert_eq!(code, Some(0), "{log}");
+    let note = format!("through the proxy http://{}", proxy.address);
+    assert!(log.contains(&note) && !log.contains("secret"), "{log}");
+    let host = server.url.trim_start_matches("https://");
+    assert!(
+        proxy.hosts().iter().all(|asked| asked == host),
+        "{:?}",
+        proxy.hosts()
+    );
+    assert!(!proxy.hosts().is_empty(), "requests went past the proxy");
+
+    let (code, log) = through(&format!("http://me:wrong@{}", proxy.address));
+    assert_eq!(code, Some(2), "{log}");
+    assert!(log.contains("proxy authorization required"), "{log}");
+    let (code, log) = through("socks5://127.0.0.1:1");
+    assert_eq!(code, Some(2), "{log}");
+    assert!(log.contains("proxy socks5://127.0.0.1:1: "), "{log}");
+}
+
+#[test]
 fn what_is_not_supported_is_refused_before_anything_is_sent() {
     let files = Files::new();
     for (cluster, user, says) in [
         (
-            "server: 'http://127.0.0.1:1', proxy-url: 'http://127.0.0.1:2'",
+            "server: 'http://127.0.0.1:1', proxy-url: 'ftp://127.0.0.1:2'",
             "token: t",
-            "proxy-url",
+            "proxy-url: is not the URL of an http:// or socks5:// proxy",
         ),
         (
             "server: 'http://127.0.0.1:1'",

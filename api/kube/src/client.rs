@@ -5,7 +5,8 @@
 //!   expire
 //! - [`config`]: kubeconfig files; [`exec`]: their credential plugins
 //! - [`discovery`]: finds the resource type that a name means
-//! - [`connection`]: one connection over HTTP/1.1 or HTTP/2, plain or TLS
+//! - [`connection`]: one connection over HTTP/1.1 or HTTP/2, plain or TLS; [`proxy`]: the proxy
+//!   that it goes through
 //! - [`body`]: the bytes of a response, decompressed, optionally at the pace of a slow reader
 
 pub mod access;
@@ -16,6 +17,7 @@ mod credential_refresh;
 pub mod discovery;
 mod error;
 pub mod exec;
+mod proxy;
 mod trust_anchors;
 
 pub use access::KubeAccess;

@@ -76,9 +76,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Checks the command line. With `saturate`, cases of small requests search for their highest
-    /// rate. `own_program` is the program that starts loadgen's own servers (`own_program serve
-    /// …`).
+    /// Checks the command line. With `saturate`, cases of small requests and of loads search for
+    /// their highest rate. `own_program` is the program that starts loadgen's own servers
+    /// (`own_program serve …`).
     ///
     /// # Errors
     /// [`Failure`] with exit code 2 and one line that says what to change.
@@ -116,7 +116,15 @@ impl Plan {
             Some(prefix) => vec![prefix_scenario(prefix)?],
             None => named(&args.scenarios)?,
         };
+        let launcher = Launcher {
+            own_program: own_program.into(),
+            connect: connect_config(&args.connect)?,
+            kube_access: kube_access(&args.connect)?,
+            contexts: Contexts::default(),
+            serves_profiles: args.profile,
+        };
         let mut notes = warnings_of_contexts(&targets)?;
+        notes.extend(proxies(&launcher, &targets)?);
         let starts_all = targets.iter().all(|target| target.spec.is_started());
         for scenario in &mut scenarios {
             scenario.override_with(&overrides).map_err(Failure::usage)?;
@@ -140,13 +148,7 @@ impl Plan {
             fail_on_threshold: args.fail_on_threshold,
             starts,
             profile: args.profile,
-            launcher: Launcher {
-                own_program: own_program.into(),
-                connect: connect_config(&args.connect)?,
-                kube_access: kube_access(&args.connect)?,
-                contexts: Contexts::default(),
-                serves_profiles: args.profile,
-            },
+            launcher,
             available_cpus: cpus::available().ok(),
             go_clients: GoClients {
                 folder: args.go_clients.clone(),
@@ -448,6 +450,22 @@ fn warnings_of_contexts(targets: &[Target]) -> Result<Vec<String>, Failure> {
         }
     }
     Ok(warnings)
+}
+
+/// Returns a note for each Kubernetes API that is reached through a proxy.
+fn proxies(launcher: &Launcher, targets: &[Target]) -> Result<Vec<String>, Failure> {
+    let mut notes = Vec::new();
+    for target in targets {
+        if let TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) = target.spec {
+            let (url, access) = launcher.kube_of(&target.spec).map_err(Failure::usage)?;
+            if let Some(proxy) = access.proxy_of(&url) {
+                notes.push(format!(
+                    "{target}: through the proxy {proxy}, whose time is in every latency"
+                ));
+            }
+        }
+    }
+    Ok(notes)
 }
 
 /// Returns on how many starts each case is measured.

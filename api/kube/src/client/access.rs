@@ -1,25 +1,27 @@
-//! Credentials for a Kubernetes API: its CA, a client certificate, a bearer token. They are fixed,
-//! or renewed while the program runs.
+//! How a Kubernetes API is reached: its CA, a client certificate, a bearer token, a proxy.
+//! Credentials are fixed, or renewed while the program runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use http::HeaderValue;
+use http::{HeaderValue, Uri};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
 use super::credential_refresh::{RefreshedCredentials, Source};
 use super::error::KubeError;
 use super::exec::ExecPlugin;
+use super::proxy::{Proxies, Proxy};
 use super::trust_anchors::{Trust, bad};
 
-/// Validated credentials for one API. The default has none and allows only plain HTTP. Clones share
-/// renewed credentials.
+/// Validated credentials for one API, and the proxies on the way to it. The default has none and
+/// allows only plain HTTP. Clones share renewed credentials.
 #[derive(Clone, Default)]
 pub struct KubeAccess {
     fixed: ResolvedCredentials,
     server_name: Option<ServerName<'static>>,
     renewed: Option<Arc<RefreshedCredentials>>,
+    proxies: Proxies,
 }
 
 /// Credentials in the form that connections and requests use.
@@ -48,6 +50,8 @@ pub struct Credentials {
     pub token_file: Option<PathBuf>,
     /// A program that returns a token or a certificate. Ignored if `token` or `token_file` is set.
     pub exec: Option<ExecPlugin>,
+    /// The proxy to the API: `http://` or `socks5://`; those of the environment if `None`.
+    pub proxy_url: Option<String>,
 }
 
 impl Credentials {
@@ -71,8 +75,8 @@ impl Credentials {
         })
     }
 
-    /// Validates the credentials and prepares them for connections. Reads a token file; a plugin
-    /// runs only when the first connection needs it.
+    /// Validates the credentials and prepares them for connections. Reads a token file, and the
+    /// environment's proxies; a plugin runs only when the first connection needs it.
     ///
     /// # Errors
     /// [`KubeError::Credentials`] naming the invalid credential.
@@ -104,6 +108,7 @@ impl Credentials {
                 .map(Arc::new),
             fixed,
             server_name: server_name.map_err(|e| bad("tls-server-name", &e))?,
+            proxies: Proxies::of_cluster(self.proxy_url.as_deref())?,
         })
     }
 }
@@ -121,7 +126,8 @@ impl KubeAccess {
         self.fixed.authorization.is_some() || self.renewed.is_some()
     }
 
-    /// Returns the same access without its token, for servers that are not a Kubernetes API.
+    /// Returns the same access without its token and its proxies, for servers that are not a
+    /// Kubernetes API.
     #[must_use]
     pub fn without_token(self) -> Self {
         Self {
@@ -130,8 +136,22 @@ impl KubeAccess {
                 ..self.fixed
             },
             renewed: None,
+            proxies: Proxies::None,
             ..self
         }
+    }
+
+    /// Returns the proxy through which connections to `url` go, without user and password; `None`
+    /// without one.
+    #[must_use]
+    pub fn proxy_of(&self, url: &str) -> Option<String> {
+        let proxy = self.proxy_to(&url.parse().ok()?)?;
+        Some(proxy.to_string())
+    }
+
+    /// Returns the proxy on the way to this destination.
+    pub(super) fn proxy_to(&self, destination: &Uri) -> Option<Proxy> {
+        self.proxies.to(destination)
     }
 
     /// Returns the name that the certificate of a server at `host` must have.

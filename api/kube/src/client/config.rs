@@ -245,20 +245,17 @@ impl Context {
                     .as_ref()
                     .map(|file| folder(of_user).join(file)),
                 exec,
+                proxy_url: cluster.proxy_url.clone().filter(|url| !url.is_empty()),
             },
         })
     }
 }
 
 impl Cluster {
-    /// Returns an error if requests would go elsewhere or the settings contradict each other, as
-    /// kubectl does.
+    /// Returns an error if the settings contradict each other, as kubectl does.
     fn check(&self) -> Result<(), &'static str> {
         let has_ca =
             self.certificate_authority.is_some() || self.certificate_authority_data.is_some();
-        if self.proxy_url.as_ref().is_some_and(|url| !url.is_empty()) {
-            return Err("proxy-url is not supported: requests would not go through the proxy");
-        }
         match self.insecure_skip_tls_verify && has_ca {
             true => Err("it has both insecure-skip-tls-verify and a certificate-authority"),
             false => Ok(()),

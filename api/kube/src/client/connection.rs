@@ -15,6 +15,7 @@ use tokio_rustls::TlsConnector;
 use super::access::{KubeAccess, ResolvedCredentials};
 use super::body::{Body, ReadPace, read_whole};
 use super::error::KubeError;
+use super::proxy::Proxy;
 
 /// Limits of an error body: bytes read, and characters shown.
 const ERROR_BYTES: usize = 64 << 10;
@@ -56,6 +57,8 @@ pub struct Connection {
     host: String,
     address: (String, u16),
     is_tls: bool,
+    /// The URL, and the proxy on the way to it.
+    proxy: Option<(Uri, Proxy)>,
     access: KubeAccess,
     options: Options,
     sender: Option<Sender>,
@@ -82,8 +85,8 @@ impl Connection {
     /// Returns a connection to the API at `url`, not yet open.
     ///
     /// # Errors
-    /// [`KubeError::Url`] when `url` is not `http[s]://HOST[:PORT]`, or is `https://` and no CA is
-    /// known.
+    /// [`KubeError::Url`] when `url` is not `http[s]://HOST[:PORT]`, is `https://` and no CA is
+    /// known, or cannot be reached through its proxy.
     pub fn new(url: &str, access: KubeAccess, options: Options) -> Result<Self, KubeError> {
         let bad = |reason| KubeError::Url {
             url: url.to_owned(),
@@ -108,8 +111,13 @@ impl Connection {
             }
             _ => return Err(bad("is neither http:// nor https://")),
         };
+        let proxy = access.proxy_to(&uri);
+        if let Some(reason) = proxy.as_ref().and_then(|proxy| proxy.refuses(&uri)) {
+            return Err(bad(reason));
+        }
         Ok(Self {
             host: authority.to_string(),
+            proxy: proxy.map(|proxy| (uri.clone(), proxy)),
             address: host_port(&uri, if is_tls { 443 } else { 80 }),
             is_tls,
             access,
@@ -269,10 +277,17 @@ impl Connection {
 
     async fn connect(&self) -> Result<Sender, KubeError> {
         let connection_error = self.connection_error();
-        let address = (self.address.0.as_str(), self.address.1);
-        let socket = TcpStream::connect(address)
-            .await
-            .map_err(|e| connection_error(&e))?;
+        let socket = match &self.proxy {
+            Some((destination, proxy)) => {
+                let through = proxy.connect(destination.clone()).await;
+                through.map_err(|e| connection_error(&e))?
+            }
+            None => {
+                let address = (self.address.0.as_str(), self.address.1);
+                let direct = TcpStream::connect(address).await;
+                direct.map_err(|e| connection_error(&e))?
+            }
+        };
         socket.set_nodelay(true).map_err(|e| connection_error(&e))?;
         if !self.is_tls {
             return self.handshake(socket).await;
@@ -414,7 +429,7 @@ pub fn error_from_response(
 
 /// Returns the host and port to connect to. The brackets of an IPv6 address are removed: neither a
 /// socket address nor the name in a certificate has them.
-fn host_port(uri: &Uri, default_port: u16) -> (String, u16) {
+pub(super) fn host_port(uri: &Uri, default_port: u16) -> (String, u16) {
     let host = uri.host().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
     (host.to_owned(), uri.port_u16().unwrap_or(default_port))

@@ -28,6 +28,11 @@ impl CaseRun<'_> {
             shapers.push(shaper);
         }
         if let Some(url) = &mut endpoint.kube_url {
+            if let Some(proxy) = endpoint.kube_access.proxy_of(url) {
+                return Err(EarlyEnd::NotApplicable(format!(
+                    "`{url}`: a network is emulated for direct connections only, and this goes through the proxy {proxy}"
+                )));
+            }
             let endpoint: Uri = url.parse().unwrap_or_default();
             let (relayed, shaper) = relayed(&endpoint, network).await?;
             // Strip the path `/`, which a URI has and a base URL does not.

@@ -91,7 +91,6 @@ fn what_is_missing_or_would_change_the_meaning_is_named() {
         ("dev", "no context `dev`"),
         ("lost", "no cluster `two`"),
         ("nobody", "no user `gone`"),
-        ("behind", "proxy-url is not supported"),
         ("both", "both insecure-skip-tls-verify"),
         ("half", "only one of client-certificate and client-key"),
         ("other", "impersonation"),
@@ -121,6 +120,16 @@ fn a_server_that_is_not_checked_is_warned_of() {
     let warning = trusting.warning().expect("nobody is checked");
     assert!(warning.contains("https://10.0.0.2"), "{warning}");
     assert_eq!(context("prod").expect("a context").warning(), None);
+}
+
+#[test]
+fn a_cluster_names_its_proxy() {
+    let behind = context("behind").expect("a context").credentials;
+    assert_eq!(behind.proxy_url.as_deref(), Some("http://proxy:3128"));
+    assert_eq!(
+        context("prod").expect("a context").credentials.proxy_url,
+        None
+    );
 }
 
 #[test]
