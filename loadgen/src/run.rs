@@ -157,6 +157,7 @@ impl<'a> Run<'a> {
                 report,
                 histograms: Vec::new(),
                 series: Vec::new(),
+                load_intervals: Vec::new(),
                 scenario_toml: scenario.to_toml(),
             },
             loads: 0,

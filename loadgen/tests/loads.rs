@@ -7,6 +7,8 @@ mod compact_elsewhere;
 mod compacted;
 #[path = "loads/metrics.rs"]
 mod metrics;
+#[path = "loads/saturated.rs"]
+mod saturated;
 #[allow(dead_code, reason = "the other tests start Kubernetes tiers")]
 #[path = "support/served.rs"]
 mod served;

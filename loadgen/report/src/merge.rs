@@ -148,6 +148,9 @@ pub fn merge(parts: Vec<GeneratorResult>, command: Vec<String>) -> Result<SavedR
     Ok(SavedResult {
         histograms: times.tagged(&id),
         series,
+        // Those of one generator are a part of the load, and those of several do not begin at the
+        // same moment.
+        load_intervals: Vec::new(),
         scenario_toml: first.result.scenario_toml.clone(),
         report,
     })

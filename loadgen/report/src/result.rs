@@ -2,7 +2,7 @@
 //! and the environment in which it was measured. The run driver fills the structs. Charts, pages
 //! and comparisons read only what was saved.
 //!
-//! - [`histogram_log`], [`series`]: the raw data in the same folder
+//! - [`histogram_log`], [`series`], [`load_intervals`]: the raw data in the same folder
 
 mod at_rest;
 mod baseline;
@@ -14,6 +14,7 @@ mod folder;
 mod generators;
 pub mod histogram_log;
 mod load;
+pub mod load_intervals;
 mod machine;
 mod outcome;
 pub(crate) mod quantiles;

@@ -4,9 +4,9 @@
 //!
 //! - [`object_source`]: where the objects come from; [`selection`]: which of them the lists select;
 //!   [`super::availability`] has the reasons why a case cannot run
-//! - [`lists`]: whole lists in rounds, and lists cancelled after their first object; [`unchecked`]:
-//!   interleaved with lists that the client does not verify; [`baseline`]: interleaved with a
-//!   baseline of the same bytes
+//! - [`lists`]: whole lists in rounds, and lists cancelled after their first object;
+//!   [`round_starts`]: when the rounds start; [`unchecked`]: interleaved with lists that the client
+//!   does not verify; [`baseline`]: interleaved with a baseline of the same bytes
 //! - [`warm_up`]: lists before the measured phase, until their latency and the servers' memory are
 //!   stable
 //! - [`programs`]: the cost of lists whose clients are separate programs
@@ -18,8 +18,8 @@
 //! - [`loads`]: several loads together; [`at_rest`]: loads in rounds, and what the servers hold
 //!   between rounds
 //! - [`delivery`]: puts that must reach watchers
-//! - [`status`]: the progress of loads while they are measured; [`start_time`]: when the measured
-//!   time begins
+//! - [`status`]: the progress of loads while they are measured; [`load_intervals`]: the same for
+//!   the result, interval by interval; [`start_time`]: when the measured time begins
 //! - [`background`]: loads that run in the background of the case
 //! - [`network`]: a slower network between clients and servers
 //! - [`pacing`]: pauses between lists on a server that holds other people's data
@@ -36,6 +36,7 @@ use load::operation::list::{ListCase, ListError};
 use load::verify::Verifier;
 use measure::ProcessError;
 use report::result::histogram_log::TaggedHistogram;
+use report::result::load_intervals::LoadInterval;
 use report::result::series::Series;
 use report::result::{self, Case, Outcome, ServerSetup};
 use tokio_util::sync::CancellationToken;
@@ -58,6 +59,7 @@ mod background;
 mod baseline;
 mod delivery;
 mod lists;
+mod load_intervals;
 mod loads;
 mod meter;
 mod network;
@@ -67,6 +69,7 @@ mod profile;
 mod programs;
 mod requests;
 mod resharding;
+mod round_starts;
 mod saturation;
 mod selection;
 mod sharded_watch;
@@ -118,6 +121,7 @@ pub(super) struct Measured {
     pub(super) case: Case,
     pub(super) histograms: Vec<TaggedHistogram>,
     pub(super) series: Vec<Series>,
+    pub(super) load_intervals: Vec<LoadInterval>,
     /// The servers' profiles. They are added to the case when it is recorded.
     pub(super) profiles: Vec<ProfileResult>,
     pub(super) setup: Option<ServerSetup>,
@@ -185,6 +189,7 @@ impl CaseRun<'_> {
             case,
             histograms: Vec::new(),
             series: Vec::new(),
+            load_intervals: Vec::new(),
             profiles: Vec::new(),
             setup: None,
             data_set: None,
@@ -349,6 +354,10 @@ impl CaseRun<'_> {
             // A scenario that measures nothing was rejected before.
             Driver::Idle => Ok(()),
             Driver::Loads => match &self.spec.loads {
+                Some(case) if let Some(saturate) = case.saturate => {
+                    self.saturate_loads(saturate, case, listed, running, measured)
+                        .await
+                }
                 Some(case) if case.rounds.is_some() => {
                     self.rounds_of_loads(case, listed, running, measured).await
                 }

@@ -17,6 +17,7 @@ impl Run<'_> {
             mut case,
             histograms,
             series,
+            load_intervals,
             profiles,
             setup,
             data_set,
@@ -39,6 +40,7 @@ impl Run<'_> {
         self.result.report.cases.push(case);
         self.result.histograms.extend(histograms);
         self.result.series.extend(series);
+        self.result.load_intervals.extend(load_intervals);
         self.keep();
     }
 

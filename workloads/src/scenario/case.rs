@@ -214,6 +214,7 @@ impl From<&LoadsSpec> for CaseSpec {
         Self {
             server: loads.server.clone(),
             network: loads.network,
+            saturate: loads.saturate,
             loads: Some(loads.clone()),
             ..Strategy::Loads.into()
         }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::network::Network;
+use super::saturate::Saturate;
 use super::units::{ByteSize, duration_text};
 use crate::keys::Distribution;
 use crate::mix::{Mix, SmallRequest};
@@ -65,6 +66,11 @@ pub struct LoadsSpec {
         with = "duration_text::option"
     )]
     pub warm_up: Option<Duration>,
+    /// The search for the highest rate that meets an objective, instead of one run: of the load
+    /// that represents the case, whose quantile is judged. Other loads of small requests on a
+    /// schedule keep their ratio to its rate; everything else stays as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saturate: Option<Saturate>,
     /// Number of times that the loads run on the same server, each time with new clients; 1 by
     /// default. What the servers hold at rest between rounds (memory, threads, connections, leases
     /// and more) is compared. Requires servers that the run starts.
@@ -222,6 +228,22 @@ impl LoadsSpec {
         measured.next().unwrap_or(&self.load[0])
     }
 
+    /// Returns why the highest rate of the case cannot be searched for; `None` if it can.
+    #[must_use]
+    pub fn no_search(&self) -> Option<&'static str> {
+        let headline = self.headline();
+        let has_window = |load: &LoadSpec| load.start.is_some() || load.stop.is_some();
+        if !matches!(headline.operation, Operation::Small(_)) || headline.streams == Streams::One {
+            return Some("its first measured load is not of small requests with a stream each");
+        }
+        if self.rounds.is_some() {
+            return Some("it has rounds");
+        }
+        let mut loads = self.load.iter();
+        let is_windowed = loads.any(has_window);
+        is_windowed.then_some("a load starts later or ends earlier than the case")
+    }
+
     /// Returns the small requests of all loads.
     pub fn small_requests(&self) -> impl Iterator<Item = SmallRequest> {
         self.load.iter().flat_map(LoadSpec::small_requests)
@@ -274,6 +296,13 @@ impl LoadsSpec {
             if load[..nth].iter().any(|other| other.name == one.name) {
                 return Err(format!("case `{name}` has two loads `{}`", one.name));
             }
+        }
+        if let Some(saturate) = self.saturate {
+            if let Some(why) = self.no_search() {
+                return Err(format!("case `{name}`: saturate: {why}"));
+            }
+            let checked = saturate.check(self.lasts(duration));
+            checked.map_err(|why| format!("case `{name}`: {why}"))?;
         }
         self.check_watchers()?;
         Ok(())

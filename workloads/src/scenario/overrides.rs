@@ -29,7 +29,8 @@ pub struct Overrides {
     /// `--duration`, of every case of small requests.
     pub duration: Option<Duration>,
     /// `loadgen saturate`: the search for the highest rate, which is run for each case of small
-    /// requests.
+    /// requests, and of loads that can be searched ([`LoadsSpec::no_search`](super::LoadsSpec)).
+    /// Other cases are left out.
     pub saturate: Option<Saturate>,
     /// `--strategies`: cases to keep or add, in this order, on each tier that has them.
     pub strategies: Option<Vec<Strategy>>,
@@ -83,7 +84,10 @@ impl Scenario {
         self.override_arrivals_of_cases(overrides)?;
         if let Some(saturate) = overrides.saturate {
             self.cases.searched(saturate);
-            self.loads.clear();
+            self.loads.retain(|case| case.no_search().is_none());
+            for case in &mut self.loads {
+                case.saturate = Some(saturate);
+            }
             self.thresholds.clear();
         }
         self.override_network(overrides)?;
@@ -205,14 +209,16 @@ impl Scenario {
     /// Checks that the trials of every search are long enough.
     fn check_searches(&self) -> Result<(), String> {
         let cases = self.cases.all();
-        let searches = cases.filter_map(|(_, case)| Some((case.saturate?, case.duration)));
+        let of_loads = |case: &CaseSpec| case.loads.as_ref().and_then(|loads| loads.duration);
+        let searches =
+            cases.filter_map(|(_, case)| Some((case.saturate?, of_loads(case).or(case.duration))));
         for (saturate, duration) in searches {
             saturate.check(duration.unwrap_or(self.duration))?;
         }
         match self.cases.all().next() {
             Some(_) => Ok(()),
             None => Err(
-                "there is no case of small requests (`get` or `put`) to search for a rate of"
+                "there is no case to search for a rate of: none of small requests (`get`, `put`), and none of loads of which the first measured one is of small requests"
                     .to_owned(),
             ),
         }

@@ -151,8 +151,15 @@ impl Counts {
             reached += count;
             reached >= wanted
         })?;
-        let ns = BOUNDS_NS.get(bucket).copied();
-        Some(ns.map_or(Duration::MAX, Duration::from_nanos))
+        Some(bound(bucket))
+    }
+
+    /// Returns the longest latency, rounded up to the next bound, which is up to 12 % more; `None`
+    /// if no request has ended.
+    #[must_use]
+    pub fn longest(&self) -> Option<Duration> {
+        let bucket = self.counts.iter().rposition(|count| *count > 0)?;
+        Some(bound(bucket))
     }
 
     /// Returns the classic buckets of Prometheus: the upper bound of each in seconds, the last
@@ -173,6 +180,12 @@ impl Counts {
         shown.push((f64::INFINITY, next(usize::MAX)));
         shown
     }
+}
+
+/// Returns the upper bound of a bucket.
+fn bound(bucket: usize) -> Duration {
+    let ns = BOUNDS_NS.get(bucket).copied();
+    ns.map_or(Duration::MAX, Duration::from_nanos)
 }
 
 #[cfg(test)]
@@ -214,6 +227,11 @@ mod tests {
         assert_eq!(ms(0.999), None, "it takes 10,000");
         let two = counts([Duration::from_millis(1); 2]);
         assert_eq!(two.quantile(0.5), None);
+        assert!(near(
+            all.longest().map(|time| time.as_secs_f64() * 1e3),
+            1_000.0
+        ));
+        assert_eq!(Counts::default().longest(), None);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::*;
 use crate::latency::Latencies;
 use crate::page::fixture;
 use crate::result::histogram_log::{TaggedHistogram, read_log, write_log};
+use crate::result::load_intervals::LoadInterval;
 use crate::result::series::Series;
 use crate::result::{
     Case, ClientMetrics, DataSet, Load, LoadKind, Outcome, Quantiles, RunShard, ServerMetrics,
@@ -58,6 +59,7 @@ fn part(index: u32, count: u32, values: &[u64]) -> GeneratorResult {
             process: format!("loadgen-{index}"),
             samples: Vec::new(),
         }],
+        load_intervals: vec![LoadInterval::default()],
         scenario_toml: SCENARIO.to_owned(),
     };
     let kind = |operation: &str, from: usize| {
@@ -222,6 +224,11 @@ fn eight_parts_are_what_one_generator_would_have_had() {
     assert_eq!((client.cpu_s, client.rss_peak), (Some(4.0), Some(17)));
     let server = case.server.as_ref().expect("figures");
     assert_eq!((server.cpu_s, server.rss_peak), (Some(1.0), 1_000));
+    assert!(
+        merged.load_intervals.is_empty(),
+        "{:?}",
+        merged.load_intervals
+    );
     assert_eq!(merged.series.len(), 1);
     assert_eq!(
         (&*merged.series[0].process, &merged.series[0].case),

@@ -1,11 +1,12 @@
 //! The charts of the page, topic by topic.
 //!
 //! - `lanes`: marks along an axis, with the targets next to each other; `plot`: lines over an axis
-//! - `ratios`: ratios of targets to the first one; `over_time`: memory and CPU; `spectrum`:
-//!   quantiles; `size`: cost against the number of objects; `rate`: latency against the rate;
-//!   `workers`: cost against the number of workers
+//! - `ratios`: ratios of targets to the first one; `over_time`: memory and CPU; `load_intervals`:
+//!   rate and latency of loads over time; `spectrum`: quantiles; `size`: cost against the number of
+//!   objects; `rate`: latency against the rate; `workers`: cost against the number of workers
 
 mod lanes;
+mod load_intervals;
 mod over_time;
 mod plot;
 mod rate;
@@ -128,6 +129,12 @@ fn all_topics(of: &Material<'_>) -> Vec<Topic> {
             title: "Memory and CPU over time",
             about: "From the beginning of the measured phase. Above: private memory of the server, its dashed line what it held at rest. Below: the cores that it used. Ticks at the foot: where a round of lists, or a load, ends.",
             figures: over_time::figures(of),
+        },
+        Topic {
+            id: "loads-over-time",
+            title: "Loads over time",
+            about: "Each second of a load, or each few of a long one. Above: the requests that were answered, or the events that were delivered. Below: the longest latency of the interval. Latencies are rounded up to the next of twenty steps for each power of ten.",
+            figures: load_intervals::figures(of),
         },
         Topic {
             id: "size",

@@ -164,6 +164,7 @@ mod tests {
             report,
             histograms: Vec::new(),
             series: Vec::new(),
+            load_intervals: Vec::new(),
             scenario_toml: String::new(),
         }
     }

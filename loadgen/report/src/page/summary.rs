@@ -306,6 +306,7 @@ mod tests {
             report: report.clone(),
             histograms: Vec::new(),
             series: Vec::new(),
+            load_intervals: Vec::new(),
             scenario_toml: String::new(),
         };
         let cases = SideBySide::of(report);

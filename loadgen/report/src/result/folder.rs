@@ -12,6 +12,7 @@ use flate2::write::GzEncoder;
 use super::case::Case;
 use super::cpu_profile::{PROFILES, Profiler};
 use super::histogram_log::{LogError, TaggedHistogram, log_name, read_log, write_log};
+use super::load_intervals::{LoadInterval, read_load_intervals, write_load_intervals};
 use super::report::{Report, SCHEMA_VERSION};
 use super::series::{Series, SeriesError, read_series, write_series};
 use crate::latency::Latencies;
@@ -20,6 +21,8 @@ use crate::latency::Latencies;
 pub const REPORT_FILE: &str = "report.json";
 const HISTOGRAMS_FILE: &str = "histograms.hlog";
 const SERIES_FILE: &str = "series.csv.gz";
+/// Missing in results without small requests or loads, and in older ones.
+const LOAD_INTERVALS_FILE: &str = "load_intervals.csv.gz";
 /// The uncompressed series in older results, which are read but not written.
 const PLAIN_SERIES_FILE: &str = "series.csv";
 const SCENARIO_FILE: &str = "scenario.toml";
@@ -39,6 +42,8 @@ pub struct SavedResult {
     pub histograms: Vec<TaggedHistogram>,
     /// `series.csv.gz`.
     pub series: Vec<Series>,
+    /// `load_intervals.csv.gz`.
+    pub load_intervals: Vec<LoadInterval>,
     /// `scenario.toml`: the scenario as it was run, in full.
     pub scenario_toml: String,
 }
@@ -91,7 +96,7 @@ pub enum FolderError {
         /// The error.
         source: LogError,
     },
-    /// The series are damaged.
+    /// The series, or the intervals of loads, are damaged.
     #[error("{}: {source}", path.display())]
     Series {
         /// The file.
@@ -233,6 +238,18 @@ impl SavedResult {
             })?;
             gzip.finish().map(drop).map_err(at(path))
         })?;
+        if !self.load_intervals.is_empty() {
+            write_file(&folder.join(LOAD_INTERVALS_FILE), |path, file| {
+                let mut gzip = GzEncoder::new(file, Compression::default());
+                write_load_intervals(&mut gzip, &self.load_intervals).map_err(|source| {
+                    FolderError::Series {
+                        path: path.to_owned(),
+                        source,
+                    }
+                })?;
+                gzip.finish().map(drop).map_err(at(path))
+            })?;
+        }
         write_file(&folder.join(SCENARIO_FILE), |path, file| {
             file.write_all(self.scenario_toml.as_bytes())
                 .map_err(at(path))
@@ -309,11 +326,20 @@ impl SavedResult {
             false => read_series(MultiGzDecoder::new(bytes.as_slice())),
         }
         .map_err(|source| FolderError::Series { path, source })?;
+        let load_intervals = match folder.join(LOAD_INTERVALS_FILE).exists() {
+            true => {
+                let (path, bytes) = read(LOAD_INTERVALS_FILE)?;
+                read_load_intervals(MultiGzDecoder::new(bytes.as_slice()))
+                    .map_err(|source| FolderError::Series { path, source })?
+            }
+            false => Vec::new(),
+        };
         let (_, scenario) = read(SCENARIO_FILE)?;
         Ok(Self {
             report,
             histograms,
             series,
+            load_intervals,
             scenario_toml: String::from_utf8_lossy(&scenario).into_owned(),
         })
     }

@@ -37,6 +37,7 @@ pub(crate) fn result(speed: f64) -> SavedResult {
         report: report(),
         histograms: Vec::new(),
         series: Vec::new(),
+        load_intervals: Vec::new(),
         scenario_toml: "name = \"synthetic\"\n".into(),
     };
     let bench = |tier,

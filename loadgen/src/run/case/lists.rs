@@ -15,6 +15,7 @@ use workloads::{EtcdResponse, Strategy, Tier};
 use super::meter::Meter;
 use super::programs::Programs;
 use super::requests::KEPT_ERRORS;
+use super::round_starts::RoundStarts;
 use super::{CaseRun, EarlyEnd, ListedData, Measured};
 use crate::live::LiveLoad;
 use crate::progress::{Counted, Phase};
@@ -132,6 +133,9 @@ impl CaseRun<'_> {
         if is_timed {
             measured.keep("latency", span, lists.latency.clone());
         }
+        if lists.service.n() > 0 {
+            measured.keep("service", span, lists.service.clone());
+        }
         listed?;
         if let Some(reason) = self.too_slow(&lists)
             && running.death().await.is_none()
@@ -146,6 +150,7 @@ impl CaseRun<'_> {
                 measured.case.errors, measured.case.requests
             )));
         }
+        measured.case.saturated = lists.is_behind;
         phase.done(&format!("{} lists", lists.requests));
         Ok(is_timed)
     }
@@ -181,22 +186,22 @@ impl CaseRun<'_> {
     ) -> Result<(), EarlyEnd> {
         let strategy = self.spec.strategy_text();
         let live = self.live(&strategy, &strategy);
-        let mut due = tokio::time::Instant::now();
+        let mut starts = RoundStarts::new(self.spec.every);
         for _ in 0..self.repeats() {
-            if let Some(every) = self.spec.every {
-                self.unless_stopped(tokio::time::sleep_until(due)).await?;
-                due += every;
-            }
+            self.unless_stopped(starts.next()).await?;
             self.rest().await?;
             meter.begin_round()?;
             let errors = lists.errors;
+            let begun = Instant::now();
             let done = self.unless_stopped(clients.round(Job::List)).await?;
+            let waited = starts.ended(begun.elapsed());
             if let Some(reason) = not_selectable(&done) {
                 return Err(EarlyEnd::NotApplicable(reason));
             }
             count(&live, &done);
             let goes_on = self.record_round(&done);
-            lists.take(done);
+            lists.take(done, waited);
+            lists.is_behind = starts.is_behind();
             let is_whole = lists.errors == errors;
             meter.end_of_round(is_whole).await;
             if !goes_on {
@@ -298,7 +303,12 @@ impl CaseRun<'_> {
 /// The totals of the lists of a phase.
 struct Lists {
     begun: Instant,
+    /// The times of the lists, from their intended starts if rounds start at fixed times.
     latency: LatencyHistogram,
+    /// The times from the calls, if rounds start at fixed times.
+    service: LatencyHistogram,
+    /// Whether rounds that start at fixed times started late because lists took too long.
+    is_behind: bool,
     requests: u64,
     errors: u64,
     reasons: Errors,
@@ -321,6 +331,8 @@ impl Lists {
         Self {
             begun: Instant::now(),
             latency: LatencyHistogram::default(),
+            service: LatencyHistogram::default(),
+            is_behind: false,
             requests: 0,
             errors: 0,
             reasons: Errors::default(),
@@ -334,7 +346,9 @@ impl Lists {
         }
     }
 
-    fn take(&mut self, round: Vec<Done>) {
+    /// Adds a round. `waited` is how long it waited for the round before, if rounds start at fixed
+    /// times.
+    fn take(&mut self, round: Vec<Done>, waited: Option<Duration>) {
         for done in round {
             self.requests += 1;
             self.restarts.count += done.restarts.count;
@@ -342,7 +356,11 @@ impl Lists {
             self.programs.take_list(&done);
             match done.result {
                 Ok(Some((listed, found))) => {
-                    self.latency.record(done.latency);
+                    self.latency
+                        .record(done.latency + waited.unwrap_or_default());
+                    if waited.is_some() {
+                        self.service.record(done.latency);
+                    }
                     self.wire_bytes += listed.wire_bytes;
                     self.chunks = Some(listed.chunks);
                     self.found = found;
@@ -395,6 +413,7 @@ impl Lists {
         case.restarted_ms =
             (self.restarts.count > 0).then_some(self.restarts.time.as_secs_f64() * 1e3);
         case.latency_ms = to_result::quantiles_ms(&self.latency);
+        case.service_ms = to_result::quantiles_ms(&self.service);
         case.throughput_bytes_per_s =
             (self.wire_bytes > 0).then(|| self.wire_bytes as f64 / elapsed.as_secs_f64());
         case.verified = self.found.as_ref().map(to_result::verified);

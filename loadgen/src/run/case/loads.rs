@@ -3,6 +3,7 @@
 //!
 //! - [`connect`]: the loads with their clients; [`through_api`]: loads of small requests to the
 //!   Kubernetes tier, whose objects are created beforehand
+//! - [`trials`]: the same loads in a search for the highest rate
 //! - [`outcome`]: the results of the loads, and the check of what they wrote
 //! - [`load_result`]: the measurements of a load for the report, and whether they are valid
 
@@ -17,8 +18,9 @@ use load::driver::deliveries::DeliveryWatchers;
 use load::driver::lists;
 use load::operation::kube_requests::KubeRequests;
 use load::operation::list::ListCase;
-use load::operation::requests::{EtcdRequests, Revisions};
+use load::operation::requests::EtcdRequests;
 use load::record::Live;
+use load::verify::Verifier;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use workloads::GeneratorShard;
@@ -27,6 +29,7 @@ use workloads::scenario::{LoadSpec, LoadsSpec, Operation};
 use self::connect::Connector;
 use self::load_result::{LoadResult, to_report};
 use self::outcome::Ran;
+use super::load_intervals::IntervalRecorder;
 use super::status::schedule;
 use super::{CaseRun, DEATH_TIMEOUT, EarlyEnd, ListedData, Measured};
 use crate::live::LiveLoad;
@@ -38,6 +41,7 @@ mod connect;
 mod load_result;
 mod outcome;
 mod through_api;
+mod trials;
 
 /// The default duration of the warm-up.
 const WARM_UP: Duration = Duration::from_secs(2);
@@ -105,13 +109,7 @@ impl CaseRun<'_> {
             return Err(EarlyEnd::NotApplicable(reason));
         };
         let endpoint = &listed.endpoint;
-        let mut verifier = listed.verifier.clone();
-        if let Some(expected) = &mut verifier.expected
-            && case.rewrites_data()
-        {
-            // Writes give the same objects revisions that are not known beforehand.
-            expected.revisions = None;
-        }
+        let verifier = verifier_after(case, listed);
         let duration = case.lasts(self.scenario.duration);
         let mut meter = self.settled(running, measured).await?;
         if case.load.iter().any(|load| !load.is_steady(duration)) {
@@ -121,22 +119,12 @@ impl CaseRun<'_> {
         if case.load.iter().any(watches) {
             meter.generator_keeps_events();
         }
-        let connector = Connector {
-            run: self,
-            case,
-            data: &data,
-            endpoint,
-            verifier: &verifier,
-            revisions: Arc::new(Revisions::new(&data)),
-        };
+        let connector = Connector::new(self, case, &data, endpoint, &verifier);
         let mut loads = connector.loads().await?;
         let never = CancellationToken::new();
-        let warm_up = case.warm_up.unwrap_or(WARM_UP);
-        let warm = join_all(
-            loads
-                .iter()
-                .map(|load| load.run(Some(warm_up), duration, &never)),
-        );
+        let warm_up = (Duration::ZERO, case.warm_up.unwrap_or(WARM_UP));
+        let warm = loads.iter();
+        let warm = join_all(warm.map(|load| load.run(warm_up, Arc::default(), &never)));
         let warm = self.unless_stopped(warm).await?;
         for (load, result) in loads.iter().zip(&warm) {
             if let Some(reason) = result.warm_up_error(&load.pace) {
@@ -152,11 +140,17 @@ impl CaseRun<'_> {
         self.begin(&mut meter).await?;
         let begun = Instant::now();
         loads.iter().for_each(|load| load.begins(duration));
-        let live = loads.iter().map(|load| load.live.clone()).collect();
+        let live: Vec<LiveLoad> = loads.iter().map(|load| load.live.clone()).collect();
+        let intervals = IntervalRecorder::start(measured.case.id(), live.clone(), duration);
         let status = self.tell_status(&phase, live, running);
         // Loads that are stopped return what they have measured until then.
-        let results = join_all(loads.iter().map(|load| load.run(None, duration, self.stop))).await;
+        let results = loads.iter().map(|load| {
+            let window = load.spec.window(duration);
+            load.run(window, Arc::clone(load.live.counts()), self.stop)
+        });
+        let results = join_all(results).await;
         drop(status);
+        measured.load_intervals = intervals.finish().await;
         let whole = results.iter().all(|result| result.first_error().is_none());
         let span = self.since(begun);
         meter.end_of_round(whole && !self.stop.is_cancelled()).await;
@@ -209,22 +203,14 @@ impl ConnectedLoad<'_> {
         }
     }
 
-    /// Runs the load in its window of a case that lasts `duration`, or for `warm_up` from now on.
+    /// Runs the load from the start to the end of its window, which are relative to now. Its
+    /// requests are counted in `live`.
     async fn run(
         &self,
-        warm_up: Option<Duration>,
-        duration: Duration,
+        (start, end): (Duration, Duration),
+        live: Arc<Live>,
         stop: &CancellationToken,
     ) -> LoadResult {
-        let (start, end) = match warm_up {
-            Some(warm_up) => (Duration::ZERO, warm_up),
-            None => self.spec.window(duration),
-        };
-        // The warm-up is not counted.
-        let live: Arc<Live> = match warm_up {
-            Some(_) => Arc::default(),
-            None => Arc::clone(self.live.counts()),
-        };
         tokio::select! {
             () = sleep(start) => {}
             () = stop.cancelled() => {}
@@ -250,6 +236,18 @@ impl ConnectedLoad<'_> {
             LoadClients::Watch(_) => LoadResult::Watch(Box::default()),
         }
     }
+}
+
+/// Returns the verifier for lists after the loads of a case have run.
+fn verifier_after(case: &LoadsSpec, listed: &ListedData) -> Verifier {
+    let mut verifier = listed.verifier.clone();
+    if let Some(expected) = &mut verifier.expected
+        && case.rewrites_data()
+    {
+        // Writes give the same objects revisions that are not known beforehand.
+        expected.revisions = None;
+    }
+    verifier
 }
 
 /// Returns the number of requests by which the case's CPU time is divided: those of its only load.

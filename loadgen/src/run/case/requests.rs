@@ -18,6 +18,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use workloads::Strategy;
 
+use super::load_intervals::IntervalRecorder;
+use super::saturation::trials::RequestTrials;
 use super::status::schedule;
 use super::times::Span;
 use super::{CaseRun, EarlyEnd, ListedData, Measured};
@@ -31,7 +33,7 @@ const WARM_UP: Duration = Duration::from_millis(500);
 /// The largest fraction of a quantile of an open loop that may be the generator's lateness.
 const MAX_LATENESS_SHARE: f64 = 0.1;
 /// The fraction of its schedule that a target must achieve so as not to be saturated.
-const MIN_ACHIEVED_SHARE: f64 = 0.99;
+pub(super) const MIN_ACHIEVED_SHARE: f64 = 0.99;
 /// The longest time, in milliseconds, for which the generator may be kept from its CPU.
 const STALL_MS: f64 = 100.0;
 /// The page size of the list that verifies the objects afterwards.
@@ -70,11 +72,13 @@ impl CaseRun<'_> {
         let duration = self.spec.duration.unwrap_or(self.scenario.duration);
         let tally = match self.spec.saturate {
             Some(saturate) => {
-                let peer = RequestTarget {
+                measured.idle = Some(self.settled(running, measured).await?);
+                let target = RequestTarget {
                     config,
                     calls: &calls,
                 };
-                self.saturate(saturate, peer, duration, running, measured)
+                let mut trials = RequestTrials::connect(self, target).await?;
+                self.saturate(saturate, &mut trials, duration, running, measured)
                     .await?
             }
             None => {
@@ -176,10 +180,12 @@ impl CaseRun<'_> {
             live.keep_to(schedule(profile, part, Duration::ZERO, duration));
         }
         let status = self.tell_status(&phase, vec![live.clone()], running);
+        let intervals = IntervalRecorder::start(measured.case.id(), vec![live.clone()], duration);
         let counts = Arc::clone(live.counts());
         // If it is stopped, it returns what was measured until then.
         let tally = callers.run_counted(pace, duration, self.stop, counts).await;
         drop(status);
+        measured.load_intervals = intervals.finish().await;
         let whole = tally.errors == 0 && !self.stop.is_cancelled();
         meter.end_of_round(whole).await;
         let requests = tally.requests;
@@ -263,7 +269,7 @@ pub(super) fn describe(case: &mut Case, tally: &Tally) {
 
 /// Returns why a case's measurements say nothing about the target; `None` if they do. A closed loop
 /// waits for its generator, so it is invalid only without any request.
-fn spoiled(tally: &Tally) -> Option<String> {
+pub(super) fn spoiled(tally: &Tally) -> Option<String> {
     if tally.requests == 0 {
         let reason = "not one request was sent: none was due at this rate in this time";
         return Some(reason.to_owned());

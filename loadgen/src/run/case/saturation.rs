@@ -1,25 +1,26 @@
 //! Searches for the highest rate of small requests that meets an objective, by the trials that
 //! `load::saturation` chooses.
+//!
+//! - [`trials`]: what is sent in a trial, for cases of one kind of request; `loads::trials`: for
+//!   cases of several loads
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use load::arrivals::Pace;
 use load::driver::run::Tally;
 use load::record::LatencyHistogram;
 use load::saturation::{Goal, Length, Outcome, Search, Step, Trial, Verdict};
 use report::result::{RateSearch, RateTrial, Saturation, TrialVerdict, median};
-use tokio_util::sync::CancellationToken;
-use workloads::Profile;
 use workloads::scenario::{Objective, Saturate};
 
 use super::meter::Meter;
-use super::requests::{RequestTarget, describe, is_saturated, stall_of};
-use super::status::schedule;
+use super::requests::{describe, is_saturated, stall_of};
 use super::times::Span;
 use super::{CaseRun, EarlyEnd, Measured};
 use crate::progress::Counted;
 use crate::servers::running::Running;
+use trials::Trials;
+
+pub(super) mod trials;
 
 /// The duration of a short trial, as a fraction of a full one.
 const SHORT: f64 = 0.4;
@@ -47,7 +48,7 @@ impl CaseRun<'_> {
     pub(super) async fn saturate(
         &self,
         saturate: Saturate,
-        peer: RequestTarget<'_>,
+        trials: &mut impl Trials,
         duration: Duration,
         running: &Running,
         measured: &mut Measured,
@@ -69,8 +70,11 @@ impl CaseRun<'_> {
         let mut kept = Tally::default();
         let mut requests = 0;
         let mut failure = None;
-        for _ in 0..saturate.searches.get() {
-            let (end, tried) = self.search(saturate, peer, duration, &mut meter).await?;
+        for number in 0..saturate.searches.get() {
+            if number > 0 {
+                trials.reconnect().await?;
+            }
+            let (end, tried) = self.search(saturate, trials, duration, &mut meter).await?;
             let search = match end {
                 End::Found(outcome) => Some(outcome),
                 End::Stopped => None,
@@ -117,7 +121,7 @@ impl CaseRun<'_> {
     async fn search(
         &self,
         saturate: Saturate,
-        peer: RequestTarget<'_>,
+        trials: &mut impl Trials,
         full: Duration,
         meter: &mut Meter,
     ) -> Result<(End, Vec<Tried>), EarlyEnd> {
@@ -130,9 +134,6 @@ impl CaseRun<'_> {
         } = saturate;
         let mut search = Search::new(Goal { from, to, width });
         let mut all = Vec::new();
-        let mut callers = self.callers(peer.config, peer.calls).await?;
-        let strategy = self.spec.strategy_text();
-        let live = self.live(&strategy, &strategy);
         loop {
             let (rate, length) = match search.next() {
                 Step::Done(outcome) => return Ok((End::Found(outcome), all)),
@@ -146,30 +147,30 @@ impl CaseRun<'_> {
                     .max(Duration::from_secs_f64(objective.samples() / rate))
                     .min(full),
             };
-            let profile = Profile::Poisson(rate);
-            let pace = Pace::Open(profile.clone());
-            let never = CancellationToken::new();
-            let settling = callers.run(pace.clone(), duration.mul_f64(SETTLE), &never);
+            let settling = trials.settle(rate, duration.mul_f64(SETTLE));
             let Ok(settled) = self.unless_stopped(settling).await else {
                 return Ok((End::Stopped, all));
             };
-            if let Some(why) = wrong(&settled, rate) {
+            if let Some(why) = wrong(&settled.tally, rate).or(settled.others_wrong.clone()) {
                 return Ok((End::Failed(why), all));
             }
-            if settled.errors > 0 {
-                callers = self.callers(peer.config, peer.calls).await?;
+            if settled.has_errors() {
+                trials.reconnect().await?;
             }
             meter.begin_round()?;
-            let counts = Arc::clone(live.counts());
-            live.keep_to(schedule(&profile, 1.0, Duration::ZERO, duration));
-            let tally = callers.run_counted(pace, duration, self.stop, counts).await;
+            let sent = trials.send(rate, duration).await;
             let stopped = self.stop.is_cancelled();
-            meter.end_of_round(tally.errors == 0 && !stopped).await;
+            meter.end_of_round(!sent.has_errors() && !stopped).await;
             if stopped {
                 return Ok((End::Stopped, all));
             }
-            let failure = wrong(&tally, rate);
-            let verdict = judge(objective, &tally, duration);
+            let failure = wrong(&sent.tally, rate).or(sent.others_wrong.clone());
+            let has_errors = sent.has_errors();
+            let verdict = match judge(objective, &sent.tally, duration) {
+                Verdict::Kept if sent.others_behind || sent.others_failed => Verdict::Missed,
+                verdict => verdict,
+            };
+            let tally = sent.tally;
             let trial = Trial {
                 rate,
                 length,
@@ -177,14 +178,13 @@ impl CaseRun<'_> {
             };
             self.progress.say(&trial_line(&trial, objective, &tally));
             search.record(trial);
-            let errors = tally.errors;
             all.push(Tried { trial, tally });
             if let Some(why) = failure {
                 return Ok((End::Failed(why), all));
             }
-            if errors > 0 {
+            if has_errors {
                 // A late response would be mistaken for one of the next trial.
-                callers = self.callers(peer.config, peer.calls).await?;
+                trials.reconnect().await?;
             }
         }
     }

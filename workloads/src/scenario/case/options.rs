@@ -47,7 +47,7 @@ impl CaseSpec {
             (
                 "saturate",
                 self.saturate.is_some(),
-                driver == Driver::Requests,
+                driver == Driver::Requests || driver == Driver::Loads,
             ),
             ("duration", self.duration.is_some(), paced),
             (

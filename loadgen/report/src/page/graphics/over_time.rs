@@ -55,7 +55,8 @@ fn panel(of: &Material<'_>, work: &Work<'_>, id: &str) -> Option<String> {
     Some(memory + &cpu)
 }
 
-fn time_axis(last_s: f64) -> Option<Scale> {
+/// Returns an axis of time that ends at `last_s`, in ms; `None` for 0.
+pub(super) fn time_axis(last_s: f64) -> Option<Scale> {
     let axis = crate::charts::axis::Axis::of([last_s * 1e3], Unit::of_time)?;
     // The axis ends with the line and not at the next round number.
     Some(Scale::of(&axis.ending_at(last_s * 1e3)))

@@ -61,6 +61,23 @@ impl Planned<'_> {
 }
 
 impl<'c> Connector<'c> {
+    pub(super) fn new(
+        run: &'c CaseRun<'c>,
+        case: &'c LoadsSpec,
+        data: &'c Arc<DataSet>,
+        endpoint: &'c TargetEndpoint,
+        verifier: &'c Verifier,
+    ) -> Self {
+        Self {
+            run,
+            case,
+            data,
+            endpoint,
+            verifier,
+            revisions: Arc::new(Revisions::new(data)),
+        }
+    }
+
     /// Connects all loads and returns them in the order of the case.
     pub(super) async fn loads(&self) -> Result<Vec<ConnectedLoad<'c>>, EarlyEnd> {
         // Watchers connect last, so that they receive no events of what other loads create before
@@ -75,6 +92,33 @@ impl<'c> Connector<'c> {
         }
         loads.sort_by_key(|(number, _)| *number);
         Ok(loads.into_iter().map(|(_, load)| load).collect())
+    }
+
+    /// Gives a load of small requests new connections. Its requests go on where they were.
+    pub(super) async fn reconnect(&self, load: &mut ConnectedLoad<'c>) -> Result<(), EarlyEnd> {
+        let planned = Planned {
+            spec: load.spec,
+            seed: load.seed,
+            share: load.share,
+            live: load.live.clone(),
+        };
+        let (connections, shard) = (planned.connections(), planned.share.shard);
+        let waiting = waiting(self.run.scenario);
+        match &mut load.clients {
+            LoadClients::Small(callers, calls) => {
+                let (etcd, calls) = (self.etcd(&planned)?, Arc::clone(calls));
+                let again = RequestClients::connect(etcd, connections, shard, calls, waiting);
+                *callers = again.await.map_err(|why| planned.failed(why))?;
+            }
+            LoadClients::SmallThroughApi(callers, calls) => {
+                let (api, calls) = (self.endpoint, Arc::clone(calls));
+                let again = RequestClients::connect_kube(api, connections, shard, calls, waiting);
+                *callers = again.await.map_err(|why| planned.failed(why))?;
+            }
+            LoadClients::KeepAlives(_) => load.clients = self.keep_alives(&planned).await?,
+            LoadClients::Lists(..) | LoadClients::Watch(_) => {}
+        }
+        Ok(())
     }
 
     async fn load(&self, number: u64, spec: &'c LoadSpec) -> Result<ConnectedLoad<'c>, EarlyEnd> {

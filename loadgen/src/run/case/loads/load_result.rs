@@ -54,6 +54,16 @@ impl LoadResult {
         self.errors().into_iter().next()
     }
 
+    /// Returns the most frequent error that the load did not cause: a wrong response.
+    pub(super) fn wrong(&self) -> Option<String> {
+        match self {
+            Self::Small(tally) => tally.reasons.most_wrong(),
+            Self::Lists(tally) => tally.reasons.most_wrong(),
+            Self::Watch(_) => None,
+            Self::Broken(why) => Some(why.clone()),
+        }
+    }
+
     /// Returns the most frequent error of a warm-up; small requests may be rejected, see
     /// [`warm_up_error`].
     pub(super) fn warm_up_error(&self, pace: &Pace) -> Option<String> {

@@ -36,8 +36,8 @@ pub(super) struct Ran<'c> {
 }
 
 /// The writes of the loads of a tier, including the warm-up.
-#[derive(Clone, Default)]
-struct Writes {
+#[derive(Debug, Clone, Default)]
+pub(super) struct Writes {
     /// Writes whose responses contain their revisions.
     acknowledged: Vec<AcknowledgedWrite>,
     /// The number of requests that failed. Their writes may have been applied.
@@ -50,10 +50,15 @@ impl Writes {
         let all = loads.iter().zip(&ran.warm);
         let all = all.chain(loads.iter().zip(&ran.results));
         for (_, result) in all.filter(|(load, _)| load.spec.tier() == tier) {
-            writes.acknowledged.extend(result.writes());
-            writes.failed += result.failed_requests();
+            writes.add(result);
         }
         writes
+    }
+
+    /// Adds those of a load.
+    pub(super) fn add(&mut self, result: &LoadResult) {
+        self.acknowledged.extend(result.writes());
+        self.failed += result.failed_requests();
     }
 }
 
@@ -104,7 +109,7 @@ impl CaseRun<'_> {
 
     /// Returns what watchers received since `begun`, or [`LoadResult::Broken`] if that is not what
     /// was written. A stopped case waits at most [`STOP_TIMEOUT`], and ignores mismatches.
-    async fn delivered(
+    pub(super) async fn delivered(
         &self,
         watchers: DeliveryWatchers,
         writes: Writes,
