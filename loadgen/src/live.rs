@@ -1,7 +1,7 @@
 //! The counts of loads while they run, and how much of each schedule was due.
 //!
-//! Progress lines and `/metrics` are made from them; results are not. [`metrics`] encodes them for
-//! Prometheus, [`http`] serves them.
+//! Progress lines, `/metrics` and the series of loads over time are made from them; all other
+//! figures of a result are not. [`metrics`] encodes them for Prometheus, [`http`] serves them.
 
 pub mod http;
 pub mod metrics;
@@ -9,7 +9,7 @@ pub mod metrics;
 use std::sync::Arc;
 use std::time::Duration;
 
-use load::record::Live;
+use load::record::{Counts, Live};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use workloads::Profile;
@@ -93,6 +93,44 @@ impl LiveLoad {
     #[must_use]
     pub fn due_by(&self, now: Instant) -> Option<f64> {
         self.due.lock().by(now)
+    }
+}
+
+/// A load whose counters are read again and again.
+#[derive(Debug)]
+pub struct LoadReader {
+    load: LiveLoad,
+    /// The counts, and the due requests, when they were read last.
+    counts: Counts,
+    due: f64,
+}
+
+impl LoadReader {
+    /// Returns a reader that has read the counters at `now`.
+    #[must_use]
+    pub fn new(load: LiveLoad, now: Instant) -> Self {
+        Self {
+            counts: load.counts().read(),
+            due: load.due_by(now).unwrap_or(0.0),
+            load,
+        }
+    }
+
+    /// Returns the load's name in its case.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.load.labels.load
+    }
+
+    /// Returns what was counted, and how many requests were due, since the counters were read last;
+    /// no due requests if the load never had a schedule.
+    pub fn read(&mut self, now: Instant) -> (Counts, Option<f64>) {
+        let (counts, due) = (self.load.counts().read(), self.load.due_by(now));
+        let new = counts.since(&self.counts);
+        let due_since = due.map(|due| due - self.due);
+        self.counts = counts;
+        self.due = due.unwrap_or(0.0);
+        (new, due_since)
     }
 }
 

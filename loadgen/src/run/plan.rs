@@ -14,6 +14,7 @@ use std::time::SystemTime;
 
 use anyhow::anyhow;
 use kube_api::client::config::Context;
+use kube_api::client::{Connection, Options};
 use load::clients::go_clients::GoClients;
 use load::driver::open_clock::Waiting;
 use report::result::ClientSettings;
@@ -109,7 +110,6 @@ impl Plan {
                 started.name
             )));
         }
-        let starts = starts(args, saturate.is_some(), &targets)?;
         let resource_flags = ResourceFlags::of(args, &targets)?;
         let overrides = overrides_of(args, saturate)?;
         let mut scenarios = match &args.prefix {
@@ -133,6 +133,12 @@ impl Plan {
             check_thresholds(scenario)?;
             measures_something(scenario, &targets, args.seed_data)?;
         }
+        let searches = |scenario: &Scenario| {
+            let mut cases = scenario.cases.all();
+            cases.any(|(_, case)| case.saturate.is_some())
+        };
+        let is_search = scenarios.iter().any(searches);
+        let starts = starts(args, is_search, &targets)?;
         let together = GeneratorGroup::of(args)?;
         generators::check(together, &scenarios, &targets, args)?;
         Ok(Self {
@@ -453,12 +459,18 @@ fn warnings_of_contexts(targets: &[Target]) -> Result<Vec<String>, Failure> {
 }
 
 /// Returns a note for each Kubernetes API that is reached through a proxy.
+///
+/// # Errors
+/// [`Failure`] with exit code 2 for a URL or a proxy that cannot be used.
 fn proxies(launcher: &Launcher, targets: &[Target]) -> Result<Vec<String>, Failure> {
     let mut notes = Vec::new();
     for target in targets {
         if let TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) = target.spec {
             let (url, access) = launcher.kube_of(&target.spec).map_err(Failure::usage)?;
-            if let Some(proxy) = access.proxy_of(&url) {
+            let proxy = access.proxy_of(&url);
+            // It does not connect; it refuses proxies that cannot be used.
+            Connection::new(&url, access, Options::default()).map_err(Failure::usage)?;
+            if let Some(proxy) = proxy {
                 notes.push(format!(
                     "{target}: through the proxy {proxy}, whose time is in every latency"
                 ));

@@ -104,7 +104,7 @@ fn what_cannot_be_shared_is_refused_in_one_line() {
         &[&searched[..], &there, &beginning, &two].concat(),
     );
     assert_eq!(code, Some(2), "{log}");
-    assert!(log.contains("--shard is for small requests"), "{log}");
+    assert!(log.contains("is made by one generator"), "{log}");
     let sides = ["ab", "--base", "bench", "--new", "bench"];
     let (code, _, log) = run_to_end(folder.path(), &[&sides[..], &beginning].concat());
     assert_eq!(code, Some(2), "{log}");

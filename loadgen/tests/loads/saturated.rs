@@ -68,6 +68,22 @@ fn a_search_needs_small_requests_for_the_whole_time() {
 }
 
 #[test]
+fn an_objective_that_no_rate_meets_is_a_result() {
+    let (code, report, log) = run(r#"
+[[case]]
+name = "never"
+duration = "1s"
+saturate = { objective = "p50=1ns", from = 50, to = 100 }
+load = [{ name = "gets", operation = "get" }]
+"#);
+    let case = &report["cases"][0];
+    assert_eq!(code, Some(0), "{log}");
+    assert_eq!(case["outcome"]["state"], "measured", "{case}");
+    assert!(case["saturation"]["kept_per_s"].is_null(), "{case}");
+    assert!(log.contains("p50=1ns missed"), "{log}");
+}
+
+#[test]
 fn the_command_searches_cases_of_loads_and_leaves_out_others() {
     let dry = Command::new(env!("CARGO_BIN_EXE_loadgen"))
         .args([
@@ -90,4 +106,12 @@ fn the_command_searches_cases_of_loads_and_leaves_out_others() {
         said.contains("1000-nodes") && said.contains("5000-nodes"),
         "{said}"
     );
+    let refused = Command::new(env!("CARGO_BIN_EXE_loadgen"))
+        .args(["saturate", "soak", "--slo", "p99=50ms", "--dry-run"])
+        .stdin(Stdio::null())
+        .output()
+        .expect("it starts");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("it has rounds"), "{said}");
 }

@@ -84,10 +84,7 @@ impl Scenario {
         self.override_arrivals_of_cases(overrides)?;
         if let Some(saturate) = overrides.saturate {
             self.cases.searched(saturate);
-            self.loads.retain(|case| case.no_search().is_none());
-            for case in &mut self.loads {
-                case.saturate = Some(saturate);
-            }
+            self.search_loads(saturate)?;
             self.thresholds.clear();
         }
         self.override_network(overrides)?;
@@ -101,6 +98,31 @@ impl Scenario {
         self.cases.set_loads(&self.loads);
         self.cases.without_doubles();
         self.check_searches()
+    }
+
+    /// Gives each case of loads that can be searched a search for its highest rate, and removes the
+    /// others.
+    ///
+    /// # Errors
+    /// The reasons of all cases if nothing is left to search.
+    fn search_loads(&mut self, saturate: Saturate) -> Result<(), String> {
+        let refused = self.loads.iter();
+        let refused = refused.filter_map(|case| Some((case.name.clone(), case.no_search()?)));
+        let refused: Vec<_> = refused.collect();
+        self.loads.retain(|case| case.no_search().is_none());
+        for case in &mut self.loads {
+            case.saturate = Some(saturate);
+        }
+        let is_empty = self.loads.is_empty() && self.cases.all().next().is_none();
+        if refused.is_empty() || !is_empty {
+            return Ok(());
+        }
+        let reasons = refused.iter().map(|(name, why)| format!("`{name}`: {why}"));
+        let reasons: Vec<_> = reasons.collect();
+        Err(format!(
+            "no case can be searched for its highest rate: {}",
+            reasons.join("; ")
+        ))
     }
 
     fn override_data_sets(&mut self, overrides: &Overrides) -> Result<(), String> {

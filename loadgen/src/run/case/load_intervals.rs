@@ -5,13 +5,12 @@
 
 use std::time::Duration;
 
-use load::record::Counts;
 use report::result::load_intervals::LoadInterval;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use crate::live::LiveLoad;
+use crate::live::{LiveLoad, LoadReader};
 
 /// The largest number of intervals of a load: an hour of seconds.
 const MAX_INTERVALS: u32 = 3_600;
@@ -47,13 +46,6 @@ fn every(lasts: Duration) -> Duration {
     Duration::from_secs(seconds.ceil().max(1.0) as u64)
 }
 
-/// A load, and its counts and due requests at the end of the interval before.
-struct Counted {
-    load: LiveLoad,
-    counts: Counts,
-    due: f64,
-}
-
 async fn record(
     case: String,
     loads: Vec<LiveLoad>,
@@ -62,13 +54,7 @@ async fn record(
 ) -> Vec<LoadInterval> {
     let begun = Instant::now();
     let loads = loads.into_iter();
-    let mut loads: Vec<Counted> = loads
-        .map(|load| Counted {
-            counts: load.counts().read(),
-            due: load.due_by(begun).unwrap_or(0.0),
-            load,
-        })
-        .collect();
+    let mut loads: Vec<LoadReader> = loads.map(|load| LoadReader::new(load, begun)).collect();
     let mut ticks = interval_at(begun + every, every);
     // A late interval is longer, and the next one ends when it was meant to.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -80,11 +66,19 @@ async fn record(
             _ = &mut ended => true,
         };
         let now = Instant::now();
-        if is_over && now - before < MIN_INTERVAL {
+        if is_over
+            && now - before < MIN_INTERVAL
+            && let Some(last) = intervals.len().checked_sub(loads.len())
+        {
+            for (load, interval) in loads.iter_mut().zip(&mut intervals[last..]) {
+                extend(interval, &next_interval(load, now));
+                interval.elapsed_s = thousandths((now - begun).as_secs_f64());
+                interval.seconds = thousandths(interval.seconds + (now - before).as_secs_f64());
+            }
             return intervals;
         }
-        for counted in &mut loads {
-            let read = counted.interval(now);
+        for load in &mut loads {
+            let read = next_interval(load, now);
             intervals.push(LoadInterval {
                 case: case.clone(),
                 elapsed_s: thousandths((now - begun).as_secs_f64()),
@@ -99,28 +93,33 @@ async fn record(
     }
 }
 
-impl Counted {
-    /// Returns what the load did since the interval before.
-    fn interval(&mut self, now: Instant) -> LoadInterval {
-        let counts = self.load.counts().read();
-        let due = self.load.due_by(now);
-        let new = counts.since(&self.counts);
-        let due_now = due.map(|due| thousandths(due - self.due));
-        self.counts = counts;
-        self.due = due.unwrap_or(0.0);
-        let ms = |time: Option<Duration>| time.map(|time| thousandths(time.as_secs_f64() * 1e3));
-        LoadInterval {
-            load: self.load.labels().load.clone(),
-            due: due_now,
-            answered: new.ended(),
-            errors: new.errors(),
-            events: new.events(),
-            p50_ms: ms(new.quantile(0.5)),
-            p99_ms: ms(new.quantile(0.99)),
-            max_ms: ms(new.longest()),
-            ..LoadInterval::default()
-        }
+/// Returns what a load did since the interval before.
+fn next_interval(load: &mut LoadReader, now: Instant) -> LoadInterval {
+    let (new, due) = load.read(now);
+    let ms = |time: Option<Duration>| time.map(|time| thousandths(time.as_secs_f64() * 1e3));
+    LoadInterval {
+        load: load.name().to_owned(),
+        due: due.map(thousandths),
+        answered: new.ended(),
+        errors: new.errors(),
+        events: new.events(),
+        p50_ms: ms(new.quantile(0.5)),
+        p99_ms: ms(new.quantile(0.99)),
+        max_ms: ms(new.longest()),
+        ..LoadInterval::default()
     }
+}
+
+/// Adds what came after an interval to it. Its quantiles stay as they are.
+fn extend(interval: &mut LoadInterval, rest: &LoadInterval) {
+    interval.answered += rest.answered;
+    interval.errors += rest.errors;
+    interval.events += rest.events;
+    interval.due = interval.due.map(|due| due + rest.due.unwrap_or(0.0));
+    interval.max_ms = match (interval.max_ms, rest.max_ms) {
+        (Some(max), Some(rest)) => Some(max.max(rest)),
+        (max, rest) => max.or(rest),
+    };
 }
 
 /// Rounds to three decimals: more of them would be noise that does not compress.
@@ -196,10 +195,14 @@ mod tests {
     async fn long_cases_have_longer_intervals_and_no_empty_one_at_the_end() {
         assert_eq!(every(Duration::from_secs(10)), Duration::from_secs(1));
         assert_eq!(every(Duration::from_secs(3_601)), Duration::from_secs(2));
-        let loads = vec![load("a"), load("b")];
+        let (a, b) = (load("a"), load("b"));
+        let loads = vec![a, b.clone()];
         let hours = Duration::from_secs(2 * 3_600);
         let recorder = IntervalRecorder::start("case".to_owned(), loads, hours);
-        sleep(Duration::from_millis(4_010)).await;
+        sleep(Duration::from_millis(4_005)).await;
+        // The last list of a case ends after its last second.
+        b.counts().ended(Duration::from_secs(3));
+        sleep(Duration::from_millis(5)).await;
         let intervals = recorder.finish().await;
         let shown: Vec<_> = intervals
             .iter()
@@ -208,9 +211,12 @@ mod tests {
         let expected = [
             ("a", 2.0, None),
             ("b", 2.0, None),
-            ("a", 4.0, None),
-            ("b", 4.0, None),
+            ("a", 4.01, None),
+            ("b", 4.01, None),
         ];
         assert_eq!(shown, expected);
+        let answered: Vec<_> = intervals.iter().map(|one| one.answered).collect();
+        assert_eq!(answered, [0, 0, 0, 1]);
+        assert!(intervals[3].max_ms.is_some());
     }
 }

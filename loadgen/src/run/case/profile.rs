@@ -67,8 +67,8 @@ impl CaseRun<'_> {
         let spec = self.spec;
         let duration = spec.duration.unwrap_or(self.scenario.duration);
         let expected = match (self.strategy().driver(), &spec.loads) {
+            _ if spec.saturate.is_some() => MAX_SAMPLING_TIME,
             (Driver::Loads, Some(case)) => case.lasts(self.scenario.duration),
-            (Driver::Requests, _) if spec.saturate.is_some() => MAX_SAMPLING_TIME,
             (Driver::Requests | Driver::ShardedWatch, _) => duration,
             _ => USUAL,
         };

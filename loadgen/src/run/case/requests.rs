@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use workloads::Strategy;
 
 use super::load_intervals::IntervalRecorder;
+use super::saturation::kept_nothing;
 use super::saturation::trials::RequestTrials;
 use super::status::schedule;
 use super::times::Span;
@@ -101,9 +102,11 @@ impl CaseRun<'_> {
             read_back.map_err(|e| EarlyEnd::Failed(e.to_string()))?;
         }
         self.list_once(endpoint, &after, measured).await?;
-        match spoiled(&tally) {
-            Some(reason) => measured.case.outcome = Outcome::Invalid { reason },
-            None => measured.case.valid = true,
+        if !kept_nothing(&mut measured.case) {
+            match spoiled(&tally) {
+                Some(reason) => measured.case.outcome = Outcome::Invalid { reason },
+                None => measured.case.valid = true,
+            }
         }
         Ok(())
     }
@@ -269,7 +272,7 @@ pub(super) fn describe(case: &mut Case, tally: &Tally) {
 
 /// Returns why a case's measurements say nothing about the target; `None` if they do. A closed loop
 /// waits for its generator, so it is invalid only without any request.
-pub(super) fn spoiled(tally: &Tally) -> Option<String> {
+fn spoiled(tally: &Tally) -> Option<String> {
     if tally.requests == 0 {
         let reason = "not one request was sent: none was due at this rate in this time";
         return Some(reason.to_owned());

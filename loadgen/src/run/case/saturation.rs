@@ -9,7 +9,7 @@ use std::time::Duration;
 use load::driver::run::Tally;
 use load::record::LatencyHistogram;
 use load::saturation::{Goal, Length, Outcome, Search, Step, Trial, Verdict};
-use report::result::{RateSearch, RateTrial, Saturation, TrialVerdict, median};
+use report::result::{Case, RateSearch, RateTrial, Saturation, TrialVerdict, median};
 use workloads::scenario::{Objective, Saturate};
 
 use super::meter::Meter;
@@ -18,7 +18,7 @@ use super::times::Span;
 use super::{CaseRun, EarlyEnd, Measured};
 use crate::progress::Counted;
 use crate::servers::running::Running;
-use trials::Trials;
+use trials::{Sent, Trials};
 
 pub(super) mod trials;
 
@@ -38,8 +38,17 @@ struct Tried {
 enum End {
     Found(Outcome),
     Stopped,
-    /// A request had a wrong response.
+    /// A request had a wrong response, or the target cannot be reached any more.
     Failed(String),
+}
+
+impl From<EarlyEnd> for End {
+    fn from(early: EarlyEnd) -> Self {
+        match early {
+            EarlyEnd::Interrupted => Self::Stopped,
+            EarlyEnd::Failed(reason) | EarlyEnd::NotApplicable(reason) => Self::Failed(reason),
+        }
+    }
 }
 
 impl CaseRun<'_> {
@@ -71,10 +80,14 @@ impl CaseRun<'_> {
         let mut requests = 0;
         let mut failure = None;
         for number in 0..saturate.searches.get() {
-            if number > 0 {
-                trials.reconnect().await?;
-            }
-            let (end, tried) = self.search(saturate, trials, duration, &mut meter).await?;
+            let reconnected = match number {
+                0 => Ok(()),
+                _ => trials.reconnect().await,
+            };
+            let (end, tried) = match reconnected {
+                Ok(()) => self.search(saturate, trials, duration, &mut meter).await?,
+                Err(early) => (early.into(), Vec::new()),
+            };
             let search = match end {
                 End::Found(outcome) => Some(outcome),
                 End::Stopped => None,
@@ -154,8 +167,10 @@ impl CaseRun<'_> {
             if let Some(why) = wrong(&settled.tally, rate).or(settled.others_wrong.clone()) {
                 return Ok((End::Failed(why), all));
             }
-            if settled.has_errors() {
-                trials.reconnect().await?;
+            if settled.has_errors()
+                && let Err(early) = trials.reconnect().await
+            {
+                return Ok((early.into(), all));
             }
             meter.begin_round()?;
             let sent = trials.send(rate, duration).await;
@@ -167,16 +182,18 @@ impl CaseRun<'_> {
             let failure = wrong(&sent.tally, rate).or(sent.others_wrong.clone());
             let has_errors = sent.has_errors();
             let verdict = match judge(objective, &sent.tally, duration) {
-                Verdict::Kept if sent.others_behind || sent.others_failed => Verdict::Missed,
+                Verdict::Kept if sent.others.is_some() => Verdict::Missed,
                 verdict => verdict,
             };
-            let tally = sent.tally;
+            let Sent { tally, others, .. } = sent;
             let trial = Trial {
                 rate,
                 length,
                 verdict,
             };
-            self.progress.say(&trial_line(&trial, objective, &tally));
+            let line = trial_line(&trial, objective, &tally);
+            let others = others.map_or_else(String::new, |why| format!(" ({why})"));
+            self.progress.say(&format!("{line}{others}"));
             search.record(trial);
             all.push(Tried { trial, tally });
             if let Some(why) = failure {
@@ -184,10 +201,32 @@ impl CaseRun<'_> {
             }
             if has_errors {
                 // A late response would be mistaken for one of the next trial.
-                trials.reconnect().await?;
+                if let Err(early) = trials.reconnect().await {
+                    return Ok((early.into(), all));
+                }
             }
         }
     }
+}
+
+/// Sets the outcome of a search in which no rate kept the objective. Returns whether this is one.
+pub(super) fn kept_nothing(case: &mut Case) -> bool {
+    let found = case.saturation.as_ref();
+    let Some(found) = found.filter(|found| found.kept_per_s.is_none()) else {
+        return false;
+    };
+    match found
+        .searches
+        .iter()
+        .any(|search| search.generator_gave_out)
+    {
+        true => {
+            let reason = "the generator did not keep the lowest rate".to_owned();
+            case.outcome = report::result::Outcome::Invalid { reason };
+        }
+        false => case.valid = true,
+    }
+    true
 }
 
 /// Returns why a trial is no evidence about a rate: requests had wrong responses.

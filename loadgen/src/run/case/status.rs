@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 use workloads::Profile;
 
 use super::CaseRun;
-use crate::live::{Labels, LiveLoad, Schedule};
+use crate::live::{Labels, LiveLoad, LoadReader, Schedule};
 use crate::progress::Phase;
 use crate::servers::running::Running;
 
@@ -72,23 +72,10 @@ struct Server {
     cpu: Duration,
 }
 
-/// A load, and its counts and due requests at the previous line.
-struct Seen {
-    load: LiveLoad,
-    counts: Counts,
-    due: f64,
-}
-
 async fn tell(phase: Phase, loads: Vec<LiveLoad>, mut servers: Vec<Server>) {
     let begun = Instant::now();
-    let mut seen: Vec<_> = loads
-        .into_iter()
-        .map(|load| Seen {
-            counts: load.counts().read(),
-            due: load.due_by(begun).unwrap_or(0.0),
-            load,
-        })
-        .collect();
+    let loads = loads.into_iter();
+    let mut loads: Vec<LoadReader> = loads.map(|load| LoadReader::new(load, begun)).collect();
     let every = phase.told_every();
     let mut ticks = interval_at(begun + every, every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -99,14 +86,9 @@ async fn tell(phase: Phase, loads: Vec<LiveLoad>, mut servers: Vec<Server>) {
         let seconds = (now - before).as_secs_f64();
         before = now;
         let mut parts: Vec<String> = Vec::new();
-        for seen in &mut seen {
-            let counts = seen.load.counts().read();
-            let due = seen.load.due_by(now);
-            let new = counts.since(&seen.counts);
-            let due_now = due.map(|due| due - seen.due);
-            parts.push(of_load(&seen.load.labels().load, &new, due_now, seconds));
-            seen.counts = counts;
-            seen.due = due.unwrap_or(0.0);
+        for load in &mut loads {
+            let (new, due) = load.read(now);
+            parts.push(of_load(load.name(), &new, due, seconds));
         }
         for server in &mut servers {
             // A server that has ended is detected elsewhere.

@@ -50,8 +50,13 @@ pub(in crate::run) fn check(
         }
     };
     let name = format!("{tier}/{}", case.name());
+    if case.saturate.is_some() {
+        return refused(format!(
+            "{flag}: a search for the highest rate is made by one generator, at once"
+        ));
+    }
     let is_load = matches!(case.strategy.driver(), Driver::Loads | Driver::Requests);
-    if !is_load || case.saturate.is_some() || !case.background.is_empty() {
+    if !is_load || !case.background.is_empty() {
         return refused(format!(
             "{flag} is for small requests and for cases of loads, and `{name}` is neither: lists are a load as well, {{ list = \"stream\" }}"
         ));

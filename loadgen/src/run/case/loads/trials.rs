@@ -10,13 +10,14 @@ use load::arrivals::Pace;
 use load::record::Live;
 use report::result::Outcome;
 use tokio_util::sync::CancellationToken;
-use workloads::scenario::{LoadsSpec, Operation, Saturate, Start};
+use workloads::scenario::{LoadSpec, LoadsSpec, Operation, Saturate, Start};
 use workloads::{Profile, Tier};
 
 use super::connect::Connector;
 use super::load_result::LoadResult;
 use super::outcome::Writes;
 use super::{ConnectedLoad, LoadClients, verifier_after};
+use crate::run::case::saturation::kept_nothing;
 use crate::run::case::saturation::trials::{Sent, Trials};
 use crate::run::case::status::schedule;
 use crate::run::case::{CaseRun, EarlyEnd, ListedData, Measured};
@@ -63,21 +64,26 @@ impl CaseRun<'_> {
         let duration = case.lasts(self.scenario.duration);
         let kept = self.saturate(saturate, &mut trials, duration, running, measured);
         let kept = LoadResult::Small(Box::new(kept.await?));
-        self.check_delivered(&mut trials, begun).await?;
-        match trials.headline().to_report(&kept, duration).invalid {
-            Some(reason) => measured.case.outcome = Outcome::Invalid { reason },
-            None => measured.case.valid = true,
+        let missed = self.check_delivered(&mut trials, begun).await?;
+        if !kept_nothing(&mut measured.case) {
+            let invalid = trials.headline().to_report(&kept, duration).invalid;
+            match invalid.or(missed) {
+                Some(reason) => measured.case.outcome = Outcome::Invalid { reason },
+                None => measured.case.valid = true,
+            }
         }
         self.check_written(case, &trials.loads, endpoint).await?;
         self.list_once(endpoint, &verifier, measured).await
     }
 
-    /// Checks that watchers received what was written in all trials.
+    /// Checks that watchers received what was written in all trials. Returns why not all of it is
+    /// known to have arrived, if that is so.
     async fn check_delivered(
         &self,
         trials: &mut LoadTrials<'_>,
         begun: Instant,
-    ) -> Result<(), EarlyEnd> {
+    ) -> Result<Option<String>, EarlyEnd> {
+        let mut missed = None;
         for load in &mut trials.loads {
             let LoadClients::Watch(watchers) = &mut load.clients else {
                 continue;
@@ -86,14 +92,18 @@ impl CaseRun<'_> {
                 Tier::Etcd => trials.to_etcd.clone(),
                 Tier::Kube => trials.through_api.clone(),
             };
-            if let Some(watchers) = watchers.take()
-                && let LoadResult::Broken(why) = self.delivered(watchers, writes, begun).await?
-            {
-                let name = &load.spec.name;
-                return Err(EarlyEnd::Failed(format!("load {name}: {why}")));
+            let Some(watchers) = watchers.take() else {
+                continue;
+            };
+            let delivered = self.delivered(watchers, writes, begun).await?;
+            let of_load = |why: String| format!("load {}: {why}", load.spec.name);
+            if let LoadResult::Broken(why) = delivered {
+                return Err(EarlyEnd::Failed(of_load(why)));
             }
+            let invalid = load.to_report(&delivered, Duration::ZERO).invalid;
+            missed = missed.or(invalid.map(of_load));
         }
-        Ok(())
+        Ok(missed)
     }
 }
 
@@ -158,8 +168,12 @@ impl<'c> LoadTrials<'c> {
                     let wrong = result.wrong();
                     let wrong = wrong.map(|why| format!("load {}: {why}", load.spec.name));
                     sent.others_wrong = sent.others_wrong.take().or(wrong);
-                    sent.others_failed |= result.first_error().is_some();
-                    sent.others_behind |= load.to_report(&result, duration).saturated;
+                    let error = result.first_error();
+                    sent.others_failed |= error.is_some();
+                    let is_behind = load.to_report(&result, duration).saturated;
+                    let why = error.or_else(|| is_behind.then(|| "it fell behind".to_owned()));
+                    let why = why.map(|why| format!("load {}: {why}", load.spec.name));
+                    sent.others = sent.others.take().or(why);
                 }
             }
         }
@@ -196,8 +210,7 @@ fn ratios(case: &LoadsSpec, duration: Duration) -> Vec<Option<f64>> {
         Start::Closed { .. } => None,
     };
     let headline = case.headline();
-    let ratio = |load| {
-        let load: &workloads::scenario::LoadSpec = load;
+    let ratio = |load: &LoadSpec| {
         if std::ptr::eq(load, headline) {
             return Some(1.0);
         }
@@ -220,6 +233,7 @@ mod tests {
         let text = r#"
 name = "mix"
 summary = "a mix"
+repeats = 1
 
 [[case]]
 name = "all"

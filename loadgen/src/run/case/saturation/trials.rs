@@ -31,10 +31,11 @@ pub(in crate::run::case) trait Trials {
 pub(in crate::run::case) struct Sent {
     /// The requests whose quantile is judged.
     pub(in crate::run::case) tally: Tally,
-    /// Whether other loads of the case had errors because of the load.
+    /// Whether other loads of the case had errors.
     pub(in crate::run::case) others_failed: bool,
-    /// Whether other loads of the case did not keep their rates.
-    pub(in crate::run::case) others_behind: bool,
+    /// Why the target did not keep up with other loads of the case: errors, or rates that were not
+    /// reached.
+    pub(in crate::run::case) others: Option<String>,
     /// A wrong response to another load of the case.
     pub(in crate::run::case) others_wrong: Option<String>,
 }
