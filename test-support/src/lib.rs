@@ -2,6 +2,7 @@
 //! that are committed, free ports, and a proxy for faults of connections. On a machine that lacks a
 //! program, its tests are skipped and reported by name; in CI they fail.
 
+pub mod own_thread;
 pub mod ports;
 pub mod proxy;
 

@@ -17,6 +17,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+use crate::own_thread::serve_on_own_thread;
+
 /// Time allowed for cutting, and for a client to connect.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval of checks whether a client has connected.
@@ -64,8 +66,7 @@ struct State {
 }
 
 impl Proxy {
-    /// Starts a relay to the server at `url` (`http://` and an address) on a thread of its own,
-    /// since a test may block its thread.
+    /// Starts a relay to the server at `url` (`http://` and an address) on a thread of its own.
     ///
     /// # Panics
     /// If the URL is another, or the thread cannot be started.
@@ -73,22 +74,12 @@ impl Proxy {
     pub fn start(url: &str) -> Self {
         let to = url.strip_prefix("http://").expect("a plain URL");
         let to: SocketAddr = to.parse().expect("an address");
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-        listener.set_nonblocking(true).expect("a socket's option");
-        let address = listener.local_addr().expect("bound");
         let (state, states) = watch::channel(State::default());
         let (done, all_done) = mpsc::channel();
         let accepted = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&accepted);
-        thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("a runtime");
-            runtime.block_on(async {
-                let listener = TcpListener::from_std(listener).expect("a listener");
-                relay(listener, to, states, &counted, &done).await;
-            });
+        let address = serve_on_own_thread(move |listener| async move {
+            relay(listener, to, states, &counted, &done).await;
         });
         Self {
             address,

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+use test_support::own_thread::serve_on_own_thread;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio_rustls::TlsConnector;
@@ -63,22 +64,12 @@ impl Relay {
     /// thread, because each case has its own runtime.
     pub(crate) fn start(to: SocketAddr, folder: &Path) -> Self {
         let connector = TlsConnector::from(Arc::new(client(folder)));
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-        listener.set_nonblocking(true).expect("a socket's option");
-        let address = listener.local_addr().expect("bound");
         let (stop, stopped) = oneshot::channel();
-        std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("a runtime");
-            runtime.block_on(async {
-                let listener = TcpListener::from_std(listener).expect("a listener");
-                tokio::select! {
-                    () = relay(listener, to, connector) => {}
-                    _ = stopped => {}
-                }
-            });
+        let address = serve_on_own_thread(move |listener| async move {
+            tokio::select! {
+                () = relay(listener, to, connector) => {}
+                _ = stopped => {}
+            }
         });
         Self {
             url: format!("http://{address}"),

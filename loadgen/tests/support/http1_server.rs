@@ -3,14 +3,13 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::net::SocketAddr;
-use std::thread;
 
 use http::{Request, Response};
 use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpListener;
+use test_support::own_thread::serve_on_own_thread;
 use tokio::sync::oneshot;
 
 /// A running server, which stops when dropped.
@@ -28,39 +27,27 @@ impl Http1Server {
         B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
     {
         let (stop, mut stopped) = oneshot::channel();
-        let (bound, address) = std::sync::mpsc::channel();
-        thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("a runtime");
-            runtime.block_on(async {
-                let listener = TcpListener::bind(("127.0.0.1", 0)).await;
-                let listener = listener.expect("a free port");
-                let address = listener.local_addr().expect("it is bound");
-                bound.send(address).expect("the test waits for it");
-                loop {
-                    let accepted = tokio::select! {
-                        accepted = listener.accept() => accepted,
-                        _ = &mut stopped => return,
-                    };
-                    let (socket, _) = accepted.expect("a connection");
-                    // Otherwise, a response waits for the acknowledgement of its head.
-                    socket.set_nodelay(true).expect("a socket's option");
-                    let respond = respond.clone();
-                    let service = service_fn(move |request| {
-                        let response = respond(request);
-                        async move { Ok::<_, Infallible>(response.await) }
-                    });
-                    let serving =
-                        http1::Builder::new().serve_connection(TokioIo::new(socket), service);
-                    // A client may close the connection at any time.
-                    tokio::spawn(async move { serving.await.unwrap_or_default() });
-                }
-            });
+        let address = serve_on_own_thread(move |listener| async move {
+            loop {
+                let accepted = tokio::select! {
+                    accepted = listener.accept() => accepted,
+                    _ = &mut stopped => return,
+                };
+                let (socket, _) = accepted.expect("a connection");
+                // Otherwise, a response waits for the acknowledgement of its head.
+                socket.set_nodelay(true).expect("a socket's option");
+                let respond = respond.clone();
+                let service = service_fn(move |request| {
+                    let response = respond(request);
+                    async move { Ok::<_, Infallible>(response.await) }
+                });
+                let serving = http1::Builder::new().serve_connection(TokioIo::new(socket), service);
+                // A client may close the connection at any time.
+                tokio::spawn(async move { serving.await.unwrap_or_default() });
+            }
         });
         Self {
-            address: address.recv().expect("the server binds"),
+            address,
             _stop: stop,
         }
     }

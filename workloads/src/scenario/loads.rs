@@ -228,6 +228,13 @@ impl LoadsSpec {
         measured.next().unwrap_or(&self.load[0])
     }
 
+    /// Returns whether a load of the case watches what the other loads write.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        let mut loads = self.load.iter();
+        loads.any(|load| load.operation == Operation::Watch)
+    }
+
     /// Returns why the highest rate of the case cannot be searched for; `None` if it can.
     #[must_use]
     pub fn no_search(&self) -> Option<&'static str> {

@@ -106,23 +106,21 @@ impl Scenario {
     /// # Errors
     /// The reasons of all cases if nothing is left to search.
     fn search_loads(&mut self, saturate: Saturate) -> Result<(), String> {
-        let refused = self.loads.iter();
-        let refused = refused.filter_map(|case| Some((case.name.clone(), case.no_search()?)));
-        let refused: Vec<_> = refused.collect();
-        self.loads.retain(|case| case.no_search().is_none());
-        for case in &mut self.loads {
+        let mut refused = Vec::new();
+        self.loads.retain_mut(|case| {
             case.saturate = Some(saturate);
-        }
+            let why = case.no_search();
+            refused.extend(why.map(|why| format!("`{}`: {why}", case.name)));
+            why.is_none()
+        });
         let is_empty = self.loads.is_empty() && self.cases.all().next().is_none();
-        if refused.is_empty() || !is_empty {
-            return Ok(());
+        match is_empty && !refused.is_empty() {
+            true => Err(format!(
+                "no case can be searched for its highest rate: {}",
+                refused.join("; ")
+            )),
+            false => Ok(()),
         }
-        let reasons = refused.iter().map(|(name, why)| format!("`{name}`: {why}"));
-        let reasons: Vec<_> = reasons.collect();
-        Err(format!(
-            "no case can be searched for its highest rate: {}",
-            reasons.join("; ")
-        ))
     }
 
     fn override_data_sets(&mut self, overrides: &Overrides) -> Result<(), String> {
@@ -228,12 +226,11 @@ impl Scenario {
         Ok(())
     }
 
-    /// Checks that the trials of every search are long enough.
+    /// Checks that the trials of every search are long enough. Cases of loads have checked their
+    /// own.
     fn check_searches(&self) -> Result<(), String> {
-        let cases = self.cases.all();
-        let of_loads = |case: &CaseSpec| case.loads.as_ref().and_then(|loads| loads.duration);
-        let searches =
-            cases.filter_map(|(_, case)| Some((case.saturate?, of_loads(case).or(case.duration))));
+        let cases = self.cases.all().filter(|(_, case)| case.loads.is_none());
+        let searches = cases.filter_map(|(_, case)| Some((case.saturate?, case.duration)));
         for (saturate, duration) in searches {
             saturate.check(duration.unwrap_or(self.duration))?;
         }

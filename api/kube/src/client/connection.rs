@@ -57,8 +57,8 @@ pub struct Connection {
     host: String,
     address: (String, u16),
     is_tls: bool,
-    /// The URL, and the proxy on the way to it.
-    proxy: Option<(Uri, Proxy)>,
+    /// The proxy on the way to the host.
+    proxy: Option<Proxy>,
     access: KubeAccess,
     options: Options,
     sender: Option<Sender>,
@@ -117,7 +117,7 @@ impl Connection {
         }
         Ok(Self {
             host: authority.to_string(),
-            proxy: proxy.map(|proxy| (uri.clone(), proxy)),
+            proxy,
             address: host_port(&uri, if is_tls { 443 } else { 80 }),
             is_tls,
             access,
@@ -277,14 +277,14 @@ impl Connection {
 
     async fn connect(&self) -> Result<Sender, KubeError> {
         let connection_error = self.connection_error();
+        let (host, port) = (self.address.0.as_str(), self.address.1);
         let socket = match &self.proxy {
-            Some((destination, proxy)) => {
-                let through = proxy.connect(destination.clone()).await;
+            Some(proxy) => {
+                let through = proxy.connect(host, port).await;
                 through.map_err(|e| connection_error(&e))?
             }
             None => {
-                let address = (self.address.0.as_str(), self.address.1);
-                let direct = TcpStream::connect(address).await;
+                let direct = TcpStream::connect((host, port)).await;
                 direct.map_err(|e| connection_error(&e))?
             }
         };

@@ -93,24 +93,28 @@ impl Proxy {
         }
     }
 
-    /// Connects to the destination through the proxy.
+    /// Connects to a host, an IPv6 address without brackets, through the proxy.
     ///
     /// # Errors
     /// The reason: the proxy cannot be reached, or does not connect.
-    pub(super) async fn connect(&self, destination: Uri) -> Result<TcpStream, String> {
+    pub(super) async fn connect(&self, host: &str, port: u16) -> Result<TcpStream, String> {
         let failed = |reason: &dyn fmt::Display| format!("proxy {self}: {reason}");
         let proxy = self.0.uri().clone();
-        let stream = TcpStream::connect(address(&proxy)).await;
+        let is_http = proxy.scheme_str() == Some("http");
+        let own_port = if is_http { 80 } else { 1080 };
+        let stream = TcpStream::connect(host_port(&proxy, own_port)).await;
         let mut stream = Some(TokioIo::new(stream.map_err(|e| failed(&e))?));
         // The connection is there, and is passed on once.
         let dialled = tower::service_fn(move |_: Uri| {
             let stream = stream.take();
             async move { stream.ok_or(std::io::Error::from(std::io::ErrorKind::NotConnected)) }
         });
-        let is_http = proxy.scheme_str() == Some("http");
-        // SOCKS5 takes a missing port for that of https.
-        let (host, port) = address(&destination);
-        let destination = format!("https://{}:{port}", bracketed(&host));
+        let host = match host.contains(':') {
+            true => format!("[{host}]"),
+            false => host.to_owned(),
+        };
+        // Of the URL, only host and port are used.
+        let destination = format!("https://{host}:{port}");
         let destination: Uri = destination.parse().map_err(|e| failed(&e))?;
         let stream = if is_http {
             let mut tunnel = Tunnel::new(proxy, dialled);
@@ -161,28 +165,9 @@ fn checked(name: &str, url: &str) -> Result<Matcher, KubeError> {
 
 /// Returns whether the destination is a loopback address or `localhost`.
 fn is_this_machine(destination: &Uri) -> bool {
-    let host = destination.host().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']');
+    let (host, _) = host_port(destination, 0);
     let is_loopback = |address: IpAddr| address.is_loopback();
-    host == "localhost" || address.parse().is_ok_and(is_loopback)
-}
-
-/// Returns host and port, which is that of the scheme by default. IPv6 addresses have no brackets.
-fn address(uri: &Uri) -> (String, u16) {
-    let by_default = match uri.scheme_str() {
-        Some("http") => 80,
-        Some("https") => 443,
-        _ => 1080,
-    };
-    host_port(uri, by_default)
-}
-
-/// Returns a host as it is written in a URL.
-fn bracketed(host: &str) -> String {
-    match host.contains(':') {
-        true => format!("[{host}]"),
-        false => host.to_owned(),
-    }
+    host == "localhost" || host.parse().is_ok_and(is_loopback)
 }
 
 #[cfg(test)]

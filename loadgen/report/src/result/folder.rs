@@ -1,7 +1,7 @@
 //! The folder of a result. It has a temporary name until the raw data and everything else is in it.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -230,24 +230,12 @@ impl SavedResult {
                 source,
             })
         })?;
-        write_file(&folder.join(SERIES_FILE), |path, file| {
-            let mut gzip = GzEncoder::new(file, Compression::default());
-            write_series(&mut gzip, &self.series).map_err(|source| FolderError::Series {
-                path: path.to_owned(),
-                source,
-            })?;
-            gzip.finish().map(drop).map_err(at(path))
+        write_compressed(&folder.join(SERIES_FILE), |to| {
+            write_series(to, &self.series)
         })?;
         if !self.load_intervals.is_empty() {
-            write_file(&folder.join(LOAD_INTERVALS_FILE), |path, file| {
-                let mut gzip = GzEncoder::new(file, Compression::default());
-                write_load_intervals(&mut gzip, &self.load_intervals).map_err(|source| {
-                    FolderError::Series {
-                        path: path.to_owned(),
-                        source,
-                    }
-                })?;
-                gzip.finish().map(drop).map_err(at(path))
+            write_compressed(&folder.join(LOAD_INTERVALS_FILE), |to| {
+                write_load_intervals(to, &self.load_intervals)
             })?;
         }
         write_file(&folder.join(SCENARIO_FILE), |path, file| {
@@ -378,6 +366,21 @@ fn write_file(
     fill(path, &mut file)?;
     file.flush().map_err(at(&new))?;
     fs::rename(&new, path).map_err(at(path))
+}
+
+/// Writes CSV, compressed.
+fn write_compressed(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> Result<(), SeriesError>,
+) -> Result<(), FolderError> {
+    write_file(path, |path, file| {
+        let mut gzip = GzEncoder::new(file, Compression::default());
+        fill(&mut gzip).map_err(|source| FolderError::Series {
+            path: path.to_owned(),
+            source,
+        })?;
+        gzip.finish().map(drop).map_err(at(path))
+    })
 }
 
 fn at(path: &Path) -> impl FnOnce(io::Error) -> FolderError {

@@ -23,13 +23,14 @@ use load::record::Live;
 use load::verify::Verifier;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use workloads::GeneratorShard;
 use workloads::scenario::{LoadSpec, LoadsSpec, Operation};
+use workloads::{DataSet, GeneratorShard};
 
 use self::connect::Connector;
 use self::load_result::{LoadResult, to_report};
 use self::outcome::Ran;
 use super::load_intervals::IntervalRecorder;
+use super::meter::Meter;
 use super::status::schedule;
 use super::{CaseRun, DEATH_TIMEOUT, EarlyEnd, ListedData, Measured};
 use crate::live::LiveLoad;
@@ -104,20 +105,13 @@ impl CaseRun<'_> {
         running: &mut Running,
         measured: &mut Measured,
     ) -> Result<(), EarlyEnd> {
-        let Some(data) = self.data().cloned() else {
-            let reason = "loads need a data set that the run writes".to_owned();
-            return Err(EarlyEnd::NotApplicable(reason));
-        };
+        let data = self.data_of_loads()?;
         let endpoint = &listed.endpoint;
         let verifier = verifier_after(case, listed);
         let duration = case.lasts(self.scenario.duration);
-        let mut meter = self.settled(running, measured).await?;
+        let mut meter = self.settled_for_loads(case, running, measured).await?;
         if case.load.iter().any(|load| !load.is_steady(duration)) {
             meter.load_changes();
-        }
-        let watches = |load: &LoadSpec| matches!(load.operation, Operation::Watch);
-        if case.load.iter().any(watches) {
-            meter.generator_keeps_events();
         }
         let connector = Connector::new(self, case, &data, endpoint, &verifier);
         let mut loads = connector.loads().await?;
@@ -177,6 +171,27 @@ impl CaseRun<'_> {
         self.judge_loads(case, measured)?;
         self.check_written(case, &loads, endpoint).await?;
         self.list_once(endpoint, &verifier, measured).await
+    }
+
+    /// Returns the data set of the loads.
+    fn data_of_loads(&self) -> Result<Arc<DataSet>, EarlyEnd> {
+        let reason = || "loads need a data set that the run writes".to_owned();
+        let data = self.data().cloned();
+        data.ok_or_else(|| EarlyEnd::NotApplicable(reason()))
+    }
+
+    /// As [`CaseRun::settled`], of a generator that keeps the events of the case's watchers.
+    async fn settled_for_loads(
+        &self,
+        case: &LoadsSpec,
+        running: &Running,
+        measured: &mut Measured,
+    ) -> Result<Meter, EarlyEnd> {
+        let mut meter = self.settled(running, measured).await?;
+        if case.is_watched() {
+            meter.generator_keeps_events();
+        }
+        Ok(meter)
     }
 }
 

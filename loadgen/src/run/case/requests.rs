@@ -13,13 +13,12 @@ use load::endpoint::TargetEndpoint;
 use load::operation::list::ListCase;
 use load::operation::requests::{EtcdRequests, RequestConfig};
 use load::verify::Verifier;
-use report::result::{Case, Outcome};
+use report::result::Case;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use workloads::Strategy;
 
 use super::load_intervals::IntervalRecorder;
-use super::saturation::kept_nothing;
 use super::saturation::trials::RequestTrials;
 use super::status::schedule;
 use super::times::Span;
@@ -102,12 +101,7 @@ impl CaseRun<'_> {
             read_back.map_err(|e| EarlyEnd::Failed(e.to_string()))?;
         }
         self.list_once(endpoint, &after, measured).await?;
-        if !kept_nothing(&mut measured.case) {
-            match spoiled(&tally) {
-                Some(reason) => measured.case.outcome = Outcome::Invalid { reason },
-                None => measured.case.valid = true,
-            }
-        }
+        measured.conclude(spoiled(&tally));
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use load::driver::run::Tally;
 use load::record::LatencyHistogram;
 use load::saturation::{Goal, Length, Outcome, Search, Step, Trial, Verdict};
-use report::result::{Case, RateSearch, RateTrial, Saturation, TrialVerdict, median};
+use report::result::{self, RateSearch, RateTrial, Saturation, TrialVerdict, median};
 use workloads::scenario::{Objective, Saturate};
 
 use super::meter::Meter;
@@ -160,11 +160,11 @@ impl CaseRun<'_> {
                     .max(Duration::from_secs_f64(objective.samples() / rate))
                     .min(full),
             };
-            let settling = trials.settle(rate, duration.mul_f64(SETTLE));
+            let settling = trials.send(rate, duration.mul_f64(SETTLE), false);
             let Ok(settled) = self.unless_stopped(settling).await else {
                 return Ok((End::Stopped, all));
             };
-            if let Some(why) = wrong(&settled.tally, rate).or(settled.others_wrong.clone()) {
+            if let Some(why) = settled.wrong(rate) {
                 return Ok((End::Failed(why), all));
             }
             if settled.has_errors()
@@ -173,14 +173,13 @@ impl CaseRun<'_> {
                 return Ok((early.into(), all));
             }
             meter.begin_round()?;
-            let sent = trials.send(rate, duration).await;
+            let sent = trials.send(rate, duration, true).await;
             let stopped = self.stop.is_cancelled();
             meter.end_of_round(!sent.has_errors() && !stopped).await;
             if stopped {
                 return Ok((End::Stopped, all));
             }
-            let failure = wrong(&sent.tally, rate).or(sent.others_wrong.clone());
-            let has_errors = sent.has_errors();
+            let (failure, has_errors) = (sent.wrong(rate), sent.has_errors());
             let verdict = match judge(objective, &sent.tally, duration) {
                 Verdict::Kept if sent.others.is_some() => Verdict::Missed,
                 verdict => verdict,
@@ -199,34 +198,40 @@ impl CaseRun<'_> {
             if let Some(why) = failure {
                 return Ok((End::Failed(why), all));
             }
-            if has_errors {
-                // A late response would be mistaken for one of the next trial.
-                if let Err(early) = trials.reconnect().await {
-                    return Ok((early.into(), all));
-                }
+            // A late response would be mistaken for one of the next trial.
+            if has_errors && let Err(early) = trials.reconnect().await {
+                return Ok((early.into(), all));
             }
         }
     }
 }
 
-/// Sets the outcome of a search in which no rate kept the objective. Returns whether this is one.
-pub(super) fn kept_nothing(case: &mut Case) -> bool {
-    let found = case.saturation.as_ref();
-    let Some(found) = found.filter(|found| found.kept_per_s.is_none()) else {
-        return false;
-    };
-    match found
-        .searches
-        .iter()
-        .any(|search| search.generator_gave_out)
-    {
-        true => {
-            let reason = "the generator did not keep the lowest rate".to_owned();
-            case.outcome = report::result::Outcome::Invalid { reason };
+impl Measured {
+    /// Sets the outcome of a case of requests or loads whose responses were right. `invalid` is why
+    /// its measurements say nothing about the target, if that is so. Of a search in which no rate
+    /// kept the objective, there are none, and only the generator can be the reason.
+    pub(super) fn conclude(&mut self, invalid: Option<String>) {
+        let found = self.case.saturation.as_ref();
+        let invalid = match found.filter(|found| found.kept_per_s.is_none()) {
+            None => invalid,
+            Some(found) => {
+                let mut searches = found.searches.iter();
+                let gave_out = searches.any(|search| search.generator_gave_out);
+                gave_out.then(|| "the generator did not keep the lowest rate".to_owned())
+            }
+        };
+        match invalid {
+            Some(reason) => self.case.outcome = result::Outcome::Invalid { reason },
+            None => self.case.valid = true,
         }
-        false => case.valid = true,
     }
-    true
+}
+
+impl Sent {
+    /// Returns why it is no evidence about a rate: requests of any load had wrong responses.
+    fn wrong(&self, rate: f64) -> Option<String> {
+        wrong(&self.tally, rate).or_else(|| self.others_wrong.clone())
+    }
 }
 
 /// Returns why a trial is no evidence about a rate: requests had wrong responses.

@@ -4,7 +4,7 @@ use crate::page::side_by_side::Work;
 use crate::quantity::{Quantity, Unit};
 use crate::result::load_intervals::LoadInterval;
 
-use super::over_time::time_axis;
+use super::over_time::{ends, time_axis};
 use super::plot::{Look, Plot, PlotLine, Scale};
 use super::{Material, TopicFigure, entry, list, panels, plain};
 
@@ -167,8 +167,7 @@ fn plot(
     let y = Scale::of_values(values.map(|(_, value)| *value), unit)?;
     let described = lines.iter().filter(|line| line.look == Look::Line);
     let texts = described.filter_map(|line| {
-        let values = || line.points.iter().map(|(_, value)| *value);
-        let (least, most) = (values().reduce(f64::min)?, values().reduce(f64::max)?);
+        let (least, most) = ends(&line.points)?;
         let target = &of.cases.targets[line.target];
         Some(format!("{target}: {} to {}", shown(least), shown(most)))
     });

@@ -189,7 +189,8 @@ fn in_ms(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.iter().map(|(s, value)| (s * 1e3, *value)).collect()
 }
 
-fn ends(points: &[(f64, f64)]) -> Option<(f64, f64)> {
+/// Returns the lowest and the highest value of the points; `None` without any.
+pub(super) fn ends(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let values = points.iter().map(|(_, value)| *value);
     let least = values.clone().reduce(f64::min)?;
     Some((least, values.reduce(f64::max)?))

@@ -12,7 +12,7 @@ use load::driver::closed::{Clients, Job};
 use load::driver::deliveries::{ApiWatching, DeliveryWatchers, Watching};
 use load::endpoint::TargetEndpoint;
 use load::operation::keep_alives::KeepAlives;
-use load::operation::kube_requests::made_by;
+use load::operation::kube_requests::{KubeRequests, made_by};
 use load::operation::leases::GrantedLeases;
 use load::operation::list::ListCase;
 use load::operation::requests::{EtcdRequests, RequestConfig, Revisions};
@@ -102,18 +102,12 @@ impl<'c> Connector<'c> {
             share: load.share,
             live: load.live.clone(),
         };
-        let (connections, shard) = (planned.connections(), planned.share.shard);
-        let waiting = waiting(self.run.scenario);
         match &mut load.clients {
             LoadClients::Small(callers, calls) => {
-                let (etcd, calls) = (self.etcd(&planned)?, Arc::clone(calls));
-                let again = RequestClients::connect(etcd, connections, shard, calls, waiting);
-                *callers = again.await.map_err(|why| planned.failed(why))?;
+                *callers = self.callers(&planned, calls).await?;
             }
             LoadClients::SmallThroughApi(callers, calls) => {
-                let (api, calls) = (self.endpoint, Arc::clone(calls));
-                let again = RequestClients::connect_kube(api, connections, shard, calls, waiting);
-                *callers = again.await.map_err(|why| planned.failed(why))?;
+                *callers = self.api_callers(&planned, calls).await?;
             }
             LoadClients::KeepAlives(_) => load.clients = self.keep_alives(&planned).await?,
             LoadClients::Lists(..) | LoadClients::Watch(_) => {}
@@ -132,9 +126,9 @@ impl<'c> Connector<'c> {
         };
         let clients = match &spec.operation {
             Operation::Small(mix) if spec.is_through_api() => {
-                let through = self.through_api(mix, &planned).await;
-                let (callers, calls) = through.map_err(|why| planned.failed(why))?;
-                LoadClients::SmallThroughApi(callers, calls)
+                let calls = self.through_api(mix, &planned).await;
+                let calls = Arc::new(calls.map_err(|why| planned.failed(why))?);
+                LoadClients::SmallThroughApi(self.api_callers(&planned, &calls).await?, calls)
             }
             Operation::Small(_) if spec.streams == Streams::One => {
                 self.keep_alives(&planned).await?
@@ -200,23 +194,43 @@ impl<'c> Connector<'c> {
             ..RequestConfig::new(self.data, &self.verifier.root)
         };
         let mut calls = EtcdRequests::new(mix.clone(), about);
-        if self.is_watched() {
+        if self.case.is_watched() {
             calls = calls.keeping_writes();
         }
-        let etcd = self.etcd(load)?;
         if calls.compares() {
-            let learnt = timeout(READ_BACK_TIMEOUT, calls.learn(etcd)).await;
+            let learnt = timeout(READ_BACK_TIMEOUT, calls.learn(self.etcd(load)?)).await;
             let late = || format!("objects were not read within {READ_BACK_TIMEOUT:?}");
             let learnt = learnt.map_err(|_| load.failed(late()))?;
             learnt.map_err(|why| load.failed(why))?;
         }
-        let (calls, shard) = (Arc::new(calls), load.share.shard);
-        let waiting = waiting(self.run.scenario);
-        let shared = Arc::clone(&calls);
-        let callers =
-            RequestClients::connect(etcd, load.connections(), shard, shared, waiting).await;
-        let callers = callers.map_err(|why| load.failed(why))?;
-        Ok(LoadClients::Small(callers, calls))
+        let calls = Arc::new(calls);
+        Ok(LoadClients::Small(self.callers(load, &calls).await?, calls))
+    }
+
+    /// Opens the connections of etcd's small requests.
+    async fn callers(
+        &self,
+        load: &Planned<'_>,
+        calls: &Arc<EtcdRequests>,
+    ) -> Result<RequestClients, EarlyEnd> {
+        let (connections, shard) = (load.connections(), load.share.shard);
+        let (etcd, waiting) = (self.etcd(load)?, waiting(self.run.scenario));
+        let calls = Arc::clone(calls);
+        let callers = RequestClients::connect(etcd, connections, shard, calls, waiting).await;
+        callers.map_err(|why| load.failed(why))
+    }
+
+    /// Opens the connections of small requests to the Kubernetes tier.
+    async fn api_callers(
+        &self,
+        load: &Planned<'_>,
+        calls: &Arc<KubeRequests>,
+    ) -> Result<RequestClients, EarlyEnd> {
+        let (connections, shard) = (load.connections(), load.share.shard);
+        let (api, waiting) = (self.endpoint, waiting(self.run.scenario));
+        let calls = Arc::clone(calls);
+        let callers = RequestClients::connect_kube(api, connections, shard, calls, waiting).await;
+        callers.map_err(|why| load.failed(why))
     }
 
     /// Connects clients that list.
@@ -279,12 +293,6 @@ impl<'c> Connector<'c> {
     fn etcd(&self, load: &Planned<'_>) -> Result<&'c ClientConfig, EarlyEnd> {
         let etcd = self.endpoint.etcd.as_ref();
         etcd.ok_or_else(|| load.failed("the target has no etcd API"))
-    }
-
-    /// Returns whether a load of the case watches what the other loads write.
-    pub(super) fn is_watched(&self) -> bool {
-        let mut loads = self.case.load.iter();
-        loads.any(|load| load.operation == Operation::Watch)
     }
 
     /// Returns the prefix of the keys and leases that a load creates, and the record of granted

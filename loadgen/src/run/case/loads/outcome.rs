@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use load::driver::deliveries::{DeliveryWatchers, ExtraEvents};
 use load::driver::run::AcknowledgedWrite;
 use load::endpoint::TargetEndpoint;
-use report::result::{self, Case, Outcome};
+use report::result::{self, Case};
 use tokio::time::timeout;
 use workloads::Tier;
 use workloads::scenario::LoadsSpec;
@@ -35,6 +35,32 @@ pub(super) struct Ran<'c> {
     pub(super) span: Span,
 }
 
+/// The writes of loads, apart by the tier that they are sent to.
+#[derive(Debug, Default)]
+pub(super) struct WritesByTier {
+    etcd: Writes,
+    kube: Writes,
+}
+
+impl WritesByTier {
+    /// Adds those of a load.
+    pub(super) fn add(&mut self, tier: Tier, result: &LoadResult) {
+        let writes = match tier {
+            Tier::Etcd => &mut self.etcd,
+            Tier::Kube => &mut self.kube,
+        };
+        writes.acknowledged.extend(result.writes());
+        writes.failed += result.failed_requests();
+    }
+
+    pub(super) fn of(&self, tier: Tier) -> &Writes {
+        match tier {
+            Tier::Etcd => &self.etcd,
+            Tier::Kube => &self.kube,
+        }
+    }
+}
+
 /// The writes of the loads of a tier, including the warm-up.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Writes {
@@ -42,24 +68,6 @@ pub(super) struct Writes {
     acknowledged: Vec<AcknowledgedWrite>,
     /// The number of requests that failed. Their writes may have been applied.
     failed: u64,
-}
-
-impl Writes {
-    fn of(tier: Tier, loads: &[ConnectedLoad<'_>], ran: &Ran<'_>) -> Self {
-        let mut writes = Self::default();
-        let all = loads.iter().zip(&ran.warm);
-        let all = all.chain(loads.iter().zip(&ran.results));
-        for (_, result) in all.filter(|(load, _)| load.spec.tier() == tier) {
-            writes.add(result);
-        }
-        writes
-    }
-
-    /// Adds those of a load.
-    pub(super) fn add(&mut self, result: &LoadResult) {
-        self.acknowledged.extend(result.writes());
-        self.failed += result.failed_requests();
-    }
 }
 
 impl CaseRun<'_> {
@@ -74,17 +82,18 @@ impl CaseRun<'_> {
         ran: Ran<'_>,
         measured: &mut Measured,
     ) -> Result<(), EarlyEnd> {
-        let to_etcd = Writes::of(Tier::Etcd, loads, &ran);
-        let through_api = Writes::of(Tier::Kube, loads, &ran);
+        let mut writes = WritesByTier::default();
+        for results in [&ran.warm, &ran.results] {
+            for (load, result) in loads.iter().zip(results) {
+                writes.add(load.spec.tier(), result);
+            }
+        }
         let mut agree = Ok(());
         for (load, mut result) in loads.iter_mut().zip(ran.results) {
             if let LoadClients::Watch(watchers) = &mut load.clients
                 && let Some(watchers) = watchers.take()
             {
-                let writes = match load.spec.tier() {
-                    Tier::Kube => through_api.clone(),
-                    Tier::Etcd => to_etcd.clone(),
-                };
+                let writes = writes.of(load.spec.tier()).clone();
                 result = self.delivered(watchers, writes, ran.begun).await?;
                 if let LoadResult::Broken(why) = &result {
                     let reason = format!("load {}: {why}", load.spec.name);
@@ -163,13 +172,8 @@ impl CaseRun<'_> {
         measured.case.saturated = loads
             .iter()
             .any(|load| load.name == case.headline().name && load.saturated);
-        match spoiled {
-            Some((load, why)) => {
-                let reason = format!("load {}: {why}", load.name);
-                measured.case.outcome = Outcome::Invalid { reason };
-            }
-            None => measured.case.valid = true,
-        }
+        let spoiled = spoiled.map(|(load, why)| format!("load {}: {why}", load.name));
+        measured.conclude(spoiled);
         Ok(())
     }
 

@@ -1,8 +1,5 @@
 //! Small requests to the Kubernetes tier, and the objects for them, which are created beforehand.
 
-use std::sync::Arc;
-
-use load::driver::calls::RequestClients;
 use load::operation::kube_requests::{KubeRequestConfig, KubeRequests, made_by};
 use tokio::time::timeout;
 use workloads::scenario::{LoadSpec, LoadsSpec};
@@ -11,7 +8,6 @@ use workloads::{DataSet, Mix};
 use super::connect::{Connector, Planned};
 use crate::run::case::requests::READ_BACK_TIMEOUT;
 use crate::run::case::{CaseRun, ObjectSource};
-use crate::run::plan::waiting;
 use crate::seed::kube::{kind_of, objects_like, spread_over};
 
 /// The most objects for a load, since each of them is created beforehand, by a request.
@@ -22,12 +18,12 @@ const OBJECT_BYTES: u64 = 64 << 20;
 const LIKE: u64 = 64;
 
 impl Connector<'_> {
-    /// Creates a load's objects and connects its clients.
+    /// Creates a load's objects. Returns its requests.
     pub(super) async fn through_api(
         &self,
         mix: &Mix,
         load: &Planned<'_>,
-    ) -> Result<(RequestClients, Arc<KubeRequests>), String> {
+    ) -> Result<KubeRequests, String> {
         let (run, data, spec) = (self.run, self.data, load.spec);
         let templates = data.len().min(LIKE);
         let like = objects_like(data, templates, |i| run.namespace_of(data, i))?;
@@ -46,18 +42,13 @@ impl Connector<'_> {
             values: spec.value.as_ref(),
         };
         let mut calls = KubeRequests::new(mix.clone(), about);
-        if self.is_watched() {
+        if self.case.is_watched() {
             calls = calls.keeping_writes();
         }
         let made = timeout(READ_BACK_TIMEOUT, calls.make(self.endpoint)).await;
         let made = made.map_err(|_| format!("objects were not made within {READ_BACK_TIMEOUT:?}"));
         made?.map_err(|error| format!("making its objects: {error}"))?;
-        let calls = Arc::new(calls);
-        let (connections, shard) = (load.connections(), load.share.shard);
-        let (waiting, shared) = (waiting(run.scenario), Arc::clone(&calls));
-        let callers =
-            RequestClients::connect_kube(self.endpoint, connections, shard, shared, waiting).await;
-        Ok((callers.map_err(|error| error.to_string())?, calls))
+        Ok(calls)
     }
 }
 

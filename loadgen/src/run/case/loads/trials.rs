@@ -8,16 +8,13 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use load::arrivals::Pace;
 use load::record::Live;
-use report::result::Outcome;
-use tokio_util::sync::CancellationToken;
+use workloads::Profile;
 use workloads::scenario::{LoadSpec, LoadsSpec, Operation, Saturate, Start};
-use workloads::{Profile, Tier};
 
 use super::connect::Connector;
 use super::load_result::LoadResult;
-use super::outcome::Writes;
+use super::outcome::WritesByTier;
 use super::{ConnectedLoad, LoadClients, verifier_after};
-use crate::run::case::saturation::kept_nothing;
 use crate::run::case::saturation::trials::{Sent, Trials};
 use crate::run::case::status::schedule;
 use crate::run::case::{CaseRun, EarlyEnd, ListedData, Measured};
@@ -30,8 +27,7 @@ struct LoadTrials<'c> {
     /// The rate of each load over that of the load that represents the case; `None` for loads whose
     /// arrivals stay as they are.
     ratios: Vec<Option<f64>>,
-    to_etcd: Writes,
-    through_api: Writes,
+    writes: WritesByTier,
 }
 
 impl CaseRun<'_> {
@@ -44,20 +40,9 @@ impl CaseRun<'_> {
         running: &mut Running,
         measured: &mut Measured,
     ) -> Result<(), EarlyEnd> {
-        let Some(data) = self.data().cloned() else {
-            let reason = "loads need a data set that the run writes".to_owned();
-            return Err(EarlyEnd::NotApplicable(reason));
-        };
+        let data = self.data_of_loads()?;
         let (endpoint, verifier) = (&listed.endpoint, verifier_after(case, listed));
-        let mut meter = self.settled(running, measured).await?;
-        if case
-            .load
-            .iter()
-            .any(|load| load.operation == Operation::Watch)
-        {
-            meter.generator_keeps_events();
-        }
-        measured.idle = Some(meter);
+        measured.idle = Some(self.settled_for_loads(case, running, measured).await?);
         let connector = Connector::new(self, case, &data, endpoint, &verifier);
         let begun = Instant::now();
         let mut trials = LoadTrials::connect(&connector).await?;
@@ -65,13 +50,8 @@ impl CaseRun<'_> {
         let kept = self.saturate(saturate, &mut trials, duration, running, measured);
         let kept = LoadResult::Small(Box::new(kept.await?));
         let missed = self.check_delivered(&mut trials, begun).await?;
-        if !kept_nothing(&mut measured.case) {
-            let invalid = trials.headline().to_report(&kept, duration).invalid;
-            match invalid.or(missed) {
-                Some(reason) => measured.case.outcome = Outcome::Invalid { reason },
-                None => measured.case.valid = true,
-            }
-        }
+        let invalid = trials.headline().to_report(&kept, duration).invalid;
+        measured.conclude(invalid.or(missed));
         self.check_written(case, &trials.loads, endpoint).await?;
         self.list_once(endpoint, &verifier, measured).await
     }
@@ -88,13 +68,10 @@ impl CaseRun<'_> {
             let LoadClients::Watch(watchers) = &mut load.clients else {
                 continue;
             };
-            let writes = match load.spec.tier() {
-                Tier::Etcd => trials.to_etcd.clone(),
-                Tier::Kube => trials.through_api.clone(),
-            };
             let Some(watchers) = watchers.take() else {
                 continue;
             };
+            let writes = trials.writes.of(load.spec.tier()).clone();
             let delivered = self.delivered(watchers, writes, begun).await?;
             let of_load = |why: String| format!("load {}: {why}", load.spec.name);
             if let LoadResult::Broken(why) = delivered {
@@ -113,8 +90,7 @@ impl<'c> LoadTrials<'c> {
             connector,
             loads: connector.loads().await?,
             ratios: ratios(connector.case, connector.run.scenario.duration),
-            to_etcd: Writes::default(),
-            through_api: Writes::default(),
+            writes: WritesByTier::default(),
         })
     }
 
@@ -125,15 +101,18 @@ impl<'c> LoadTrials<'c> {
         let found = loads.find(|load| std::ptr::eq(load.spec, headline));
         found.unwrap_or(&self.loads[0])
     }
+}
 
-    /// Runs all loads for this time.
-    async fn run(
-        &mut self,
-        rate: f64,
-        duration: Duration,
-        is_counted: bool,
-        stop: &CancellationToken,
-    ) -> Sent {
+impl Trials for LoadTrials<'_> {
+    async fn reconnect(&mut self) -> Result<(), EarlyEnd> {
+        for load in &mut self.loads {
+            let reconnected = self.connector.reconnect(load);
+            self.connector.run.unless_stopped(reconnected).await??;
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, rate: f64, duration: Duration, is_counted: bool) -> Sent {
         for (load, ratio) in self.loads.iter_mut().zip(&self.ratios) {
             if let Some(ratio) = ratio {
                 let profile = Profile::Poisson(rate * ratio);
@@ -149,55 +128,30 @@ impl<'c> LoadTrials<'c> {
                 true => Arc::clone(load.live.counts()),
                 false => Arc::default(),
             };
-            load.run((Duration::ZERO, duration), live, stop)
+            load.run((Duration::ZERO, duration), live, self.connector.run.stop)
         });
         let results = join_all(running).await;
         let mut sent = Sent::default();
         let headline = self.connector.case.headline();
         for (load, result) in self.loads.iter().zip(results) {
-            let writes = match load.spec.tier() {
-                Tier::Etcd => &mut self.to_etcd,
-                Tier::Kube => &mut self.through_api,
-            };
-            writes.add(&result);
+            self.writes.add(load.spec.tier(), &result);
             match result {
                 LoadResult::Small(tally) if std::ptr::eq(load.spec, headline) => {
                     sent.tally = *tally;
                 }
                 result => {
-                    let wrong = result.wrong();
-                    let wrong = wrong.map(|why| format!("load {}: {why}", load.spec.name));
+                    let of_load = |why: String| format!("load {}: {why}", load.spec.name);
+                    let wrong = result.wrong().map(of_load);
                     sent.others_wrong = sent.others_wrong.take().or(wrong);
                     let error = result.first_error();
                     sent.others_failed |= error.is_some();
                     let is_behind = load.to_report(&result, duration).saturated;
                     let why = error.or_else(|| is_behind.then(|| "it fell behind".to_owned()));
-                    let why = why.map(|why| format!("load {}: {why}", load.spec.name));
-                    sent.others = sent.others.take().or(why);
+                    sent.others = sent.others.take().or(why.map(of_load));
                 }
             }
         }
         sent
-    }
-}
-
-impl Trials for LoadTrials<'_> {
-    async fn reconnect(&mut self) -> Result<(), EarlyEnd> {
-        for load in &mut self.loads {
-            let reconnected = self.connector.reconnect(load);
-            self.connector.run.unless_stopped(reconnected).await??;
-        }
-        Ok(())
-    }
-
-    async fn settle(&mut self, rate: f64, duration: Duration) -> Sent {
-        self.run(rate, duration, false, &CancellationToken::new())
-            .await
-    }
-
-    async fn send(&mut self, rate: f64, duration: Duration) -> Sent {
-        let stop = self.connector.run.stop;
-        self.run(rate, duration, true, stop).await
     }
 }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use load::arrivals::Pace;
 use load::driver::calls::RequestClients;
 use load::driver::run::Tally;
-use tokio_util::sync::CancellationToken;
 use workloads::Profile;
 
 use crate::live::LiveLoad;
@@ -19,11 +18,9 @@ pub(in crate::run::case) trait Trials {
     /// Opens new connections, after requests that may still get a response.
     async fn reconnect(&mut self) -> Result<(), EarlyEnd>;
 
-    /// Sends at this rate for this time, before a trial; not counted by status lines.
-    async fn settle(&mut self, rate: f64, duration: Duration) -> Sent;
-
-    /// Sends at this rate for this time, or until the run is stopped.
-    async fn send(&mut self, rate: f64, duration: Duration) -> Sent;
+    /// Sends at this rate for this time, or until the run is stopped. `is_counted` says whether
+    /// `/metrics` counts the requests: those of a trial, but not those before it.
+    async fn send(&mut self, rate: f64, duration: Duration, is_counted: bool) -> Sent;
 }
 
 /// What was sent at a rate.
@@ -78,20 +75,16 @@ impl Trials for RequestTrials<'_> {
         Ok(())
     }
 
-    async fn settle(&mut self, rate: f64, duration: Duration) -> Sent {
-        let pace = Pace::Open(Profile::Poisson(rate));
-        let never = CancellationToken::new();
-        Sent {
-            tally: self.clients.run(pace, duration, &never).await,
-            ..Sent::default()
-        }
-    }
-
-    async fn send(&mut self, rate: f64, duration: Duration) -> Sent {
+    async fn send(&mut self, rate: f64, duration: Duration, is_counted: bool) -> Sent {
         let profile = Profile::Poisson(rate);
-        let counts = Arc::clone(self.live.counts());
-        self.live
-            .keep_to(schedule(&profile, 1.0, Duration::ZERO, duration));
+        let counts = match is_counted {
+            true => {
+                let due = schedule(&profile, 1.0, Duration::ZERO, duration);
+                self.live.keep_to(due);
+                Arc::clone(self.live.counts())
+            }
+            false => Arc::default(),
+        };
         let pace = Pace::Open(profile);
         let sent = self
             .clients
