@@ -1,5 +1,5 @@
-//! Servers of tests on threads of their own, since a test may block its thread, and each of its cases
-//! may have another runtime.
+//! Servers of tests on threads of their own, since a test may block its thread, and each of its
+//! cases may have another runtime.
 
 use std::net::SocketAddr;
 use std::thread;
