@@ -1,14 +1,20 @@
 //! Lists of both tiers over connections that are slow, late or end half-way: each list is whole or
-//! an error, and none takes a short response for a whole one.
+//! an error, and none takes a short response for a whole one. A member of a cluster that is down
+//! receives no requests, even if something else accepts its connections.
 
 #[path = "support/seeded_pods.rs"]
 mod seeded_pods;
+#[allow(dead_code, reason = "the other tests ask for other things")]
+#[path = "support/served.rs"]
+mod served;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
+use etcd_api::proto::etcdserverpb::RangeRequest;
 use kube_api::client::Options;
 use load::clients::go_clients::GoClients;
 use load::driver::closed::{Clients, Job};
@@ -17,6 +23,7 @@ use load::operation::list::{ListCase, ListError, ListParameters};
 use load::verify::Verifier;
 use loadgen::seed::kube::resource_of;
 use seeded_pods::{ROOT, SeededPods};
+use served::Served;
 use test_support::proxy::{End, Link, Proxy};
 use tokio::time::timeout;
 use workloads::scenario::Media;
@@ -145,4 +152,37 @@ async fn lists_from_the_kubernetes_tier_are_whole_or_errors() {
         }
     }
     seeded.running.stop().await;
+}
+
+/// Returns how many of this number of requests failed, sent one after the other.
+async fn failures(client: &Client, requests: u32) -> u32 {
+    let mut failed = 0;
+    for _ in 0..requests {
+        let request = RangeRequest {
+            key: "a".into(),
+            ..RangeRequest::default()
+        };
+        let response = timeout(HANGS, client.kv().range(request)).await;
+        failed += u32::from(response.expect("in time").is_err());
+    }
+    failed
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_whose_connections_are_accepted_and_not_answered_gets_no_requests() {
+    let (dies, stays) = (Served::etcd(), Served::etcd());
+    let proxy = Proxy::start(&dies.url);
+    let endpoints = format!("{},{}", proxy.url(), stays.url);
+    let config = ClientConfig::new(&endpoints).expect("URLs");
+    let client = Client::connect(config.clone()).await.expect("they run");
+    proxy.until_used();
+    assert_eq!(failures(&client, 20).await, 0);
+    drop(dies);
+    let failed = failures(&client, 40).await;
+    assert!(
+        failed <= 1,
+        "{failed} requests went to a member that is down"
+    );
+    let later = Client::connect(config).await.expect("one of them runs");
+    assert_eq!(failures(&later, 20).await, 0, "it was down from the start");
 }

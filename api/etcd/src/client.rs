@@ -34,7 +34,7 @@ use tonic::{Request, Status};
 use crate::error::{Error, Refusal};
 use crate::proto::etcdserverpb as pb;
 use config::{ClientConfig, chain};
-use members::{Connections, Members};
+use members::{Connections, Members, until_answered};
 use pb::cluster_client::ClusterClient;
 use pb::kv_client::KvClient;
 use pb::lease_client::LeaseClient;
@@ -206,17 +206,22 @@ fn is_stale(refusal: Refusal) -> bool {
     )
 }
 
-/// Connects to the endpoints. Returns as soon as one of them has accepted; the others are connected
+/// Connects to the endpoints. Returns as soon as one of them is connected; the others are connected
 /// in the background.
 async fn connect(config: &ClientConfig) -> Result<Connections, Error> {
     let mut last = Error::Config("no endpoint given".into());
     for (nth, uri) in config.endpoints.iter().enumerate() {
-        let channel = match config.tonic_endpoint(uri)?.connect().await {
+        let endpoint = config.tonic_endpoint(uri)?;
+        let connected = match config.endpoints.len() {
+            1 => endpoint.connect().await.map_err(|error| chain(&error)),
+            _ => until_answered(&endpoint, config.connect_timeout).await,
+        };
+        let channel = match connected {
             Ok(channel) => channel,
-            Err(error) => {
+            Err(reason) => {
                 last = Error::Unreachable {
                     endpoint: uri.to_string(),
-                    reason: chain(&error),
+                    reason,
                 };
                 continue;
             }
@@ -227,7 +232,8 @@ async fn connect(config: &ClientConfig) -> Result<Connections, Error> {
         let endpoints = config.endpoints.iter();
         let endpoints = endpoints.map(|uri| config.tonic_endpoint(uri));
         let endpoints = endpoints.collect::<Result<Vec<_>, _>>()?;
-        return Ok(Connections::Several(Members::new(endpoints, nth, &channel)));
+        let members = Members::new(endpoints, nth, &channel, config.connect_timeout);
+        return Ok(Connections::Several(members));
     }
     Err(last)
 }

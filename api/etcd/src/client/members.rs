@@ -2,10 +2,13 @@
 //!
 //! tonic's own balancer treats an endpoint that refuses connections as ready, and each request that
 //! it sends there fails: a third of all requests while one of three members is down. Here, a member
-//! whose connection fails receives no requests until it has accepted another connection, as in
-//! other implementations of gRPC. The death of a member thus fails only the requests that it was
-//! processing, and those sent to it until the first of them has failed.
+//! whose connection fails receives no requests until it has answered on another one, as in other
+//! implementations of gRPC, which wait for a server's HTTP/2 settings. The death of a member thus
+//! fails only the requests that it was processing, and those sent to it until the first of them has
+//! failed. An accepted connection is not enough: a load balancer accepts on behalf of a member that
+//! is down.
 
+use std::error::Error as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
@@ -17,6 +20,10 @@ use tonic::body::Body;
 use tonic::codegen::Service;
 use tonic::transport::channel::ResponseFuture;
 use tonic::transport::{Channel, Endpoint, Error};
+
+use super::config::chain;
+use crate::proto::health::HealthCheckRequest;
+use crate::proto::health::health_client::HealthClient;
 
 /// Pauses between attempts to connect to an excluded member; each is twice as long as the one
 /// before.
@@ -36,6 +43,8 @@ pub enum Connections {
 #[derive(Debug)]
 pub struct Members {
     members: Vec<Member>,
+    /// The longest time that a member may take to connect and answer.
+    connect_timeout: Duration,
     /// Number of requests so far, for the round robin.
     next: AtomicUsize,
 }
@@ -59,7 +68,12 @@ struct Connection {
 impl Members {
     /// Returns the members at these endpoints. The one at index `connected` uses this channel; the
     /// others are connected in the background.
-    pub(super) fn new(endpoints: Vec<Endpoint>, connected: usize, channel: &Channel) -> Arc<Self> {
+    pub(super) fn new(
+        endpoints: Vec<Endpoint>,
+        connected: usize,
+        channel: &Channel,
+        connect_timeout: Duration,
+    ) -> Arc<Self> {
         let members = endpoints.into_iter().enumerate();
         let members = members.map(|(nth, endpoint)| Member {
             endpoint,
@@ -70,6 +84,7 @@ impl Members {
         });
         let members = Arc::new(Self {
             members: members.collect(),
+            connect_timeout,
             next: AtomicUsize::new(connected),
         });
         for nth in (0..members.members.len()).filter(|nth| *nth != connected) {
@@ -113,11 +128,12 @@ impl Members {
     /// Connects a member in the background, retrying as long as the client exists.
     fn connect(self: &Arc<Self>, nth: usize) {
         let endpoint = self.members[nth].endpoint.clone();
+        let within = self.connect_timeout;
         let members = Arc::downgrade(self);
         tokio::spawn(async move {
             let mut pause = FIRST_PAUSE;
             while Weak::strong_count(&members) > 0 {
-                if let Ok(channel) = endpoint.connect().await {
+                if let Ok(channel) = until_answered(&endpoint, within).await {
                     if let Some(members) = members.upgrade() {
                         let mut connection = members.members[nth].connection.lock();
                         connection.number += 1;
@@ -130,6 +146,28 @@ impl Members {
             }
         });
     }
+}
+
+/// Connects to a member and waits for a response from it: any, as old etcds and proxies do not
+/// implement health checks.
+///
+/// # Errors
+/// The reason why there is no connection or no response, as text.
+pub(super) async fn until_answered(
+    endpoint: &Endpoint,
+    within: Duration,
+) -> Result<Channel, String> {
+    let connected = async {
+        let channel = endpoint.connect().await.map_err(|error| chain(&error))?;
+        let mut health = HealthClient::new(channel.clone());
+        match health.check(HealthCheckRequest::default()).await {
+            // A status has a source only if the connection, not the server, has caused it.
+            Err(status) if status.source().is_some() => Err(chain(&status)),
+            _ => Ok(channel),
+        }
+    };
+    let in_time = tokio::time::timeout(within, connected).await;
+    in_time.unwrap_or_else(|_| Err(format!("no response within {} s", within.as_secs_f64())))
 }
 
 impl Service<http::Request<Body>> for Connections {

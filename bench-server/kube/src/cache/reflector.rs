@@ -24,8 +24,16 @@ use crate::storage::list_reader::StreamSupport;
 
 /// The interval at which storage is asked for its compacted revision.
 const COMPACTION_POLL: Duration = Duration::from_secs(15);
-/// The pauses before consecutive attempts to list or watch again.
-const BACKOFF: [Duration; 6] = [
+/// The pauses before consecutive attempts to watch again. Readers wait for the cache meanwhile, and
+/// an attempt costs storage little: etcd's own client makes ten in a second.
+const WATCH_BACKOFF: &[Duration] = &[
+    Duration::from_millis(10),
+    Duration::from_millis(100),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+];
+/// The pauses before consecutive attempts to list again, and to ask for storage's features.
+const LIST_BACKOFF: &[Duration] = &[
     Duration::from_millis(10),
     Duration::from_millis(100),
     Duration::from_millis(500),
@@ -127,7 +135,7 @@ impl WatchCache {
                     if followed.elapsed() >= STEADY {
                         losses = 0;
                     }
-                    pause(&mut losses).await;
+                    pause(LIST_BACKOFF, &mut losses).await;
                 }
                 Err(error) => {
                     self.metrics.initialization_failed(self.resource);
@@ -135,7 +143,7 @@ impl WatchCache {
                         "{}: the watch cache's initial list failed, trying again: {error}",
                         self.resource.name
                     );
-                    pause(&mut failures).await;
+                    pause(LIST_BACKOFF, &mut failures).await;
                 }
             }
         }
@@ -170,7 +178,7 @@ impl WatchCache {
             self.progress_unknown.notified().await;
             let mut failures = 0;
             while !self.has_progress() {
-                pause(&mut failures).await;
+                pause(LIST_BACKOFF, &mut failures).await;
                 self.check_progress_support(backend).await;
             }
         }
@@ -211,7 +219,7 @@ impl WatchCache {
                     self.resource.name
                 ),
             }
-            pause(&mut failures).await;
+            pause(WATCH_BACKOFF, &mut failures).await;
         }
     }
 
@@ -360,7 +368,7 @@ impl WatchCache {
     }
 }
 
-async fn pause(failures: &mut usize) {
-    sleep(BACKOFF[(*failures).min(BACKOFF.len() - 1)]).await;
+async fn pause(backoff: &[Duration], failures: &mut usize) {
+    sleep(backoff[(*failures).min(backoff.len() - 1)]).await;
     *failures += 1;
 }
