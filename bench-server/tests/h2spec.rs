@@ -4,9 +4,6 @@
 //! The failed cases must be exactly those of [`KNOWN`], and the server's memory must not grow.
 //! `scripts/oracle h2spec` builds the program; `H2SPEC_BIN` names another.
 
-#[allow(dead_code, reason = "the tests of TLS use more of it")]
-#[path = "tls/identity.rs"]
-mod identity;
 #[allow(dead_code, reason = "the conformance table uses more of it")]
 #[path = "conformance/peer.rs"]
 mod peer;
@@ -20,7 +17,7 @@ use libtest_mimic::Arguments;
 use procfs::process::Process;
 use test_support::{program, trial};
 
-use identity::Identity;
+use test_support::identity::Identity;
 
 /// The program that serves both tiers.
 const SERVER: &str = env!("CARGO_BIN_EXE_bench-server");

@@ -29,7 +29,3 @@ pub mod seed;
 pub mod servers;
 pub mod timeouts;
 pub mod to_result;
-
-#[cfg(test)]
-#[path = "../tests/support/http1_server.rs"]
-mod http1_server;

@@ -15,7 +15,7 @@ mod loads;
 #[path = "real_apiserver/resources.rs"]
 mod resources;
 #[allow(dead_code, reason = "each test starts another server")]
-#[path = "support/served.rs"]
+#[path = "integration/support/served.rs"]
 mod served;
 #[path = "../../bench-server/tests/real_apiserver/tls.rs"]
 mod tls;

@@ -1,10 +1,15 @@
 //! Support for tests: the programs that `scripts/oracle` provides, comparison with generated files
-//! that are committed, free ports, and a proxy for faults of connections. On a machine that lacks a
+//! that are committed, free ports, certificates, random choices, HTTP servers whose responses a
+//! test defines, and a proxy for faults of connections. On a machine that lacks a
 //! program, its tests are skipped and reported by name; in CI they fail.
 
+pub mod http1_server;
+pub mod identity;
 pub mod own_thread;
 pub mod ports;
 pub mod proxy;
+pub mod rng;
+pub mod scripted_api;
 
 use std::path::{Path, PathBuf};
 

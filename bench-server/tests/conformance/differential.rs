@@ -24,7 +24,7 @@ use crate::differential::watches::Watches;
 use crate::harness::{Target, cases};
 use crate::peer::{Peer, Server};
 use crate::range_stream;
-use crate::rng::Rng;
+use test_support::rng::Rng;
 
 mod masked;
 mod watches;

@@ -22,9 +22,6 @@ mod errors;
 mod etcdctl;
 mod harness;
 mod health;
-#[allow(dead_code, reason = "the tests of TLS use more of it")]
-#[path = "../tls/identity.rs"]
-mod identity;
 mod kv;
 mod lease;
 mod maintenance;
@@ -37,7 +34,6 @@ mod range_stream_options;
 mod range_table;
 mod raw_requests;
 mod request;
-mod rng;
 mod tls;
 mod txn;
 mod txn_compare;

@@ -4,8 +4,8 @@ use http::Version;
 
 use crate::client::{OFFERS, VERSIONS, assert_refuses_tls_1_1, config, get};
 use crate::harness::{ONE_ENCODING, Target, cases};
-use crate::identity::{Ca, Identity};
 use crate::peer::Server;
+use test_support::identity::{Ca, Identity};
 
 cases![on ONE_ENCODING;
     client_certificates, versions_of_http_and_tls, a_new_certificate_is_shown_at_once,

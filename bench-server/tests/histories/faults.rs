@@ -9,8 +9,8 @@ use nix::unistd::Pid;
 
 use crate::members::Member;
 use crate::peer::Server;
-use crate::rng::Rng;
 use crate::run::Shared;
+use test_support::rng::Rng;
 
 /// Kinds of faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -22,9 +22,6 @@ mod members;
 #[path = "../conformance/peer.rs"]
 mod peer;
 mod random_requests;
-#[allow(dead_code, reason = "the conformance table uses more of it")]
-#[path = "../conformance/rng.rs"]
-mod rng;
 mod run;
 mod watcher;
 

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 
 use history::{Call, Change, Compare, KeyRange, KeyValue, OpResponse, Outcome, RangeRequest, Txn};
 
-use crate::rng::Rng;
 use crate::run::Shared;
+use test_support::rng::Rng;
 
 /// Number of keys: few, so that clients conflict, but more than the ten in a stream's first
 /// message.

@@ -17,8 +17,8 @@ use tonic::transport::Channel;
 use crate::convert;
 use crate::lies::{Liar, Lie};
 use crate::random_requests::{everything, some_range};
-use crate::rng::Rng;
 use crate::run::Shared;
+use test_support::rng::Rng;
 
 /// Client number of the log.
 const LOG: u32 = 1_000;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{APART, TestCluster, Tier, cases};
 use crate::http::{Reply, send};
-use crate::rng::Rng;
+use test_support::rng::Rng;
 
 cases! {
     lists_are_the_same_from_cache_and_from_etcd on APART with ["--feature-gates=CacheIndex=false"];

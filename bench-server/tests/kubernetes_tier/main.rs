@@ -11,9 +11,6 @@ mod errors;
 mod faults;
 mod harness;
 mod http;
-#[allow(dead_code, reason = "the tests of TLS use more of it")]
-#[path = "../tls/identity.rs"]
-mod identity;
 mod informer;
 mod instances;
 mod kubectl;
@@ -23,8 +20,6 @@ mod paging;
 #[allow(dead_code, reason = "the conformance table uses more of it")]
 #[path = "../conformance/peer.rs"]
 mod peer;
-#[path = "../conformance/rng.rs"]
-mod rng;
 mod shards;
 mod table;
 mod tls;

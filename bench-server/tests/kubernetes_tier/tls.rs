@@ -8,9 +8,9 @@ use serde_json::json;
 use tokio::process::Command;
 
 use crate::harness::{BENCH, TestCluster, Tier, cases, program};
-use crate::identity::{Ca, Identity};
 use crate::informer::{INFORMER, Informer};
 use crate::kubectl::KUBECTL;
+use test_support::identity::{Ca, Identity};
 
 cases! {
     kubectl_by_certificate on BENCH, needs KUBECTL;

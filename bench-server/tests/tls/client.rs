@@ -20,7 +20,7 @@ use tokio_rustls::rustls::{
     version,
 };
 
-use crate::identity::Identity;
+use test_support::identity::Identity;
 
 /// Time limit of a response.
 const LIMIT: Duration = Duration::from_secs(20);

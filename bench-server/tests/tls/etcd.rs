@@ -11,7 +11,7 @@ use etcd_api::client::raw_list::{ListRpc, RawConnection};
 use etcd_api::error::Error;
 use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest};
 
-use crate::identity::Identity;
+use test_support::identity::Identity;
 
 /// Starts a tier that presents `identity`; returns it and the configuration of a client that trusts
 /// it.

@@ -7,7 +7,7 @@ use clap::Parser;
 use http::{StatusCode, Version};
 
 use crate::client::{OFFERS, VERSIONS, assert_refuses_tls_1_1, config, get};
-use crate::identity::{Ca, Identity};
+use test_support::identity::{Ca, Identity};
 
 /// Starts both tiers, the Kubernetes tier with these flags.
 async fn serving(more: &[String]) -> Result<(EtcdTier, KubeTier), String> {

@@ -3,6 +3,5 @@
 
 mod client;
 mod etcd;
-mod identity;
 mod kube;
 mod reload;

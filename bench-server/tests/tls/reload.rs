@@ -13,7 +13,7 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 
 use crate::client::{Answer, VERSIONS, config, get};
-use crate::identity::{Ca, Identity};
+use test_support::identity::{Ca, Identity};
 
 /// The files of a tier, laid out like a mounted Secret: all are reached through a symlink that is
 /// replaced.

@@ -30,8 +30,8 @@ const BITMAP_SCALE: u32 = 2;
 /// One chart: its name, which is also that of its files, and its picture.
 #[derive(Debug, Clone)]
 pub struct Chart {
-    /// The kind (`latency`, `open-loop`, `bars`, `first-chunk`, `memory`, `peak`, `cpu`, `shards`
-    /// or `shard-watches`), and the data set where there are several.
+    /// The kind (`latency`, `open-loop`, `bars`, `first-chunk`, `networks`, `memory`, `peak`,
+    /// `cpu`, `shards` or `shard-watches`), and the data set where there are several.
     pub name: String,
     /// The name without the data set.
     pub(crate) kind: &'static str,
@@ -137,6 +137,11 @@ pub fn charts(result: &SavedResult) -> Vec<Chart> {
                 "first-chunk",
                 "Time to the first chunk against the time of the whole list, per strategy.",
                 subject.first_chunk().map(Drawing::Rows),
+            ),
+            (
+                "networks",
+                "Median time of each strategy over that of the first strategy on the same network.",
+                subject.networks().map(Drawing::Rows),
             ),
             (
                 "peak",

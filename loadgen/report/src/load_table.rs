@@ -122,6 +122,12 @@ fn notes(load: &Load) -> Vec<String> {
             Quantity::Milliseconds(first)
         ));
     }
+    if let Some(gap) = load.longest_gap_ms.as_ref().and_then(|q| q.p50) {
+        notes.push(format!(
+            "longest time without an object after it {} (p50)",
+            Quantity::Milliseconds(gap)
+        ));
+    }
     notes.extend(watcher_notes(load));
     if load.throttled > 0 {
         notes.push(format!(

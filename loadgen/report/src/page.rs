@@ -43,8 +43,9 @@ const README: (&str, &str) = ("README.md", include_str!("../assets/result-readme
 /// that the results stay small.
 const README_CHARTS: usize = 3;
 const README_CHART_BYTES: usize = 40_000;
-const README_ORDER: [&str; 9] = [
+const README_ORDER: [&str; 10] = [
     "shards",
+    "networks",
     "latency",
     "open-loop",
     "peak",

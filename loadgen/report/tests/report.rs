@@ -72,6 +72,39 @@ fn several_starts_of_a_server_are_shown_as_a_range() {
 }
 
 #[test]
+fn strategies_are_compared_within_each_network() {
+    let (folder, _guard) = pictures();
+    let mut result = synthetic::result(1.0);
+    let over_a_line = result.report.cases.clone().into_iter().map(|mut case| {
+        case.network = Some("rtt-50ms-at-100Mbit".into());
+        case
+    });
+    let over_a_line: Vec<_> = over_a_line.collect();
+    result.report.cases.extend(over_a_line);
+    let all = charts::charts(&result);
+    let chart = all.iter().find(|chart| chart.name == "networks");
+    let svg = chart
+        .expect("a chart of networks")
+        .write(&folder)
+        .expect("plotters draws what it is given");
+    // 610 ms over 1.9 s, on both networks.
+    assert_eq!(svg.matches("0.321 ×").count(), 2, "unary-incremental");
+    for part in ["loopback", "rtt-50ms-at-100Mbit", "over 1.90 s, unary"] {
+        assert!(svg.contains(part), "{part}");
+    }
+    // Cases that do not count have no ratio, but the reason.
+    assert!(svg.contains("INVALID") && svg.contains("FAILED"));
+    let ratios = svg.matches(" ×<").count();
+    assert_eq!(
+        ratios,
+        2 * 6,
+        "of 13 cases 3 are the first, and 4 do not count"
+    );
+    let on_loopback = charts::charts(&synthetic::result(1.0));
+    assert!(on_loopback.iter().all(|chart| chart.name != "networks"));
+}
+
+#[test]
 fn each_data_set_has_charts_of_its_own() {
     let mut result = synthetic::result(1.0);
     let mut other = result.report.data_sets[0].clone();
@@ -135,6 +168,7 @@ fn the_page_holds_everything_and_needs_nothing() {
         "the exact command"
     );
     assert!(page.contains("the generator lost its CPU for 1.2 s") && page.contains("as seeded"));
+    assert!(page.contains("The longest time without an object in each list"));
     let readme = std::fs::read_to_string(folder.join("README.md")).expect("the README");
     assert!(
         readme.contains("\n```\nloadgen run 'a b'\n```\n"),

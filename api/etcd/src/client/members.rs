@@ -161,7 +161,7 @@ pub(super) async fn until_answered(
         let channel = endpoint.connect().await.map_err(|error| chain(&error))?;
         let mut health = HealthClient::new(channel.clone());
         match health.check(HealthCheckRequest::default()).await {
-            // A status has a source only if the connection, not the server, has caused it.
+            // A status that has a source does not come from a response.
             Err(status) if status.source().is_some() => Err(chain(&status)),
             _ => Ok(channel),
         }

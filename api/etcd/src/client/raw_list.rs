@@ -110,8 +110,8 @@ impl RawConnection {
         })
     }
 
-    /// Reads a list and validates it, calling `visitor` for each object. Calls `on_first_object`
-    /// once, as soon as the first object has arrived completely.
+    /// Reads a list and validates it, calling `visitor` for each object. Calls `on_objects` after
+    /// each frame that completes an object.
     ///
     /// # Errors
     /// As [`RawConnection::open`], and [`Error::Protocol`] for any
@@ -121,17 +121,15 @@ impl RawConnection {
         rpc: ListRpc,
         request: &RangeRequest,
         visitor: &mut (impl Visitor + Send),
-        on_first_object: impl FnOnce() + Send,
+        mut on_objects: impl FnMut() + Send,
     ) -> Result<ListSummary, Error> {
         let mut list = self.open(rpc, request).await?;
         let mut validator = ListValidator::new(rpc);
-        let mut on_first_object = Some(on_first_object);
         while let Some(frame) = list.data().await? {
+            let before = validator.so_far().objects;
             validator.feed(&frame, visitor)?;
-            if validator.so_far().objects > 0
-                && let Some(callback) = on_first_object.take()
-            {
-                callback();
+            if validator.so_far().objects > before {
+                on_objects();
             }
         }
         Ok(validator.finish()?)

@@ -1,6 +1,7 @@
 //! How a Kubernetes API is reached: its CA, a client certificate, a bearer token, a proxy.
 //! Credentials are fixed, or renewed while the program runs.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ pub(super) struct ResolvedCredentials {
 }
 
 /// Credentials before validation: PEM texts, and a token or its source.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Credentials {
     /// The CA's certificates, PEM; the system's roots if `None`.
     pub ca: Option<Vec<u8>>,
@@ -52,6 +53,23 @@ pub struct Credentials {
     pub exec: Option<ExecPlugin>,
     /// The proxy to the API: `http://` or `socks5://`; those of the environment if `None`.
     pub proxy_url: Option<String>,
+}
+
+/// Shows which credentials there are, but no token, key or plugin, nor the URL of the proxy, which
+/// may hold a password.
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials")
+            .field("ca", &self.ca.is_some())
+            .field("insecure", &self.insecure)
+            .field("server_name", &self.server_name)
+            .field("identity", &self.identity.is_some())
+            .field("token", &self.token.is_some())
+            .field("token_file", &self.token_file)
+            .field("exec", &self.exec.is_some())
+            .field("proxy_url", &self.proxy_url.is_some())
+            .finish()
+    }
 }
 
 impl Credentials {
@@ -199,8 +217,8 @@ pub(super) fn bearer(token: &str) -> Result<HeaderValue, KubeError> {
     Ok(value)
 }
 
-impl std::fmt::Debug for KubeAccess {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for KubeAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KubeAccess")
             .field("tls", &self.has_tls())
             .field("token", &self.has_token())
@@ -210,4 +228,24 @@ impl std::fmt::Debug for KubeAccess {
 
 fn read(path: &Path) -> Result<Vec<u8>, KubeError> {
     std::fs::read(path).map_err(|e| bad(&path.display().to_string(), &e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_not_shown() {
+        let credentials = Credentials {
+            identity: Some((b"chain".to_vec(), b"secret-key".to_vec())),
+            token: Some("secret-token".to_owned()),
+            proxy_url: Some("http://user:secret@proxy".to_owned()),
+            ..Credentials::default()
+        };
+        let shown = format!("{credentials:?}");
+        assert!(
+            !shown.contains("secret") && shown.contains("token: true"),
+            "{shown}"
+        );
+    }
 }

@@ -2,6 +2,7 @@
 //! token or a certificate (`exec`; `client.authentication.k8s.io/v1` and `v1beta1`).
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io::{IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -56,10 +57,17 @@ pub struct ExecPlugin {
     cluster: Option<Value>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Deserialize)]
 struct Variable {
     name: String,
     value: String,
+}
+
+/// Shows the name only: values may be secrets.
+impl fmt::Debug for Variable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
 }
 
 /// Whether a plugin may prompt the user.
@@ -71,7 +79,6 @@ enum InteractiveMode {
 }
 
 /// The credentials that a plugin returned.
-#[derive(Debug)]
 pub(super) struct Issued {
     /// Bearer token.
     pub(super) token: Option<String>,
@@ -79,6 +86,17 @@ pub(super) struct Issued {
     pub(super) identity: Option<(Vec<u8>, Vec<u8>)>,
     /// Expiry time; `None` if the plugin gave none.
     pub(super) ends: Option<SystemTime>,
+}
+
+/// Shows which credentials there are, and none of them.
+impl fmt::Debug for Issued {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Issued")
+            .field("token", &self.token.is_some())
+            .field("identity", &self.identity.is_some())
+            .field("ends", &self.ends)
+            .finish()
+    }
 }
 
 #[derive(Deserialize)]

@@ -24,8 +24,8 @@ use crate::storage::list_reader::StreamSupport;
 
 /// The interval at which storage is asked for its compacted revision.
 const COMPACTION_POLL: Duration = Duration::from_secs(15);
-/// The pauses before consecutive attempts to watch again. Readers wait for the cache meanwhile, and
-/// an attempt costs storage little: etcd's own client makes ten in a second.
+/// The pauses before consecutive attempts to watch again. They stay short, because readers wait for
+/// the cache meanwhile, and an attempt is a single request without objects in its response.
 const WATCH_BACKOFF: &[Duration] = &[
     Duration::from_millis(10),
     Duration::from_millis(100),
@@ -210,8 +210,13 @@ impl WatchCache {
             };
             match interruption {
                 Some(Interruption::Gap(error)) => return error,
-                Some(Interruption::Break(error)) => tracing::warn!(
+                Some(Interruption::Break(error)) if failures == 0 => tracing::warn!(
                     "{}: storage's watch failed, watching again: {error}",
+                    self.resource.name
+                ),
+                // It is tried again each second, for as long as storage is gone.
+                Some(Interruption::Break(error)) => tracing::debug!(
+                    "{}: storage's watch failed again: {error}",
                     self.resource.name
                 ),
                 None => tracing::info!(

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::clients::thread::{self, ThreadError};
 use crate::endpoint::TargetEndpoint;
 use crate::operation::list::attempts::{self, Restarts, Tries};
-use crate::operation::list::{ClientCost, ListCase, ListClient, ListError};
+use crate::operation::list::{ClientCost, ListCase, ListClient, ListError, ObjectTimes};
 use crate::verify::{Check, Contents, Listed, Verifier};
 
 /// The time limit of a list. A list that takes longer has failed.
@@ -43,9 +43,8 @@ pub struct Done {
     /// The time from the call to its end (to the first object, for [`Job::FirstObject`]). If the
     /// list was restarted, the time since the last restart.
     pub latency: Duration,
-    /// The time from the call to the first object; `None` if that is not recorded, or if there was
-    /// no object.
-    pub first_object: Option<Duration>,
+    /// When the objects arrived, if that is recorded ([`Job::List`]).
+    pub objects: ObjectTimes,
     /// The CPU time of the client's thread in that time.
     pub cpu: Duration,
     /// The peak of the bytes that the client's thread held beyond those that it held before the
@@ -64,7 +63,7 @@ impl Done {
     fn failed(error: ListError) -> Self {
         Self {
             latency: Duration::ZERO,
-            first_object: None,
+            objects: ObjectTimes::default(),
             cpu: Duration::ZERO,
             memory: None,
             restarts: Restarts::default(),
@@ -180,10 +179,10 @@ async fn run(list_client: &mut dyn ListClient, job: Job, verifier: &Verifier) ->
         return Done::failed(error);
     }
     heap::begin();
-    let mut first_object = None;
+    let mut objects = ObjectTimes::default();
     let mut tries = Tries::begin();
     let work = attempts::until_whole(list_client, &mut tries, async |list_client, begun| {
-        attempt(list_client, job, verifier, begun, &mut first_object).await
+        attempt(list_client, job, verifier, begun, &mut objects).await
     });
     let result = timeout(LIST_TIMEOUT, work).await;
     let result = result.unwrap_or(Err(ListError::Slow(LIST_TIMEOUT)));
@@ -191,7 +190,7 @@ async fn run(list_client: &mut dyn ListClient, job: Job, verifier: &Verifier) ->
     let program = list_client.cost();
     Done {
         latency: program.as_ref().map_or(elapsed, |cost| cost.latency),
-        first_object,
+        objects,
         cpu: tries.cpu(),
         memory: heap::most(),
         restarts: tries.restarts(),
@@ -200,21 +199,20 @@ async fn run(list_client: &mut dyn ListClient, job: Job, verifier: &Verifier) ->
     }
 }
 
-/// Makes one attempt at a job. Sets `first_object` to the time from `begun` to the first object of
-/// a checked list.
+/// Makes one attempt at a job. Notes in `objects` when those of a checked list arrived, as times
+/// since `begun`.
 async fn attempt(
     list_client: &mut dyn ListClient,
     job: Job,
     verifier: &Verifier,
     begun: Instant,
-    first_object: &mut Option<Duration>,
+    objects: &mut ObjectTimes,
 ) -> Result<Option<(Listed, Option<Contents>)>, ListError> {
     match job {
         Job::List if list_client.is_idle() => Ok(None),
         Job::List => {
-            *first_object = None;
-            let mut on_first = || *first_object = Some(begun.elapsed());
-            list(list_client, verifier, &mut on_first).await.map(Some)
+            *objects = ObjectTimes::default();
+            list(list_client, verifier, begun, objects).await.map(Some)
         }
         Job::ListUnchecked => list_client.list_unchecked().await.map(|()| None),
         Job::FirstObject => list_client.first_object().await.map(|()| None),
@@ -234,17 +232,21 @@ async fn attempt(
     }
 }
 
-/// Lists everything and checks every object, if the client passes them on.
+/// Lists everything and checks every object, if the client passes them on. Notes in `objects` when
+/// they arrived.
 async fn list(
     list_client: &mut dyn ListClient,
     verifier: &Verifier,
-    on_first_object: &mut (dyn FnMut() + Send),
+    begun: Instant,
+    objects: &mut ObjectTimes,
 ) -> Result<(Listed, Option<Contents>), ListError> {
     let mut check = Check::new(&verifier.root);
     let at_least = verifier
         .latest_revision()
         .filter(|_| list_client.is_monotonic());
-    let listed = list_client.list(&mut check, on_first_object).await?;
+    let mut on_objects = || objects.note(begun.elapsed());
+    let listed = list_client.list(&mut check, &mut on_objects).await?;
+    objects.end(begun.elapsed());
     if !list_client.shows_objects() {
         return Ok((listed, None));
     }

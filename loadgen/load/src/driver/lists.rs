@@ -38,6 +38,9 @@ pub struct ListTally {
     pub lag: LatencyHistogram,
     /// The time from the call to the first object, if lists are checked.
     pub first_object: LatencyHistogram,
+    /// The longest time in each list in which no object arrived, after the first one, if lists are
+    /// checked.
+    pub longest_gap: LatencyHistogram,
     /// The number of lists that have ended, failed ones included.
     pub lists: u64,
     /// The number of lists that failed, or whose response was wrong.
@@ -268,8 +271,11 @@ impl ListTally {
                 if is_open {
                     self.service.record(service);
                 }
-                if let Some(first) = done.first_object {
+                if let Some(first) = done.objects.first() {
                     self.first_object.record(first);
+                }
+                if let Some(gap) = done.objects.longest_gap() {
+                    self.longest_gap.record(gap);
                 }
                 if let Some((listed, _)) = listed {
                     self.wire_bytes = listed.wire_bytes;

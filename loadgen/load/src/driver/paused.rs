@@ -13,6 +13,7 @@ use workloads::SmallRequest;
 
 use super::alarm::Timer;
 use super::closed::Done;
+use crate::operation::list::ObjectTimes;
 use crate::operation::list::attempts::Restarts;
 use crate::operation::own_keys::OwnKeys;
 use crate::operation::request_api::{CompletedRequest, RequestApi};
@@ -105,7 +106,7 @@ impl StallingServer {
         sleep_until(self.answers_at()).await;
         Done {
             latency: called.elapsed(),
-            first_object: None,
+            objects: ObjectTimes::default(),
             cpu: Duration::ZERO,
             memory: None,
             restarts: Restarts::default(),

@@ -13,6 +13,7 @@ pub(crate) mod kube;
 mod list_case;
 mod list_client;
 mod no_lists;
+mod object_times;
 mod paged;
 mod whole;
 
@@ -30,6 +31,7 @@ pub use kube::list_parameters::{ListParameters, ShardRequest};
 pub use kube::stored_bytes::{DecodedObject, ItemDecoder};
 pub use list_case::ListCase;
 pub use list_client::{ClientCost, ListClient};
+pub use object_times::ObjectTimes;
 
 impl ListCase {
     /// Connects a client for this case.

@@ -1,5 +1,6 @@
 //! Makes the charts of a saved result.
 
+mod networks;
 mod open_loop;
 mod shards;
 mod thresholds;

@@ -104,6 +104,7 @@ fn counted(case: &Case) -> Vec<(String, u64)> {
         all.push((of("service"), load.service_ms.as_ref()));
         all.push((of("lag"), load.lag_ms.as_ref()));
         all.push((of("first_object"), load.first_object_ms.as_ref()));
+        all.push((of("longest_gap"), load.longest_gap_ms.as_ref()));
         all.push((of("cuts"), load.cut_ms.as_ref()));
         for kind in &load.kinds {
             let measure = format!("latency.{}", kind.operation);

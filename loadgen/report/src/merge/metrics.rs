@@ -150,6 +150,7 @@ fn load(loads: &[&Load], times: &Histograms) -> Load {
         service_ms: quantiles("service", |load| load.service_ms.as_ref()),
         lag_ms: quantiles("lag", |load| load.lag_ms.as_ref()),
         first_object_ms: quantiles("first_object", |load| load.first_object_ms.as_ref()),
+        longest_gap_ms: quantiles("longest_gap", |load| load.longest_gap_ms.as_ref()),
         kinds,
         error_samples: errors(loads.iter().map(|load| &load.error_samples)),
         ..first.clone()

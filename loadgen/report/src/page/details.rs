@@ -17,6 +17,7 @@ pub(super) struct Details<'a> {
     about: String,
     titles: [&'static str; TITLES.len()],
     rows: Vec<CaseRow>,
+    gaps: Vec<[String; 5]>,
     verified: Vec<[String; 6]>,
     counters: Vec<(String, String)>,
 }
@@ -42,6 +43,7 @@ impl<'a> Details<'a> {
             about: about(data_set),
             titles: TITLES,
             rows: cases().map(CaseRow::of).collect(),
+            gaps: cases().filter_map(gaps).collect(),
             verified: cases()
                 .filter_map(|case| verified(case, data_set))
                 .collect(),
@@ -124,6 +126,15 @@ fn short_name(case: &Case) -> String {
         case.tier,
         crate::case_text::strategy(case)
     )
+}
+
+/// Returns a case's quantiles of the longest time in a list in which no object arrived.
+fn gaps(case: &Case) -> Option<[String; 5]> {
+    let gaps = case.longest_gap_ms.as_ref()?;
+    let [p50, p99, max] = [gaps.p50, gaps.p99, gaps.max]
+        .map(|ms| Quantity::or_absent(ms.map(Quantity::Milliseconds)));
+    let lists = Quantity::Count(gaps.n).to_string();
+    Some([short_name(case), lists, p50, p99, max])
 }
 
 fn verified(case: &Case, data_set: &DataSet) -> Option<[String; 6]> {

@@ -167,6 +167,12 @@ pub struct Case {
     /// Time from the start of a list to its first chunk with an object. Measured with lists that
     /// are cancelled after that chunk.
     pub first_chunk_ms: Option<Quantiles>,
+    /// The longest time in a list in which no object arrived, after the first one and up to the
+    /// list's end, checks of objects included: one value for each measured list. Null where a
+    /// program outside of loadgen lists, where a list has no objects, and in results from before it
+    /// was measured.
+    #[serde(default)]
+    pub longest_gap_ms: Option<Quantiles>,
     /// Chunks, pages or frames with objects in one list.
     pub chunks: Option<u64>,
     /// `bytes` of all measured lists divided by the wall-clock time of the measured phase.
@@ -242,6 +248,7 @@ impl Case {
             checking_ratio: None,
             baseline: None,
             first_chunk_ms: None,
+            longest_gap_ms: None,
             chunks: None,
             throughput_bytes_per_s: None,
             server: None,

@@ -21,8 +21,8 @@ const HEADER_BYTES: usize = 40;
 /// One line of the log: a histogram, what was timed, and when.
 #[derive(Debug, Clone)]
 pub struct TaggedHistogram {
-    /// What was timed: `latency`, `service`, `lag`, `null_sink`, `first_chunk` or `synced`. For a
-    /// load, its name comes first: `puts.latency`.
+    /// What was timed: `latency`, `service`, `lag`, `null_sink`, `first_chunk`, `longest_gap` or
+    /// `synced`. For a load, its name comes first: `puts.latency`.
     pub measure: String,
     /// [`crate::result::Case::id`].
     pub case: String,

@@ -89,6 +89,10 @@ pub struct Load {
     pub lag_ms: Option<Quantiles>,
     /// Time from the call to the first object, for lists.
     pub first_object_ms: Option<Quantiles>,
+    /// The longest time in a list in which no object arrived, after the first one and up to the
+    /// list's end, checks of objects included.
+    #[serde(default)]
+    pub longest_gap_ms: Option<Quantiles>,
     /// Each kind of request by itself, in a weighted mix.
     pub kinds: Vec<LoadKind>,
     /// At most a few error texts, the most frequent first.

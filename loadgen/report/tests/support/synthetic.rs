@@ -275,6 +275,7 @@ fn measured(result: &mut SavedResult, sketch: &Sketch) {
         stands_still: Some(true),
     });
     case.first_chunk_ms = first.as_ref().map(Latencies::quantiles_ms);
+    case.longest_gap_ms = Some(histogram(spread.iter().map(|part| 9.0 * part)).quantiles_ms());
     case.chunks = Some(1_440);
     case.throughput_bytes_per_s = Some(BYTES as f64 / sketch.list_ms * 1e3);
     let mut server = ServerMetrics {

@@ -133,8 +133,13 @@ impl CaseRun<'_> {
         if is_timed {
             measured.keep("latency", span, lists.latency.clone());
         }
-        if lists.service.n() > 0 {
-            measured.keep("service", span, lists.service.clone());
+        for (measure, times) in [
+            ("service", &lists.service),
+            ("longest_gap", &lists.longest_gap),
+        ] {
+            if times.n() > 0 {
+                measured.keep(measure, span, times.clone());
+            }
         }
         listed?;
         if let Some(reason) = self.too_slow(&lists)
@@ -307,6 +312,8 @@ struct Lists {
     latency: LatencyHistogram,
     /// The times from the calls, if rounds start at fixed times.
     service: LatencyHistogram,
+    /// The longest time in each list in which no object arrived, after the first one.
+    longest_gap: LatencyHistogram,
     /// Whether rounds that start at fixed times started late because lists took too long.
     is_behind: bool,
     requests: u64,
@@ -332,6 +339,7 @@ impl Lists {
             begun: Instant::now(),
             latency: LatencyHistogram::default(),
             service: LatencyHistogram::default(),
+            longest_gap: LatencyHistogram::default(),
             is_behind: false,
             requests: 0,
             errors: 0,
@@ -360,6 +368,9 @@ impl Lists {
                         .record(done.latency + waited.unwrap_or_default());
                     if waited.is_some() {
                         self.service.record(done.latency);
+                    }
+                    if let Some(gap) = done.objects.longest_gap() {
+                        self.longest_gap.record(gap);
                     }
                     self.wire_bytes += listed.wire_bytes;
                     self.chunks = Some(listed.chunks);
@@ -414,6 +425,7 @@ impl Lists {
             (self.restarts.count > 0).then_some(self.restarts.time.as_secs_f64() * 1e3);
         case.latency_ms = to_result::quantiles_ms(&self.latency);
         case.service_ms = to_result::quantiles_ms(&self.service);
+        case.longest_gap_ms = to_result::quantiles_ms(&self.longest_gap);
         case.throughput_bytes_per_s =
             (self.wire_bytes > 0).then(|| self.wire_bytes as f64 / elapsed.as_secs_f64());
         case.verified = self.found.as_ref().map(to_result::verified);

@@ -78,14 +78,14 @@ mod tests {
     use workloads::Tier;
 
     use super::*;
-    use load::operation::list::ClientCost;
     use load::operation::list::attempts::Restarts;
+    use load::operation::list::{ClientCost, ObjectTimes};
     use report::result::{ClientMetrics, MachineLoad, Outcome};
 
     fn done(cpu_ms: u64, rss_peak: u64) -> Done {
         Done {
             latency: Duration::from_millis(5),
-            first_object: None,
+            objects: ObjectTimes::default(),
             cpu: Duration::ZERO,
             memory: None,
             restarts: Restarts::default(),

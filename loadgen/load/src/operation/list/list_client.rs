@@ -82,12 +82,12 @@ pub trait ListClient: Send {
     /// Makes the following lists read exactly this revision, for clients with [`Self::revision`].
     fn pin(&mut self, _revision: i64) {}
 
-    /// Lists everything once, and passes every object to `check`. Calls `on_first_object` once,
-    /// when the first object arrives.
+    /// Lists everything once, and passes every object to `check`. Calls `on_objects` after each
+    /// piece of the response that completes an object.
     async fn list(
         &mut self,
         check: &mut Check,
-        on_first_object: &mut (dyn FnMut() + Send),
+        on_objects: &mut (dyn FnMut() + Send),
     ) -> Result<Listed, ListError>;
 
     /// Lists without checking any object, which leaves the cost of transport and server.

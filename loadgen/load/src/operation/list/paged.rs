@@ -36,7 +36,7 @@ impl Paged {
     async fn pages(
         &mut self,
         mut visit: impl FnMut(Object<'_>) + Send,
-        on_first_object: &mut (dyn FnMut() + Send),
+        on_objects: &mut (dyn FnMut() + Send),
     ) -> Result<Listed, ListError> {
         let mut request = self.first_page.clone();
         let mut listed = Listed::default();
@@ -48,14 +48,9 @@ impl Paged {
                 last_key.extend_from_slice(object.key);
                 visit(object);
             };
-            let on_first = || {
-                if listed.chunks == 0 {
-                    on_first_object();
-                }
-            };
+            let connection = &self.connection;
             let received =
-                self.connection
-                    .validate(ListRpc::Range, &request, &mut keep_last, on_first);
+                connection.validate(ListRpc::Range, &request, &mut keep_last, &mut *on_objects);
             let page = received.await?;
             chunk::check_response(&page, &mut self.cluster_id)?;
             // The header has the store's current revision, which may have grown since the first
@@ -114,10 +109,10 @@ impl ListClient for Paged {
     async fn list(
         &mut self,
         check: &mut Check,
-        on_first_object: &mut (dyn FnMut() + Send),
+        on_objects: &mut (dyn FnMut() + Send),
     ) -> Result<Listed, ListError> {
         let visit = |object: Object<'_>| chunk::visit(check, &object);
-        let listed = self.pages(visit, on_first_object).await;
+        let listed = self.pages(visit, on_objects).await;
         listed.map_err(|error| match error {
             ListError::Invalid(wrong) => check.naming(wrong).into(),
             other => other,

@@ -44,7 +44,7 @@ impl ListClient for Whole {
     async fn list(
         &mut self,
         check: &mut Check,
-        on_first_object: &mut (dyn FnMut() + Send),
+        on_objects: &mut (dyn FnMut() + Send),
     ) -> Result<Listed, ListError> {
         let Self {
             connection,
@@ -60,7 +60,7 @@ impl ListClient for Whole {
             }
             chunk::visit(check, &object);
         };
-        let summary = connection.validate(*rpc, request, &mut visit, on_first_object);
+        let summary = connection.validate(*rpc, request, &mut visit, on_objects);
         let summary = summary.await?;
         chunk::check_response(&summary, cluster_id).map_err(|wrong| check.naming(wrong))?;
         chunk::check_whole(&summary)?;

@@ -122,6 +122,7 @@ impl LoadResult {
                     (named("service"), &tally.service),
                     (named("lag"), &tally.lag),
                     (named("first_object"), &tally.first_object),
+                    (named("longest_gap"), &tally.longest_gap),
                 ],
                 Self::Watch(delivered) => vec![
                     (named("latency"), &delivered.latency),
@@ -244,6 +245,7 @@ fn of_lists(common: Load, tally: &ListTally, window: Duration) -> Load {
         service_ms: to_result::quantiles_ms(&tally.service),
         lag_ms: to_result::quantiles_ms(&tally.lag),
         first_object_ms: to_result::quantiles_ms(&tally.first_object),
+        longest_gap_ms: to_result::quantiles_ms(&tally.longest_gap),
         ..common
     }
 }

@@ -116,11 +116,11 @@ impl ListClient for Kube {
     async fn list(
         &mut self,
         check: &mut Check,
-        on_first_object: &mut (dyn FnMut() + Send),
+        on_objects: &mut (dyn FnMut() + Send),
     ) -> Result<Listed, ListError> {
         match self.exchange {
-            Exchange::State => self.state(Some(check), on_first_object).await,
-            Exchange::Whole | Exchange::Pages => self.pages(Some(check), on_first_object).await,
+            Exchange::State => self.state(Some(check), on_objects).await,
+            Exchange::Whole | Exchange::Pages => self.pages(Some(check), on_objects).await,
         }
     }
 

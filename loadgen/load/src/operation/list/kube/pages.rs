@@ -82,7 +82,7 @@ impl Kube {
     pub(super) async fn pages(
         &mut self,
         mut check: Option<&mut Check>,
-        on_first_object: &mut (dyn FnMut() + Send),
+        on_objects: &mut (dyn FnMut() + Send),
     ) -> Result<Listed, ListError> {
         let mut validator = self.validator();
         let mut listed = Listed::default();
@@ -90,12 +90,11 @@ impl Kube {
         let mut before: Option<Page> = None;
         loop {
             let mut body = self.open(&token).await?;
-            let mut begun = listed.chunks > 0;
             while let Some(bytes) = body.next().await? {
+                let items = validator.items();
                 validator.feed(&bytes, check.as_deref_mut())?;
-                if !begun && validator.items() > 0 {
-                    begun = true;
-                    on_first_object();
+                if validator.items() > items {
+                    on_objects();
                 }
             }
             let page = validator.next_page(check.is_some())?;

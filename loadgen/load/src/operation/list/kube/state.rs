@@ -9,19 +9,18 @@ impl Kube {
     pub(super) async fn state(
         &mut self,
         mut check: Option<&mut Check>,
-        on_first_object: &mut (dyn FnMut() + Send),
+        on_objects: &mut (dyn FnMut() + Send),
     ) -> Result<Listed, ListError> {
         let mut validator = self.events();
         let mut body = self.open("").await?;
-        let mut begun = false;
         while validator.end.is_none() {
             let Some(bytes) = body.next().await? else {
                 return Err(malformed("the watch ended before its state did").into());
             };
+            let items = validator.items;
             validator.feed(&bytes, check.as_deref_mut())?;
-            if !begun && validator.items > 0 {
-                begun = true;
-                on_first_object();
+            if validator.items > items {
+                on_objects();
             }
         }
         let listed = Listed {

@@ -8,7 +8,7 @@ use kube_api::client::KubeAccess;
 
 use super::super::ASKED;
 use super::*;
-use crate::http1_server::Http1Server;
+use test_support::http1_server::Http1Server;
 
 const PATH: &str = "/apis/coordination.k8s.io/v1/namespaces/team/leases/loadgen-meeting";
 

@@ -7,13 +7,8 @@ use kube_api::client::KubeAccess;
 use super::super::super::{Api, Namespaces};
 use super::super::Waits;
 use super::*;
-use crate::http1_server;
 use crate::progress::{Counted, Progress};
-use scripted::{Answer, Scripted};
-
-#[allow(dead_code, reason = "the program's tests use more of it")]
-#[path = "../../../../../tests/own_namespaces/scripted.rs"]
-mod scripted;
+use test_support::scripted_api::{Answer, Scripted};
 
 const NAMESPACE: &str = "/api/v1/namespaces/loadgen-r-0-00000";
 const BINDINGS: &str =
