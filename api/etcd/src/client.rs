@@ -206,8 +206,9 @@ fn is_stale(refusal: Refusal) -> bool {
     )
 }
 
-/// Connects to the endpoints in their order until one of them is connected; the others are connected
-/// in the background. One that accepts and does not answer delays this by the connect timeout.
+/// Connects to the endpoints in their order until one of them is connected; the others are
+/// connected in the background. One that accepts and does not answer delays this by the connect
+/// timeout.
 async fn connect(config: &ClientConfig) -> Result<Connections, Error> {
     let mut last = Error::Config("no endpoint given".into());
     for (nth, uri) in config.endpoints.iter().enumerate() {

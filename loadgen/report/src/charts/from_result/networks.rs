@@ -12,9 +12,9 @@ const RATIO: Unit = Unit {
 };
 
 impl Subject<'_> {
-    /// Returns the chart of the median time of each strategy's lists over that of the first strategy
-    /// on the same network. `None` unless there is a case with an emulated network, and a network
-    /// with two strategies. Ratios, because the network alone determines most of the time.
+    /// Returns the chart of the median time of each strategy's lists over that of the first
+    /// strategy on the same network. `None` unless there is a case with an emulated network, and a
+    /// network with two strategies. Ratios, because the network alone determines most of the time.
     pub(in crate::charts) fn networks(&self) -> Option<RowChart> {
         if !self
             .cases()
