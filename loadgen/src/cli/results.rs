@@ -97,7 +97,7 @@ pub struct VerdictArgs {
     pub margin: Option<Percent>,
 
     /// Compare only these metrics, comma separated, and let all of them decide [default: all, of
-    /// which p50, server_cpu and peak_memory decide]
+    /// which p50, server_cpu, peak_memory and idle_memory decide]
     #[arg(
         long = "metric",
         value_name = "NAME,…",

@@ -60,7 +60,12 @@ impl fmt::Display for Metric {
 impl Metric {
     /// The metrics that decide the end of a comparison when none is named. They are few, since each
     /// line at 95 % may be wrong by chance.
-    pub const DECIDING: [Self; 3] = [Self::P50, Self::ServerCpu, Self::PeakMemory];
+    pub const DECIDING: [Self; 4] = [
+        Self::P50,
+        Self::ServerCpu,
+        Self::PeakMemory,
+        Self::IdleMemory,
+    ];
 
     /// Returns the direction in which the metric improves.
     #[must_use]
@@ -79,13 +84,13 @@ impl Metric {
             | Self::OverBaseline
             | Self::ServerCpu
             | Self::ClientCpu
-            | Self::IdleMemory
             | Self::Rate => 0.05,
             Self::P90
             | Self::P99
             | Self::FirstChunkP50
             | Self::FirstChunkP99
-            | Self::PeakMemory => 0.10,
+            | Self::PeakMemory
+            | Self::IdleMemory => 0.10,
             Self::Bytes => 0.01,
         }
     }
