@@ -80,11 +80,7 @@ impl Metric {
     #[must_use]
     pub fn default_margin(self) -> f64 {
         match self {
-            Self::P50
-            | Self::OverBaseline
-            | Self::ServerCpu
-            | Self::ClientCpu
-            | Self::Rate => 0.05,
+            Self::P50 | Self::OverBaseline | Self::ServerCpu | Self::ClientCpu | Self::Rate => 0.05,
             Self::P90
             | Self::P99
             | Self::FirstChunkP50
