@@ -1,7 +1,7 @@
 //! Support for tests: the programs that `scripts/oracle` provides, comparison with generated files
 //! that are committed, free ports, certificates, random choices, HTTP servers whose responses a
-//! test defines, and a proxy for faults of connections. On a machine that lacks a
-//! program, its tests are skipped and reported by name; in CI they fail.
+//! test defines, and a proxy for faults of connections. On a machine that lacks a program, its
+//! tests are skipped and reported by name; in CI they fail.
 
 pub mod http1_server;
 pub mod identity;

@@ -210,31 +210,26 @@ fn is_stale(refusal: Refusal) -> bool {
 /// connected in the background. One that accepts and does not answer delays this by the connect
 /// timeout.
 async fn connect(config: &ClientConfig) -> Result<Connections, Error> {
+    let uris = &config.endpoints;
+    let endpoints = uris.iter().map(|uri| config.tonic_endpoint(uri));
+    let endpoints = endpoints.collect::<Result<Vec<_>, _>>()?;
+    let unreachable = |uri: &Uri, reason: String| Error::Unreachable {
+        endpoint: uri.to_string(),
+        reason,
+    };
+    if let ([uri], [endpoint]) = (&uris[..], &endpoints[..]) {
+        let channel = endpoint.connect().await;
+        let channel = channel.map_err(|error| unreachable(uri, chain(&error)))?;
+        return Ok(Connections::One(channel));
+    }
     let mut last = Error::Config("no endpoint given".into());
-    for (nth, uri) in config.endpoints.iter().enumerate() {
-        let endpoint = config.tonic_endpoint(uri)?;
-        let connected = match config.endpoints.len() {
-            1 => endpoint.connect().await.map_err(|error| chain(&error)),
-            _ => until_answered(&endpoint, config.connect_timeout).await,
-        };
-        let channel = match connected {
-            Ok(channel) => channel,
-            Err(reason) => {
-                last = Error::Unreachable {
-                    endpoint: uri.to_string(),
-                    reason,
-                };
-                continue;
+    for (nth, (uri, endpoint)) in uris.iter().zip(&endpoints).enumerate() {
+        match until_answered(endpoint).await {
+            Ok(channel) => {
+                return Ok(Connections::Several(Members::new(endpoints, nth, &channel)));
             }
-        };
-        if config.endpoints.len() == 1 {
-            return Ok(Connections::One(channel));
+            Err(reason) => last = unreachable(uri, reason),
         }
-        let endpoints = config.endpoints.iter();
-        let endpoints = endpoints.map(|uri| config.tonic_endpoint(uri));
-        let endpoints = endpoints.collect::<Result<Vec<_>, _>>()?;
-        let members = Members::new(endpoints, nth, &channel, config.connect_timeout);
-        return Ok(Connections::Several(members));
     }
     Err(last)
 }

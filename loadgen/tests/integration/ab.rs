@@ -8,6 +8,8 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+use crate::support::program::{first_report, text};
+
 fn ab(folder: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_loadgen"))
         .arg("ab")
@@ -18,16 +20,8 @@ fn ab(folder: &Path, args: &[&str]) -> Output {
         .expect("it starts")
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn report(out: &Path) -> Value {
-    let mut folders = fs::read_dir(out).expect("a result").flatten();
-    let report = folders.next().expect("one").path().join("report.json");
-    serde_json::from_slice(&fs::read(report).expect("a report")).expect("JSON")
-}
-
+/// The same server on both sides.
+const SAME: [&str; 4] = ["--base", "bench", "--new", "bench"];
 const SMALL: [&str; 10] = [
     "--objects",
     "100",
@@ -44,23 +38,14 @@ const SMALL: [&str; 10] = [
 #[test]
 fn a_server_sends_as_many_bytes_as_itself_and_the_result_says_what_was_compared() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let other = [
-        "--base",
-        "bench",
-        "--new",
-        "bench",
-        "--new-env",
-        "ANY=1",
-        "--show",
-        "json",
-    ];
-    let ended = ab(folder.path(), &[&other[..], &SMALL].concat());
+    let other = ["--new-env", "ANY=1", "--show", "json"];
+    let ended = ab(folder.path(), &[&SAME[..], &other, &SMALL].concat());
     let log = text(&ended.stderr);
     assert_eq!(ended.status.code(), Some(0), "{log}");
     let verdict: Value = serde_json::from_slice(&ended.stdout).expect("JSON");
     assert_eq!(verdict["end"], "within", "{verdict}");
     assert_eq!(verdict["lines"][0]["verdict"], "no_difference");
-    let report = report(&folder.path().join("out"));
+    let report = first_report(&folder.path().join("out"));
     assert_eq!(
         report["ab"],
         serde_json::json!({ "base": "bench-base", "new": "bench-new" })
@@ -92,23 +77,15 @@ fn a_server_sends_as_many_bytes_as_itself_and_the_result_says_what_was_compared(
 
 /// Makes the new side send chunks of a few keys instead of thousands, so that the same list always
 /// takes the same number of additional bytes.
-const SMALL_CHUNKS: [&str; 6] = [
-    "--base",
-    "bench",
-    "--new",
-    "bench",
-    "--new-flag",
-    "--max-request-bytes=16384",
-];
+const SMALL_CHUNKS: [&str; 2] = ["--new-flag", "--max-request-bytes=16384"];
 
 #[test]
 fn a_flag_that_loadgen_gives_a_server_too_is_given_by_the_user() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let sides = ["--base", "bench", "--new", "bench"];
     let flag = ["--new-flag", "--range-encoding=buffered"];
-    let ended = ab(folder.path(), &[&sides[..], &flag, &SMALL].concat());
+    let ended = ab(folder.path(), &[&SAME[..], &flag, &SMALL].concat());
     let log = text(&ended.stderr);
-    let report = report(&folder.path().join("out"));
+    let report = first_report(&folder.path().join("out"));
     let servers = report["environment"]["servers"].as_array().expect(&log);
     let new = servers
         .iter()
@@ -124,7 +101,8 @@ fn a_flag_that_loadgen_gives_a_server_too_is_given_by_the_user() {
 fn what_is_worse_is_measured_again_and_red_when_it_is_worse_twice() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let gate = ["--margin", "0.01%", "--confirm"];
-    let ended = ab(folder.path(), &[&SMALL_CHUNKS[..], &gate, &SMALL].concat());
+    let args = [&SAME[..], &SMALL_CHUNKS, &gate, &SMALL].concat();
+    let ended = ab(folder.path(), &args);
     let log = text(&ended.stderr);
     assert_eq!(ended.status.code(), Some(1), "{log}");
     assert!(log.contains("worse twice: bytes of"), "{log}");
@@ -138,7 +116,7 @@ fn a_second_measurement_ends_as_soon_as_a_metric_is_worse_again() {
     // No latency can be decided within this margin, so the first measurement takes as long as
     // `--within` allows.
     let gate = ["--metric", "p50", "--margin", "0.0001%", "--within", "6s"];
-    let args = [&SMALL_CHUNKS[..], &SMALL, &gate, &["--confirm"]].concat();
+    let args = [&SAME[..], &SMALL_CHUNKS, &SMALL, &gate, &["--confirm"]].concat();
     let ended = ab(folder.path(), &args);
     let log = text(&ended.stderr);
     assert_eq!(ended.status.code(), Some(1), "{log}");
@@ -150,15 +128,8 @@ fn a_second_measurement_ends_as_soon_as_a_metric_is_worse_again() {
 #[test]
 fn a_server_that_does_not_start_is_named() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let sides = [
-        "--base",
-        "bench",
-        "--new",
-        "bench",
-        "--new-flag",
-        "--no-such-flag",
-    ];
-    let ended = ab(folder.path(), &[&sides[..], &SMALL].concat());
+    let flag = ["--new-flag", "--no-such-flag"];
+    let ended = ab(folder.path(), &[&SAME[..], &flag, &SMALL].concat());
     let log = text(&ended.stderr);
     assert_eq!(ended.status.code(), Some(1), "{log}");
     assert!(
@@ -181,7 +152,7 @@ fn a_tier_that_neither_side_has_is_no_case() {
     let ended = ab(folder.path(), &[&sides[..], &small].concat());
     let log = text(&ended.stderr);
     assert_eq!(ended.status.code(), Some(1), "neither starts: {log}");
-    let report = report(&folder.path().join("out"));
+    let report = first_report(&folder.path().join("out"));
     let cases = report["cases"].as_array().expect("cases");
     assert!(!cases.is_empty(), "{log}");
     assert!(cases.iter().all(|case| case["tier"] == "etcd"), "{cases:?}");
@@ -226,7 +197,7 @@ fn flags_of_the_kubernetes_tier_are_its_own() {
     let small = SMALL.map(|word| if word == "stream" { "consistent" } else { word });
     let ended = ab(folder.path(), &[&sides[..], &small].concat());
     let log = text(&ended.stderr);
-    let report = report(&folder.path().join("out"));
+    let report = first_report(&folder.path().join("out"));
     let servers = report["environment"]["servers"].as_array().expect("them");
     let flags = |target: &str| {
         let of_target = servers.iter().filter(|server| server["target"] == target);

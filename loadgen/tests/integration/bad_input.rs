@@ -7,20 +7,17 @@ use std::path::Path;
 use assert_cmd::Command;
 use tempfile::TempDir;
 
+use crate::support::program;
+
 fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
 /// Runs `loadgen` in `folder`; returns exit code and standard error.
 fn loadgen(folder: &Path, args: &[&str]) -> (Option<i32>, String) {
-    let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");
-    let output = command
-        .current_dir(folder)
-        .args(args)
-        .output()
-        .expect("it runs");
-    let log = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output.status.code(), log)
+    let output = program::loadgen(folder).args(args).output();
+    let (code, _, log) = program::ended(&output.expect("it runs"));
+    (code, log)
 }
 
 /// Asserts exit code 2 and an error of one line that contains all of `words`.
@@ -150,9 +147,7 @@ fn an_out_folder_that_is_a_file_is_refused() {
 /// effects.
 fn dry_run(more: &[&str]) -> String {
     let folder = folder();
-    let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");
-    let output = command
-        .current_dir(folder.path())
+    let output = program::loadgen(folder.path())
         .args(["run", "--dry-run", "--objects", "1000"])
         .args(more)
         .output()

@@ -4,10 +4,9 @@
 use std::fs;
 use std::path::Path;
 
-use assert_cmd::Command;
 use report::result::{Case, Quantiles, REPORT_FILE, ResultFolder, SCHEMA_VERSION, SavedResult};
 
-use crate::support::synthetic;
+use crate::support::{program, synthetic};
 
 const REFUSED: i32 = 2;
 const CANNOT_TELL: i32 = 3;
@@ -255,12 +254,8 @@ fn save(parent: &Path, spoil: &Spoil) {
 
 /// Runs `loadgen` in a folder; returns exit code, standard output and standard error.
 fn loadgen(folder: &Path, args: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");
-    let output = command.current_dir(folder).args(args).output();
-    let output = output.expect("it runs");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (out, log) = (text(&output.stdout), text(&output.stderr));
-    (output.status.code(), out, log)
+    let output = program::loadgen(folder).args(args).output();
+    program::ended(&output.expect("it runs"))
 }
 
 #[test]

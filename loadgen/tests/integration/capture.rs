@@ -6,13 +6,13 @@ use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
 
-use assert_cmd::Command;
 use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
 use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest};
 use workloads::{Kind, Scenario};
 
 use crate::support::etcd_cluster::EtcdCluster;
+use crate::support::program;
 use crate::support::served::Served;
 
 /// Names in the data that must not be captured.
@@ -21,12 +21,8 @@ const SECRETS: [&str; 5] = ["acme", "payroll", "hannibal", "widgets", "token-of"
 const WITHOUT_OBSERVING: [&str; 2] = ["--observe", "0s"];
 
 fn loadgen(folder: &Path, args: &[&str]) -> Output {
-    let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");
-    command
-        .current_dir(folder)
-        .args(args)
-        .output()
-        .expect("it runs")
+    let output = program::loadgen(folder).args(args).output();
+    output.expect("it runs")
 }
 
 async fn client(url: &str) -> Client {

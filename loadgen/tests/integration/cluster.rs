@@ -1,26 +1,22 @@
 //! Several endpoints of one cluster: requests go to all members, and the metrics of each member are
 //! saved.
 
-use assert_cmd::Command;
 use kube_api::client::KubeAccess;
 use measure::RemotePage;
 use serde_json::Value;
 
 use crate::support::etcd_cluster::EtcdCluster;
+use crate::support::program::{ended_with_json, loadgen};
 
 /// Runs `loadgen run` on these endpoints; returns exit code, `report.json` and standard error.
 fn run(endpoints: &str, args: &[&str]) -> (Option<i32>, Value, String) {
     let out = tempfile::tempdir().expect("a temporary folder");
-    let output = Command::cargo_bin("loadgen")
-        .expect("it is built for its tests")
-        .current_dir(out.path())
+    let output = loadgen(out.path())
         .args(["run", "--etcd", endpoints, "--format", "json"])
         .args(args)
         .output()
         .expect("it runs");
-    let log = String::from_utf8_lossy(&output.stderr).into_owned();
-    let report = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    (output.status.code(), report, log)
+    ended_with_json(&output)
 }
 
 /// Returns the number of streams that a member has started to send.

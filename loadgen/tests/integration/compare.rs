@@ -7,7 +7,6 @@ mod matching;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use assert_cmd::Command;
 use report::compare::json::Document;
 use report::compare::{
     CompareError, Comparison, Condition, End, Line, Metric, Options, Reason, Sides, Unjudged,
@@ -17,7 +16,7 @@ use report::result::{Case, Outcome, Quantiles, ResultFolder, SavedResult, Server
 use tempfile::TempDir;
 use workloads::strategy::Tier;
 
-use crate::support::synthetic;
+use crate::support::{program, synthetic};
 
 /// Factors of the runs of one machine, which vary by up to 2 % in either direction.
 const MOODS: [f64; 6] = [1.0, 0.99, 1.02, 0.98, 1.01, 1.0];
@@ -95,19 +94,9 @@ fn saved(base: &[SavedResult], new: &[SavedResult]) -> TempDir {
 
 /// Runs `loadgen compare` in a folder; returns exit code, standard output and standard error.
 fn loadgen(folder: &Path, args: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");
-    let output = command
-        .current_dir(folder)
-        .arg("compare")
-        .args(args)
-        .output()
-        .expect("it runs");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (
-        output.status.code(),
-        text(&output.stdout),
-        text(&output.stderr),
-    )
+    let mut command = program::loadgen(folder);
+    let output = command.arg("compare").args(args).output();
+    program::ended(&output.expect("it runs"))
 }
 
 /// Asserts exit code 2 and an error of one line that contains all of `words`.

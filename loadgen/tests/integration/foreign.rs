@@ -8,7 +8,8 @@ mod watchers;
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
-use crate::support::fake_etcd::{FakeEtcd, Fault, loadgen};
+use crate::support::fake_etcd::{FakeEtcd, Fault};
+use crate::support::program::{ended, loadgen};
 use crate::support::served::Served;
 
 const EVERY_WAY: &str = "unary,stream,paged:40";
@@ -23,12 +24,7 @@ fn run(etcd: &FakeEtcd, strategies: &str, more: &[&str]) -> (Option<i32>, String
         .args(more)
         .output()
         .expect("it runs");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (
-        output.status.code(),
-        text(&output.stdout),
-        text(&output.stderr),
-    )
+    ended(&output)
 }
 
 #[test]

@@ -10,7 +10,7 @@ mod through_api;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -20,7 +20,9 @@ use etcd_api::client::config::ClientConfig;
 use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest};
 use serde_json::Value;
 
+use crate::support::program::ended;
 use crate::support::served::Served;
+use crate::support::small_run::count;
 
 /// Puts and gets of Zipf-distributed keys, puts of one key after the other, and lists. All are on
 /// schedules, so that the requests do not depend on the speed of the server.
@@ -69,13 +71,20 @@ const GENERATORS: u32 = 4;
 /// Times until the start of the load, in seconds, which are tried in this order: all preparations
 /// must be done by then, also on a slow machine.
 const BEGINNINGS: [u64; 3] = [8, 30, 90];
+/// The error of a generator of three when two others cannot begin.
+const NOT_BEGUN: &str = "not begun: of 3 generators 2 were not ready";
 /// Time limit for generators of an interrupted run to end: none of them finishes its load.
 const END_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns a folder with the scenario.
 fn folder() -> tempfile::TempDir {
+    folder_with(SCENARIO)
+}
+
+/// Returns a folder with another scenario of the same name.
+fn folder_with(scenario: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    fs::write(folder.path().join("shared.toml"), SCENARIO).expect("a file");
+    fs::write(folder.path().join("shared.toml"), scenario).expect("a file");
     folder
 }
 
@@ -89,14 +98,31 @@ fn loadgen(folder: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// Returns exit code, standard output and standard error of a process.
-fn ended(output: &Output) -> End {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (
-        output.status.code(),
-        text(&output.stdout),
-        text(&output.stderr),
-    )
+/// Waits for a process to end.
+fn end(child: Child) -> End {
+    ended(&child.wait_with_output().expect("it ends"))
+}
+
+/// Asserts that a generator of a run of three ended with an error that contains these words.
+#[track_caller]
+fn assert_refused(generator: Child, words: &str) {
+    let (code, _, log) = end(generator);
+    assert_eq!(code, Some(2), "{log}");
+    assert!(log.contains(words), "{log}");
+}
+
+/// Asserts that of two generators with the same number (1 of 3) one was refused for that, and the
+/// other because the generators are not complete.
+#[track_caller]
+fn assert_twins_refused(twins: [Child; 2]) {
+    let logs = twins.map(end).map(|(code, _, log)| {
+        assert_eq!(code, Some(2), "{log}");
+        log
+    });
+    for words in ["another generator runs as --shard 1/3 already", NOT_BEGUN] {
+        let saying = logs.iter().filter(|log| log.contains(words)).count();
+        assert_eq!(saying, 1, "{words}: {logs:?}");
+    }
 }
 
 /// Waits for a process that is about to end. After [`END_TIMEOUT`] it is killed, and has no exit
@@ -234,10 +260,6 @@ fn results(out: &Path) -> Vec<PathBuf> {
 fn report(result: &Path) -> Value {
     let json = fs::read(result.join("report.json")).expect("a report");
     serde_json::from_slice(&json).expect("JSON")
-}
-
-fn count(value: &Value) -> u64 {
-    value.as_u64().unwrap_or(0)
 }
 
 /// Returns a load of a report's only case.

@@ -11,7 +11,8 @@ use std::process::Output;
 use serde_json::Value;
 use test_support::program_or_skip;
 
-use crate::support::fake_etcd::{FakeEtcd, Fault, loadgen};
+use crate::support::fake_etcd::{FakeEtcd, Fault};
+use crate::support::program::loadgen;
 
 const ETCD_ROWS: &str = r#"[cases]
 etcd = ["clientv3:unary", "clientv3:stream", "clientv3:paged:25", { strategy = "clientv3:stream", clients = 2 }]

@@ -4,10 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use assert_cmd::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::support::program::{ended_with_json, loadgen};
 use crate::support::served::Served;
 
 const SCENARIO: &str = r#"
@@ -61,18 +61,14 @@ impl Files {
 
     /// Runs `loadgen`; returns exit code, `report.json` if there is one, and standard error.
     fn run(&self, url: &str, ca: &Path) -> (Option<i32>, Value, String) {
-        let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");
-        let run = command
-            .current_dir(self.0.path())
+        let run = loadgen(self.0.path())
             .args(["run", "./https.toml", "--kube", url, "--seed-data"])
             .arg("--cacert")
             .arg(ca)
             .args(["--format", "json", "--pause", "0s"])
             .assert();
         let output = run.get_output();
-        let log = String::from_utf8_lossy(&output.stderr).into_owned();
-        let report = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        (output.status.code(), report, log)
+        ended_with_json(output)
     }
 }
 

@@ -6,6 +6,8 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::support::program::text;
+
 const TINY: &str = r#"
 name = "tiny"
 summary = "one list"
@@ -38,10 +40,6 @@ fn run_text(scenario: &str, arguments: &[&str]) -> (Output, TempDir) {
         .output()
         .expect("it starts");
     (output, folder)
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Returns the content of the only file of this name in the result.

@@ -4,13 +4,12 @@
 mod faults;
 
 use std::fs;
-use std::path::Path;
 
-use assert_cmd::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::fake_kube::{FakeKube, Fault};
+use crate::support::program::{first_report, loadgen};
 
 /// Every strategy, on a few pods.
 const SCENARIO: &str = r#"
@@ -50,21 +49,8 @@ nodes = 4
 seed = 1
 "#;
 
-fn loadgen(folder: &Path) -> Command {
-    let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");
-    command.current_dir(folder);
-    command
-}
-
 fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary folder")
-}
-
-fn report(folder: &Path) -> Value {
-    let results = fs::read_dir(folder.join("scratch")).expect("a result was saved");
-    let result = results.flatten().next().expect("there is one").path();
-    let text = fs::read(result.join("report.json")).expect("a report");
-    serde_json::from_slice(&text).expect("JSON")
 }
 
 #[test]
@@ -75,7 +61,7 @@ fn every_way_of_asking_gives_what_was_seeded() {
     let output = assert.get_output();
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{log}");
-    let report = report(folder.path());
+    let report = first_report(&folder.path().join("scratch"));
     let cases = report["cases"].as_array().expect("cases");
     assert_eq!(cases.len(), 18);
     for case in cases {
@@ -149,7 +135,7 @@ seed = 1
     let output = run.get_output();
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{log}");
-    let case = &report(folder.path())["cases"][0];
+    let case = &first_report(&folder.path().join("scratch"))["cases"][0];
     assert_eq!(case["outcome"]["state"], "measured", "{log}");
     assert_eq!(case["first_chunk_ms"]["n"], 400, "{case}");
 }

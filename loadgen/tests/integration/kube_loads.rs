@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::served::Served;
-use crate::support::small_run::{self, count, load};
+use crate::support::small_run::{self, count, load, mixed};
 
 const HEAD: &str = r#"
 name = "small"
@@ -54,15 +54,7 @@ load = [
     let case = &report["cases"][0];
     assert!(matches!(code, Some(0 | 3)), "{log}");
     assert_ne!(case["outcome"]["state"], "failed", "{log}");
-    let mix = load(&report, "mix");
-    assert_eq!(mix["errors"], 0, "{mix}");
-    let kinds = mix["kinds"].as_array().expect("kinds");
-    let sum: u64 = kinds.iter().map(|kind| count(&kind["requests"])).sum();
-    assert_eq!((kinds.len(), sum), (5, count(&mix["requests"])), "{mix}");
-    assert!(
-        kinds.iter().all(|kind| count(&kind["requests"]) > 0),
-        "{mix}"
-    );
+    let mixed = mixed(&report, 5);
     // Most updates are of one object, so some have a conflict and are repeated.
     let waiting = load(&report, "waiting");
     assert!(count(&waiting["conflicts"]) > 0, "{waiting}");
@@ -73,10 +65,7 @@ load = [
     );
     // Each write of any load whose response has its revision is received once by each of three
     // watchers.
-    let of_kind = |name: &str| {
-        let mut kinds = kinds.iter().filter(|kind| kind["operation"] == name);
-        kinds.next().map_or(0, |kind| count(&kind["requests"]))
-    };
+    let of_kind = |name: &str| mixed.get(name).copied().unwrap_or(0);
     let writes = ["update", "patch", "create"]
         .map(of_kind)
         .iter()

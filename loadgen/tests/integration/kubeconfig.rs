@@ -5,11 +5,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use assert_cmd::Command;
 use rcgen::{CertificateParams, CertifiedKey, KeyPair};
 use tempfile::TempDir;
 
 use crate::support::connect_proxy::ConnectProxy;
+use crate::support::program::loadgen;
 use crate::support::served::Served;
 
 const SCENARIO: &str = r#"
@@ -90,9 +90,8 @@ impl Files {
 
     /// Runs `loadgen`; returns exit code and standard error.
     fn run(&self, more: &[&str], roots: Option<&Path>) -> (Option<i32>, String) {
-        let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");
+        let mut command = loadgen(self.0.path());
         command
-            .current_dir(self.0.path())
             .env("KUBECONFIG", self.path("config"))
             .args(["run", "./few.toml", "--target", "kubeconfig:"])
             .args(["--seed-data", "--pause", "0s"])

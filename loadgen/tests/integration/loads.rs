@@ -18,7 +18,7 @@ use test_support::proxy::Proxy;
 
 use self::metrics::{SERVED, until_counted};
 use crate::support::served::Served;
-use crate::support::small_run::{self, count, load, saved};
+use crate::support::small_run::{self, count, load, mixed, saved};
 
 /// The time for which a server is stopped or unreachable.
 const GAP: Duration = Duration::from_millis(500);
@@ -115,23 +115,12 @@ load = [
     let case = &report["cases"][0];
     assert!(matches!(code, Some(0 | 3)), "{log}");
     assert_ne!(case["outcome"]["state"], "failed", "{log}");
-    let mix = load(&report, "mix");
-    assert_eq!(mix["errors"], 0, "{mix}");
-    let kinds = mix["kinds"].as_array().expect("kinds");
-    let sum: u64 = kinds.iter().map(|kind| count(&kind["requests"])).sum();
-    assert_eq!((kinds.len(), sum), (7, count(&mix["requests"])), "{mix}");
-    assert!(
-        kinds.iter().all(|kind| count(&kind["requests"]) > 0),
-        "{mix}"
-    );
+    let mixed = mixed(&report, 7);
     // Two loads update the same objects, so some updates have a conflict and are repeated.
     let waiting = load(&report, "waiting");
     assert!(count(&waiting["conflicts"]) > 0, "{waiting}");
     // Each write of an object, by any load, is received once by each of five watchers.
-    let of_kind = |name: &str| {
-        let mut kinds = kinds.iter().filter(|kind| kind["operation"] == name);
-        kinds.next().map_or(0, |kind| count(&kind["requests"]))
-    };
+    let of_kind = |name: &str| mixed.get(name).copied().unwrap_or(0);
     let writes = of_kind("update") + of_kind("put") + count(&waiting["requests"]);
     let watchers = load(&report, "watchers");
     assert_eq!(watchers["requests"], writes, "{watchers}");
@@ -143,7 +132,7 @@ load = [
     );
     assert_eq!(lists["latency_ms"]["n"], 5, "{lists}");
     // The first measured load represents the case, and the data set is complete.
-    assert_eq!(case["latency_ms"], mix["latency_ms"]);
+    assert_eq!(case["latency_ms"], load(&report, "mix")["latency_ms"]);
     let fingerprint = &report["data_sets"][0]["fingerprint"];
     assert_eq!(&case["verified"]["fingerprint"], fingerprint);
 }

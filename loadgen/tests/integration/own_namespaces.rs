@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use test_support::scripted_api::{Answer, Scripted};
 
+use crate::support::program::ended_with_json;
 use crate::support::served::Served;
 
 /// Pods in three namespaces, which are listed by every strategy, and ConfigMaps in one.
@@ -73,9 +74,7 @@ fn run(command: &mut Command) -> (Option<i32>, Value, String) {
         .args(["--format", "json"])
         .output()
         .expect("it runs");
-    let log = String::from_utf8_lossy(&output.stderr).into_owned();
-    let report = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    (output.status.code(), report, log)
+    ended_with_json(&output)
 }
 
 #[test]

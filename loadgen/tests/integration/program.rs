@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use report::result::ResultFolder;
 
+use crate::support::program::text;
 use crate::support::synthetic;
 
 fn loadgen(arguments: &[&str], folder: &Path) -> Output {
@@ -16,10 +17,6 @@ fn loadgen(arguments: &[&str], folder: &Path) -> Output {
         .stdin(Stdio::null())
         .output()
         .expect("the program starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[track_caller]

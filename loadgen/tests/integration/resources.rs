@@ -10,6 +10,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use self::fake_api::{FakeApi, Fault};
+use crate::support::program::ended_with_json;
 use crate::support::served::Served;
 
 /// Every strategy, and a case that requests JSON.
@@ -66,9 +67,7 @@ fn run(scenario: &str, url: &str, more: &[&str]) -> (Option<i32>, Value, String)
         .args(more)
         .output()
         .expect("it runs");
-    let log = String::from_utf8_lossy(&output.stderr).into_owned();
-    let report = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    (output.status.code(), report, log)
+    ended_with_json(&output)
 }
 
 /// Starts a tier with widgets and leases in two namespaces, seven in the first and five in the

@@ -9,6 +9,8 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::support::program::text;
+
 /// Returns a scenario of one list of few keys, whose median must be below `limit` milliseconds.
 fn scenario(name: &str, limit: &str, repeats: u32) -> String {
     format!(
@@ -46,10 +48,6 @@ fn loadgen(folder: &Path, line: &[&str]) -> Command {
 
 fn run(folder: &Path, line: &[&str]) -> Output {
     loadgen(folder, line).output().expect("it runs")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Returns the result folder of a scenario or a suite.

@@ -294,6 +294,11 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// Returns the reason of an endpoint that has not responded in time.
+pub(super) fn no_response(within: Duration) -> String {
+    format!("no response within {} s", within.as_secs_f64())
+}
+
 fn parse_endpoint(text: &str) -> Result<Uri, Error> {
     // The user part is neither shown nor stored: endpoints are printed, and saved with results.
     if let Some((_, host)) = text.rsplit_once('@') {

@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncWrite, BufReader};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::config::{CLIENT_PORT, ClientConfig, chain, host_port, is_tls};
+use super::config::{CLIENT_PORT, ClientConfig, chain, host_port, is_tls, no_response};
 use crate::error::Error;
 
 /// Size of the read buffer below a TLS session, bytes: eight full records. Without it, the session
@@ -50,10 +50,7 @@ pub(super) async fn first<T>(
             Ok(Ok(connection)) => return Ok((connection, endpoint.clone())),
             Ok(Err(Failed::Config(error))) => return Err(error),
             Ok(Err(Failed::Network(reason))) => reason,
-            Err(_) => format!(
-                "no response within {} s",
-                config.connect_timeout.as_secs_f64()
-            ),
+            Err(_) => no_response(config.connect_timeout),
         };
         last = Error::Unreachable {
             endpoint: endpoint.to_string(),

@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use tonic::Code;
 
 use super::Client;
+use super::config::no_response;
 use super::list_validator::{ListValidator, Object, Visitor};
 use super::raw_list::{ListRpc, RawConnection, RawList};
 use super::watch::WatchStreams;
@@ -258,7 +259,7 @@ impl KubernetesEtcd for KubernetesClient {
             let status = timeout(MEMBER_TIMEOUT, maintenance.status(StatusRequest {})).await;
             let status = status.map_err(|_| Error::Unreachable {
                 endpoint: endpoint.to_string(),
-                reason: format!("no response within {} s", MEMBER_TIMEOUT.as_secs()),
+                reason: no_response(MEMBER_TIMEOUT),
             })??;
             let text = status.into_inner().version;
             Ok::<_, Error>((Version::parse(&text).unwrap_or_default(), text))

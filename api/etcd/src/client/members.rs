@@ -21,7 +21,7 @@ use tonic::codegen::Service;
 use tonic::transport::channel::ResponseFuture;
 use tonic::transport::{Channel, Endpoint, Error};
 
-use super::config::chain;
+use super::config::{chain, no_response};
 use crate::proto::health::HealthCheckRequest;
 use crate::proto::health::health_client::HealthClient;
 
@@ -43,8 +43,6 @@ pub enum Connections {
 #[derive(Debug)]
 pub struct Members {
     members: Vec<Member>,
-    /// The longest time that a member may take to connect and answer.
-    connect_timeout: Duration,
     /// Number of requests so far, for the round robin.
     next: AtomicUsize,
 }
@@ -68,12 +66,7 @@ struct Connection {
 impl Members {
     /// Returns the members at these endpoints. The one at index `connected` uses this channel; the
     /// others are connected in the background.
-    pub(super) fn new(
-        endpoints: Vec<Endpoint>,
-        connected: usize,
-        channel: &Channel,
-        connect_timeout: Duration,
-    ) -> Arc<Self> {
+    pub(super) fn new(endpoints: Vec<Endpoint>, connected: usize, channel: &Channel) -> Arc<Self> {
         let members = endpoints.into_iter().enumerate();
         let members = members.map(|(nth, endpoint)| Member {
             endpoint,
@@ -84,7 +77,6 @@ impl Members {
         });
         let members = Arc::new(Self {
             members: members.collect(),
-            connect_timeout,
             next: AtomicUsize::new(connected),
         });
         for nth in (0..members.members.len()).filter(|nth| *nth != connected) {
@@ -128,12 +120,11 @@ impl Members {
     /// Connects a member in the background, retrying as long as the client exists.
     fn connect(self: &Arc<Self>, nth: usize) {
         let endpoint = self.members[nth].endpoint.clone();
-        let within = self.connect_timeout;
         let members = Arc::downgrade(self);
         tokio::spawn(async move {
             let mut pause = FIRST_PAUSE;
             while Weak::strong_count(&members) > 0 {
-                if let Ok(channel) = until_answered(&endpoint, within).await {
+                if let Ok(channel) = until_answered(&endpoint).await {
                     if let Some(members) = members.upgrade() {
                         let mut connection = members.members[nth].connection.lock();
                         connection.number += 1;
@@ -148,15 +139,12 @@ impl Members {
     }
 }
 
-/// Connects to a member and waits for a response from it: any, as old etcds and proxies do not
-/// implement health checks.
+/// Connects to a member and waits for a response from it, within its connect timeout: any, as old
+/// etcds and proxies do not implement health checks.
 ///
 /// # Errors
 /// The reason why there is no connection or no response, as text.
-pub(super) async fn until_answered(
-    endpoint: &Endpoint,
-    within: Duration,
-) -> Result<Channel, String> {
+pub(super) async fn until_answered(endpoint: &Endpoint) -> Result<Channel, String> {
     let connected = async {
         let channel = endpoint.connect().await.map_err(|error| chain(&error))?;
         let mut health = HealthClient::new(channel.clone());
@@ -166,8 +154,11 @@ pub(super) async fn until_answered(
             _ => Ok(channel),
         }
     };
+    let Some(within) = endpoint.get_connect_timeout() else {
+        return connected.await;
+    };
     let in_time = tokio::time::timeout(within, connected).await;
-    in_time.unwrap_or_else(|_| Err(format!("no response within {} s", within.as_secs_f64())))
+    in_time.unwrap_or_else(|_| Err(no_response(within)))
 }
 
 impl Service<http::Request<Body>> for Connections {

@@ -24,16 +24,9 @@ use crate::storage::list_reader::StreamSupport;
 
 /// The interval at which storage is asked for its compacted revision.
 const COMPACTION_POLL: Duration = Duration::from_secs(15);
-/// The pauses before consecutive attempts to watch again. They stay short, because readers wait for
-/// the cache meanwhile, and an attempt is a single request without objects in its response.
-const WATCH_BACKOFF: &[Duration] = &[
-    Duration::from_millis(10),
-    Duration::from_millis(100),
-    Duration::from_millis(500),
-    Duration::from_secs(1),
-];
-/// The pauses before consecutive attempts to list again, and to ask for storage's features.
-const LIST_BACKOFF: &[Duration] = &[
+/// The pauses before consecutive attempts to list or watch again, and to ask for storage's
+/// features.
+const BACKOFF: [Duration; 6] = [
     Duration::from_millis(10),
     Duration::from_millis(100),
     Duration::from_millis(500),
@@ -41,6 +34,9 @@ const LIST_BACKOFF: &[Duration] = &[
     Duration::from_secs(5),
     Duration::from_secs(15),
 ];
+/// The number of these pauses for attempts to watch again. They stay short, because readers wait
+/// for the cache meanwhile, and an attempt is a single request without objects in its response.
+const WATCH_PAUSES: usize = 4;
 
 /// The duration of a watch after which the pauses start over.
 const STEADY: Duration = Duration::from_secs(30);
@@ -135,7 +131,7 @@ impl WatchCache {
                     if followed.elapsed() >= STEADY {
                         losses = 0;
                     }
-                    pause(LIST_BACKOFF, &mut losses).await;
+                    pause(&BACKOFF, &mut losses).await;
                 }
                 Err(error) => {
                     self.metrics.initialization_failed(self.resource);
@@ -143,7 +139,7 @@ impl WatchCache {
                         "{}: the watch cache's initial list failed, trying again: {error}",
                         self.resource.name
                     );
-                    pause(LIST_BACKOFF, &mut failures).await;
+                    pause(&BACKOFF, &mut failures).await;
                 }
             }
         }
@@ -178,7 +174,7 @@ impl WatchCache {
             self.progress_unknown.notified().await;
             let mut failures = 0;
             while !self.has_progress() {
-                pause(LIST_BACKOFF, &mut failures).await;
+                pause(&BACKOFF, &mut failures).await;
                 self.check_progress_support(backend).await;
             }
         }
@@ -224,7 +220,7 @@ impl WatchCache {
                     self.resource.name
                 ),
             }
-            pause(WATCH_BACKOFF, &mut failures).await;
+            pause(&BACKOFF[..WATCH_PAUSES], &mut failures).await;
         }
     }
 

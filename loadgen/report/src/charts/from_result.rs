@@ -114,8 +114,7 @@ impl<'a> Subject<'a> {
 
     /// Returns the first text for a data set on which all cases are lists, otherwise the second.
     fn of_lists(&self, lists: &'static str, requests: &'static str) -> &'static str {
-        let is_list = |case: &Case| case.requests_per_s.is_none() && !times_events(case);
-        if self.cases().all(is_list) {
+        if self.cases().all(times_lists) {
             lists
         } else {
             requests
@@ -417,6 +416,11 @@ fn named(case: &Case) -> ChartRow {
 
 fn full_name(case: &Case) -> String {
     format!("{} ({} tier)", case_text::strategy(case), case.tier)
+}
+
+/// Returns whether a case times neither small requests nor events.
+fn times_lists(case: &Case) -> bool {
+    case.requests_per_s.is_none() && !times_events(case)
 }
 
 /// Returns whether a case times the events of writes at watchers: by its strategy, or by the first

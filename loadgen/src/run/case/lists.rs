@@ -130,10 +130,8 @@ impl CaseRun<'_> {
         }
         lists.describe(&mut measured.case, span.duration);
         let is_timed = lists.latency.n() > 0;
-        if is_timed {
-            measured.keep("latency", span, lists.latency.clone());
-        }
         for (measure, times) in [
+            ("latency", &lists.latency),
             ("service", &lists.service),
             ("longest_gap", &lists.longest_gap),
         ] {

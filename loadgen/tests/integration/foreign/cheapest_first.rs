@@ -9,7 +9,8 @@ use etcd_api::client::config::ClientConfig;
 use etcd_api::proto::etcdserverpb::PutRequest;
 use serde_json::Value;
 
-use crate::support::fake_etcd::{FakeEtcd, Fault, loadgen};
+use crate::support::fake_etcd::{FakeEtcd, Fault};
+use crate::support::program::{ended_with_json, loadgen};
 use crate::support::served::Served;
 
 const PREFIX: &str = "/theirs/";
@@ -24,10 +25,9 @@ fn run(url: &str, more: &[&str]) -> (Option<i32>, Vec<Value>, String) {
         .args(more)
         .output()
         .expect("it runs");
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    let (code, report, log) = ended_with_json(&output);
     let cases = report["cases"].as_array().cloned().unwrap_or_default();
-    (output.status.code(), cases, log)
+    (code, cases, log)
 }
 
 fn names(cases: &[Value]) -> Vec<&str> {

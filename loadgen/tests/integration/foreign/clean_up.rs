@@ -12,7 +12,8 @@ use loadgen::seed::etcd::ONE_BY_ONE;
 use loadgen::seed::{NotUnseeded, SeededSlices, fill_log, seed, unseed};
 use workloads::{DataSet, DataSetSpec, Kind};
 
-use crate::support::fake_etcd::{FakeEtcd, Fault, loadgen};
+use crate::support::fake_etcd::{FakeEtcd, Fault};
+use crate::support::program::loadgen;
 
 const ROOT: &str = "/loadgen/test/";
 

@@ -153,37 +153,11 @@ fn generators_that_do_not_fit_together_do_not_begin() {
             .spawn()
             .expect("it starts")
     };
-    let end = |child: Child| ended(&child.wait_with_output().expect("it ends"));
     let others = start("2/3", "c", &["--objects", "300"]);
     let twins = [start("1/3", "a", &[]), start("1/3", "b", &[])];
-    let (code, _, log) = end(start("0/3", "d", &[]));
-    assert_eq!(code, Some(2), "{log}");
-    assert!(
-        log.contains("not begun: of 3 generators 2 were not ready"),
-        "{log}"
-    );
-    let (code, _, log) = end(others);
-    assert_eq!(code, Some(2), "{log}");
-    assert!(
-        log.contains("generator 0 has another scenario than this one"),
-        "{log}"
-    );
-    let logs = twins.map(|twin| {
-        let (code, _, log) = end(twin);
-        assert_eq!(code, Some(2), "{log}");
-        log
-    });
-    let saying = |what: &str| logs.iter().filter(|log| log.contains(what)).count();
-    assert_eq!(
-        saying("another generator runs as --shard 1/3 already"),
-        1,
-        "{logs:?}"
-    );
-    assert_eq!(
-        saying("not begun: of 3 generators 2 were not ready"),
-        1,
-        "{logs:?}"
-    );
+    assert_refused(start("0/3", "d", &[]), NOT_BEGUN);
+    assert_refused(others, "generator 0 has another scenario than this one");
+    assert_twins_refused(twins);
     assert_eq!(writes(&server), BTreeMap::new(), "nothing is left there");
     // An etcd with an existing key is not changed.
     put(&server, "/somebodys");

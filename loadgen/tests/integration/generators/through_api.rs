@@ -44,9 +44,7 @@ const OURS: &str = "loadgen-";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/leases";
 
 fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    fs::write(folder.path().join("shared.toml"), SCENARIO).expect("a file");
-    folder
+    folder_with(SCENARIO)
 }
 
 /// Starts a generator without waiting for it.
@@ -59,10 +57,6 @@ fn start(folder: &Path, url: &str, more: &[&str]) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .expect("it starts")
-}
-
-fn end(child: Child) -> End {
-    ended(&child.wait_with_output().expect("it ends"))
 }
 
 /// Checks that no object of a run is left.
@@ -195,27 +189,8 @@ fn generators_that_do_not_fit_do_not_begin_on_a_kubernetes_api_and_leave_nothing
     );
     let others = shard("2/3", "c", &["--objects", "50"]);
     let twins = [shard("1/3", "d", &[]), shard("1/3", "e", &[])];
-    let (code, _, log) = end(others);
-    assert_eq!(code, Some(2), "{log}");
-    assert!(
-        log.contains("generator 0 has another scenario than this one"),
-        "{log}"
-    );
-    let logs = twins.map(end).map(|(code, _, log)| {
-        assert_eq!(code, Some(2), "{log}");
-        log
-    });
-    let saying = |what: &str| logs.iter().filter(|log| log.contains(what)).count();
-    assert_eq!(
-        saying("another generator runs as --shard 1/3 already"),
-        1,
-        "{logs:?}"
-    );
-    assert_eq!(
-        saying("not begun: of 3 generators 2 were not ready"),
-        1,
-        "{logs:?}"
-    );
+    assert_refused(others, "generator 0 has another scenario than this one");
+    assert_twins_refused(twins);
     let first = end(first);
     assert_eq!(first.0, Some(2), "{}", first.2);
     assert!(

@@ -5,10 +5,10 @@
 use std::fs;
 use std::path::Path;
 
-use assert_cmd::Command;
 use serde_json::Value;
 
 use crate::support::fake_kube::{FakeKube, Fault};
+use crate::support::program::loadgen;
 
 /// Every kind of list: protobuf and JSON, whole, in pages and as the initial state of a watch.
 const SCENARIO: &str = r#"
@@ -88,9 +88,7 @@ fn run(fault: Fault, scenario: &str) -> (Option<i32>, Vec<Value>, String) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("faults.toml"), scenario).expect("a writable folder");
     let server = FakeKube::start(fault);
-    let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");
-    let output = command
-        .current_dir(folder.path())
+    let output = loadgen(folder.path())
         .args(["run", "./faults.toml", "--kube", &server.url()])
         .args(["--out", "out", "--pause", "0s"])
         .output()

@@ -1,10 +1,8 @@
 //! An etcd proxy in front of another etcd, which forwards everything except for one violation.
 
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 
 use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
@@ -15,11 +13,10 @@ use pb::lease_server::{Lease, LeaseServer};
 use pb::maintenance_server::MaintenanceServer;
 use pb::request_op::Request as Op;
 use pb::watch_server::{Watch, WatchServer};
-use tokio::sync::oneshot;
 use tokio_stream::{Stream, StreamExt as _};
-use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::support::grpc_server::GrpcServer;
 use crate::support::maintenance::{StatusOnly, TellsStatus};
 use crate::support::probed::lies;
 
@@ -94,55 +91,39 @@ lies! { Lie:
 
 /// A running proxy, which stops when dropped.
 pub(crate) struct LyingEtcd {
-    address: SocketAddr,
+    server: GrpcServer,
     behind: String,
     writes: Arc<AtomicU64>,
-    _stop: oneshot::Sender<()>,
 }
 
 impl LyingEtcd {
     /// Starts a proxy in front of the etcd at `behind`, on a free port.
     pub(crate) fn start(behind: &str, lie: Lie) -> Self {
         let writes: Arc<AtomicU64> = Arc::default();
-        let (stop, stopped) = oneshot::channel();
-        let (bound, address) = std::sync::mpsc::channel();
         let (config, counted) = (config(behind), Arc::clone(&writes));
-        thread::spawn(move || {
-            let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-            runtime.block_on(async {
-                let client = Client::connect(config).await.expect("it is there");
-                let service = Service {
-                    lie,
-                    client,
-                    writes: counted,
-                };
-                let incoming = TcpIncoming::bind(SocketAddr::from(([127, 0, 0, 1], 0)));
-                let incoming = incoming.expect("a free port").with_nodelay(Some(true));
-                let address = incoming.local_addr().expect("it is bound");
-                bound.send(address).expect("the test waits for it");
-                let server = tonic::transport::Server::builder()
-                    .add_service(KvServer::new(service.clone()))
-                    .add_service(LeaseServer::new(service.clone()))
-                    .add_service(MaintenanceServer::new(StatusOnly(service.clone())))
-                    .add_service(WatchServer::new(service))
-                    .serve_with_incoming(incoming);
-                tokio::select! {
-                    served = server => served.expect("serving"),
-                    _ = stopped => {}
-                }
-            });
+        let server = GrpcServer::start(async move || {
+            let client = Client::connect(config).await.expect("it is there");
+            let service = Service {
+                lie,
+                client,
+                writes: counted,
+            };
+            tonic::transport::Server::builder()
+                .add_service(KvServer::new(service.clone()))
+                .add_service(LeaseServer::new(service.clone()))
+                .add_service(MaintenanceServer::new(StatusOnly(service.clone())))
+                .add_service(WatchServer::new(service))
         });
         Self {
-            address: address.recv().expect("the server binds"),
+            server,
             behind: behind.to_owned(),
             writes,
-            _stop: stop,
         }
     }
 
     /// Returns the proxy's URL.
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
+        self.server.url()
     }
 
     /// Returns the number of requested writes.

@@ -1,15 +1,10 @@
-//! A small etcd over a map, which can be configured to respond wrongly, and the command that runs
-//! `loadgen` against it.
+//! A small etcd over a map, which can be configured to respond wrongly.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::Duration;
 
-use assert_cmd::Command;
 use bytes::Bytes;
 use etcd_api::keys::KeyRange;
 use etcd_api::proto::etcdserverpb as pb;
@@ -17,12 +12,11 @@ use etcd_api::proto::mvccpb::KeyValue;
 use pb::kv_server::{Kv, KvServer};
 use pb::maintenance_server::MaintenanceServer;
 use pb::watch_server::WatchServer;
-use tokio::sync::oneshot;
 use tokio_stream::Stream;
-use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 use watch::Watchers;
 
+use super::grpc_server::GrpcServer;
 use super::maintenance::{StatusOnly, TellsStatus};
 
 mod txn;
@@ -105,9 +99,8 @@ struct State {
 
 /// A running server, which stops when dropped.
 pub(crate) struct FakeEtcd {
-    address: SocketAddr,
+    server: GrpcServer,
     state: Arc<Mutex<State>>,
-    _stop: oneshot::Sender<()>,
 }
 
 impl FakeEtcd {
@@ -117,42 +110,22 @@ impl FakeEtcd {
             revision: 1,
             ..State::default()
         }));
-        let (stop, stopped) = oneshot::channel();
-        let (bound, address) = std::sync::mpsc::channel();
         let service = Service {
             fault,
             state: Arc::clone(&state),
         };
-        thread::spawn(move || {
-            let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-            runtime.block_on(async {
-                let incoming = TcpIncoming::bind(SocketAddr::from(([127, 0, 0, 1], 0)))
-                    .expect("a free port")
-                    .with_nodelay(Some(true));
-                bound
-                    .send(incoming.local_addr().expect("it is bound"))
-                    .expect("the test waits for it");
-                let server = tonic::transport::Server::builder()
-                    .add_service(KvServer::new(service.clone()))
-                    .add_service(MaintenanceServer::new(StatusOnly(service.clone())))
-                    .add_service(WatchServer::new(service))
-                    .serve_with_incoming(incoming);
-                tokio::select! {
-                    served = server => served.expect("serving"),
-                    _ = stopped => {}
-                }
-            });
+        let server = GrpcServer::start(async || {
+            tonic::transport::Server::builder()
+                .add_service(KvServer::new(service.clone()))
+                .add_service(MaintenanceServer::new(StatusOnly(service.clone())))
+                .add_service(WatchServer::new(service))
         });
-        Self {
-            address: address.recv().expect("the server binds"),
-            state,
-            _stop: stop,
-        }
+        Self { server, state }
     }
 
     /// Returns the server's URL.
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
+        self.server.url()
     }
 
     /// Puts a key that is not loadgen's.
@@ -202,13 +175,6 @@ impl FakeEtcd {
     pub(crate) fn writes(&self) -> u64 {
         self.state.lock().expect("no panic holds it").writes
     }
-}
-
-/// Returns the command `loadgen`, which runs in the folder `out`.
-pub(crate) fn loadgen(out: &Path) -> Command {
-    let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");
-    command.current_dir(out);
-    command
 }
 
 impl State {

@@ -3,6 +3,8 @@
 use assert_cmd::Command;
 use serde_json::Value;
 
+use super::program::ended_with_json;
+
 /// Runs `loadgen probe TARGET`; returns exit code, JSON and standard error.
 pub(crate) fn probe(target: &str, more: &[&str]) -> (Option<i32>, Value, String) {
     let output = Command::cargo_bin("loadgen")
@@ -11,9 +13,7 @@ pub(crate) fn probe(target: &str, more: &[&str]) -> (Option<i32>, Value, String)
         .args(more)
         .output()
         .expect("it runs");
-    let log = String::from_utf8_lossy(&output.stderr).into_owned();
-    let document = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    (output.status.code(), document, log)
+    ended_with_json(&output)
 }
 
 /// Returns the names of the rules with this verdict.

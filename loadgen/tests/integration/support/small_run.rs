@@ -1,5 +1,6 @@
 //! Runs of a scenario that a test defines, and access to their reports.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -42,4 +43,25 @@ pub(crate) fn load<'a>(report: &'a Value, name: &str) -> &'a Value {
 /// Returns a count of a report, or 0 if it is missing.
 pub(crate) fn count(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
+}
+
+/// Asserts that the load `mix` sent requests of this number of kinds and had no error. Returns its
+/// number of requests by kind.
+#[track_caller]
+pub(crate) fn mixed(report: &Value, kinds: usize) -> BTreeMap<String, u64> {
+    let mix = load(report, "mix");
+    assert_eq!(mix["errors"], 0, "{mix}");
+    let of_kinds = mix["kinds"].as_array().expect("kinds").iter();
+    let name = |kind: &Value| kind["operation"].as_str().unwrap_or_default().to_owned();
+    let requests: BTreeMap<_, _> = of_kinds
+        .map(|kind| (name(kind), count(&kind["requests"])))
+        .collect();
+    let sum = requests.values().sum::<u64>();
+    assert_eq!(
+        (requests.len(), sum),
+        (kinds, count(&mix["requests"])),
+        "{mix}"
+    );
+    assert!(requests.values().all(|count| *count > 0), "{mix}");
+    requests
 }

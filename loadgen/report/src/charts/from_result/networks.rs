@@ -1,6 +1,6 @@
 //! Strategies compared within each emulated network.
 
-use super::{Subject, named, times_events};
+use super::{Subject, named, times_lists};
 use crate::charts::rows::{Mark, MarkShape, RowChart};
 use crate::quantity::{Quantity, Unit, three_digits};
 use crate::result::Case;
@@ -82,7 +82,7 @@ impl Subject<'_> {
 }
 
 fn is_of_lists(case: &Case) -> bool {
-    case.requests_per_s.is_none() && case.loads.is_empty() && !times_events(case)
+    case.loads.is_empty() && times_lists(case)
 }
 
 fn median(case: &Case) -> Option<f64> {
