@@ -8,20 +8,20 @@
 //! segments were.
 
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use super::format::{FileHeader, Kind};
 use super::log::{is_temporary, segment_name, segment_number, snapshot_name, snapshot_number};
-use super::reader::{End, FileReader, Tail};
+use super::reader::{Block, End, FileReader, Tail};
 use super::snapshot::remove_older;
 use super::writer::write_all;
 use super::{Config, Disk, Log, LogError};
 
 /// Number of blocks that are read ahead of the replay.
-const BLOCKS_AHEAD: usize = 8;
+const BLOCKS_AHEAD: usize = 4;
 
 /// One payload of the log, in the order of writing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,12 +78,14 @@ impl Log {
         mut replay: impl FnMut(Replayed) -> Result<(), String>,
     ) -> Result<Opened, LogError> {
         let files = Files::find(&*disk)?;
-        let (sender, receiver) = sync_channel::<Block>(BLOCKS_AHEAD);
+        let (sender, blocks) = sync_channel::<FileBlock>(BLOCKS_AHEAD);
+        let (replayed, buffers) = channel::<BytesMut>();
         let found = thread::scope(|scope| {
-            let reading = scope.spawn(|| files.read(&*disk, sender));
+            let ahead = ReadAhead { sender, buffers };
+            let reading = scope.spawn(|| files.read(&*disk, ahead));
             let replay_all = || {
-                for block in receiver {
-                    for (offset, payload) in block.payloads {
+                for mut block in blocks {
+                    for (offset, payload) in block.read.payloads.drain(..) {
                         let part = match block.kind {
                             Kind::Snapshot => Replayed::Snapshot(payload),
                             Kind::Segment => Replayed::Record(payload),
@@ -94,13 +96,15 @@ impl Log {
                             reason,
                         })?;
                     }
+                    // Refused once all is read.
+                    replayed.send(block.read.into_buffer()).ok();
                 }
                 Ok(())
             };
             // A failed replay drops the receiver, and reading stops at the next block.
-            let replayed = replay_all();
+            let outcome = replay_all();
             let found = reading.join().expect("reading does not panic");
-            replayed.and(found)
+            outcome.and(found)
         })?;
         let mut recovery = Recovery {
             records: found.records,
@@ -125,11 +129,35 @@ impl Log {
     }
 }
 
-/// Payloads of one file that were read together.
-struct Block {
+/// A block of one file.
+struct FileBlock {
     kind: Kind,
     name: String,
-    payloads: Vec<(u64, Bytes)>,
+    read: Block,
+}
+
+/// The reader's side of the replay: blocks go there, and their memory comes back. Fresh memory for
+/// each block would cost as much as reading it, since the kernel clears it first.
+struct ReadAhead {
+    sender: SyncSender<FileBlock>,
+    buffers: Receiver<BytesMut>,
+}
+
+impl ReadAhead {
+    /// Returns memory to read into: of a block that was replayed, or none.
+    fn buffer(&self) -> BytesMut {
+        self.buffers.try_recv().unwrap_or_default()
+    }
+
+    /// Sends a block of a file to the replay. Returns whether the replay goes on.
+    fn send(&self, reader: &FileReader<'_>, read: Block) -> bool {
+        let block = FileBlock {
+            kind: reader.header.kind,
+            name: reader.name().to_owned(),
+            read,
+        };
+        self.sender.send(block).is_ok()
+    }
 }
 
 /// The files of a log.
@@ -203,7 +231,7 @@ impl Files {
     }
 
     /// Reads all files in order and sends their payloads to the replay.
-    fn read(&self, disk: &dyn Disk, replay: SyncSender<Block>) -> Result<Found, LogError> {
+    fn read(&self, disk: &dyn Disk, replay: ReadAhead) -> Result<Found, LogError> {
         let mut found = Found {
             records: 0,
             bytes: 0,
@@ -215,19 +243,12 @@ impl Files {
         for (place, (number, _)) in self.segments.iter().enumerate() {
             let mut reader = FileReader::open(disk, segment_name(*number))?;
             loop {
-                let payloads = reader.next_block()?;
-                if payloads.is_empty() {
+                let block = reader.next_block(replay.buffer())?;
+                if block.payloads.is_empty() {
                     break;
                 }
-                found.records += payloads.len() as u64;
-                let name = reader.name().to_owned();
-                let kind = Kind::Segment;
-                let block = Block {
-                    kind,
-                    name,
-                    payloads,
-                };
-                if replay.send(block).is_err() {
+                found.records += block.payloads.len() as u64;
+                if !replay.send(&reader, block) {
                     // The replay has failed and returns its own error.
                     return Ok(found);
                 }
@@ -370,7 +391,7 @@ impl Files {
 fn read_snapshot(
     disk: &dyn Disk,
     number: u64,
-    replay: &SyncSender<Block>,
+    replay: &ReadAhead,
 ) -> Result<u64, LogError> {
     let mut reader = FileReader::open(disk, snapshot_name(number))?;
     if reader.header.kind != Kind::Snapshot || reader.header.number != number {
@@ -378,23 +399,15 @@ fn read_snapshot(
     }
     let mut ended = false;
     loop {
-        let mut payloads = reader.next_block()?;
-        let Some((_, last)) = payloads.last() else {
+        let mut block = reader.next_block(replay.buffer())?;
+        let Some((_, last)) = block.payloads.last() else {
             break;
         };
         if last.is_empty() {
             ended = true;
-            payloads.pop();
+            block.payloads.pop();
         }
-        let block = Block {
-            kind: Kind::Snapshot,
-            name: reader.name().to_owned(),
-            payloads,
-        };
-        if replay.send(block).is_err() {
-            break;
-        }
-        if ended {
+        if !replay.send(&reader, block) || ended {
             break;
         }
     }
