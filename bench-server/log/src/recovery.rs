@@ -388,11 +388,7 @@ impl Files {
 }
 
 /// Reads a snapshot and sends its payloads to the replay; returns its size in bytes.
-fn read_snapshot(
-    disk: &dyn Disk,
-    number: u64,
-    replay: &ReadAhead,
-) -> Result<u64, LogError> {
+fn read_snapshot(disk: &dyn Disk, number: u64, replay: &ReadAhead) -> Result<u64, LogError> {
     let mut reader = FileReader::open(disk, snapshot_name(number))?;
     if reader.header.kind != Kind::Snapshot || reader.header.number != number {
         return Err(reader.corrupt(8, format!("this is not snapshot {number}")));

@@ -7,11 +7,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::metrics::{counter, gauge};
 use crate::room::{Room, UNIT_BYTES, WAIT_TIMEOUT};
@@ -44,6 +45,63 @@ impl Admitted {
     }
 }
 
+/// The memory of a response whose size is known only when all of it has arrived.
+#[derive(Debug)]
+pub struct Growing {
+    admission: Admission,
+    admitted: Option<Admitted>,
+    bytes: u64,
+    /// The time for which it may still wait. A time limit for each part would let a response of
+    /// many parts wait for minutes.
+    wait: Duration,
+}
+
+impl Growing {
+    /// Returns the bytes that it has.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Changes the admitted memory to `bytes`: waits for more, but never for more than the limit,
+    /// or releases the excess. Two growing responses may wait for each other until one is rejected.
+    ///
+    /// # Errors
+    /// [`Busy`] when all waits of this response together reach the timeout.
+    pub async fn resize(&mut self, bytes: u64) -> Result<(), Busy> {
+        match (&mut self.admitted, bytes.checked_sub(self.bytes)) {
+            (_, Some(0)) => {}
+            (_, Some(missing)) => self.extend(missing).await?,
+            (Some(admitted), None) => admitted.shrink_to(bytes),
+            (None, None) => unreachable!("bytes are admitted"),
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    async fn extend(&mut self, bytes: u64) -> Result<(), Busy> {
+        let room = &self.admission.0.room;
+        let held = self
+            .admitted
+            .as_ref()
+            .map_or(0, |held| held.0.num_permits());
+        let left = room.units_of(u64::MAX).saturating_sub(held as u32);
+        let units = room.units_of(bytes).min(left);
+        let begun = Instant::now();
+        let more = self.admission.take(units, self.wait).await?;
+        self.wait = self.wait.saturating_sub(begun.elapsed());
+        match &mut self.admitted {
+            Some(held) => held.0.merge(more.0),
+            None => self.admitted = Some(more),
+        }
+        Ok(())
+    }
+
+    /// Returns the memory, to be held until the response is sent.
+    pub fn into_admitted(self) -> Option<Admitted> {
+        self.admitted
+    }
+}
+
 /// The error when no memory was free in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no room for the response within {} s", WAIT_TIMEOUT.as_secs())]
@@ -66,7 +124,7 @@ impl Admission {
     /// # Errors
     /// [`Busy`] after the timeout.
     pub async fn admit(&self, bytes: u64) -> Result<Admitted, Busy> {
-        self.take(self.0.room.units_of(bytes)).await
+        self.take(self.0.room.units_of(bytes), WAIT_TIMEOUT).await
     }
 
     /// Waits for memory like [`Self::admit`], but without a timeout: for the response of a
@@ -77,25 +135,19 @@ impl Admission {
         Admitted(room.take(units).await)
     }
 
-    /// Waits for `bytes` more memory for a response of unknown size, but never for more than the
-    /// limit. Two growing responses may wait for each other until one is rejected.
-    ///
-    /// # Errors
-    /// [`Busy`] after the timeout.
-    pub async fn extend(&self, room: &mut Option<Admitted>, bytes: u64) -> Result<(), Busy> {
-        let held = room.as_ref().map_or(0, |room| room.0.num_permits());
-        let left = self.0.room.units_of(u64::MAX).saturating_sub(held as u32);
-        let more = self.take(self.0.room.units_of(bytes).min(left)).await?;
-        match room {
-            Some(room) => room.0.merge(more.0),
-            None => *room = Some(more),
+    /// Returns no memory yet, for a response of unknown size.
+    pub fn growing(&self) -> Growing {
+        Growing {
+            admission: self.clone(),
+            admitted: None,
+            bytes: 0,
+            wait: WAIT_TIMEOUT,
         }
-        Ok(())
     }
 
-    async fn take(&self, units: u32) -> Result<Admitted, Busy> {
+    async fn take(&self, units: u32, wait: Duration) -> Result<Admitted, Busy> {
         let shared = &self.0;
-        match timeout(WAIT_TIMEOUT, shared.room.clone().take(units)).await {
+        match timeout(wait, shared.room.clone().take(units)).await {
             Ok(permit) => Ok(Admitted(permit)),
             Err(_) => {
                 shared.refused.fetch_add(1, Ordering::Relaxed);
@@ -219,19 +271,36 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_response_of_unknown_size_never_waits_for_itself() {
         let admission = Admission::new(10 * UNIT_BYTES);
-        let mut room = None;
-        for _ in 0..5 {
-            let extended = admission.extend(&mut room, 4 * UNIT_BYTES).now_or_never();
-            assert_eq!(extended, Some(Ok(())));
+        let mut growing = admission.growing();
+        for parts in 1..=5 {
+            let grown = growing.resize(parts * 4 * UNIT_BYTES).now_or_never();
+            assert_eq!(grown, Some(Ok(())));
         }
         assert_eq!(admission.admit(1).await.expect_err("it has all"), Busy);
-        room.as_mut()
-            .expect("it has all")
-            .shrink_to(9 * UNIT_BYTES - 1);
+        let shrunk = growing.resize(9 * UNIT_BYTES - 1).now_or_never();
+        assert_eq!(shrunk, Some(Ok(())));
         assert!(admission.admit(UNIT_BYTES).now_or_never().is_some());
         assert!(admission.admit(2 * UNIT_BYTES).now_or_never().is_none());
-        drop(room);
+        drop(growing);
         assert!(admission.admit(1).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_waits_for_all_parts_of_a_response_share_one_timeout() {
+        let admission = Admission::new(10 * UNIT_BYTES);
+        let first = admission.admit(10 * UNIT_BYTES).await.expect("it is free");
+        let mut growing = admission.growing();
+        let begun = Instant::now();
+        let free = async {
+            tokio::time::sleep(WAIT_TIMEOUT * 2 / 3).await;
+            drop(first);
+        };
+        let (grown, ()) = tokio::join!(growing.resize(UNIT_BYTES), free);
+        assert_eq!(grown, Ok(()));
+        let _all_else = admission.admit(9 * UNIT_BYTES).await.expect("it is free");
+        let refused = growing.resize(2 * UNIT_BYTES).await;
+        assert_eq!(refused, Err(Busy));
+        assert_eq!(begun.elapsed(), WAIT_TIMEOUT);
     }
 
     #[tokio::test(start_paused = true)]

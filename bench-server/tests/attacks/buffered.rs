@@ -1,11 +1,13 @@
 //! Buffered responses to more clients than the server's response memory has room for.
 
+use std::time::Duration;
+
 use etcd_api::proto::etcdserverpb::request_op::Request;
 use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest, RequestOp, TxnRequest};
 use prost::Message;
 
 use crate::frames::Attacker;
-use crate::victim::{Port, Victim};
+use crate::victim::{Port, Victim, runtime};
 
 const ROOM: &str = "--response-memory-bytes=25165824";
 const SEEDED_BYTES: usize = 10_000_000;
@@ -59,14 +61,31 @@ fn txn(requests: Vec<Request>) -> TxnRequest {
 }
 
 fn attack(name: &str, port: Port, flag: &str, send: impl Fn(&mut Attacker) -> u32) {
-    let mut victim = Victim::start(&[ROOM, flag]);
+    let mut victim = victim(flag);
+    victim.rest();
+    let attackers = stall(&victim, port, send);
+    victim.withstands(name, port);
+    drop(attackers);
+    victim.until(port, "bench_server_buffered_response_bytes", |bytes| {
+        bytes == 0.0
+    });
+    victim.serves(port);
+}
+
+/// Starts a server with room for two responses of everything.
+fn victim(flag: &str) -> Victim {
+    let victim = Victim::start(&[ROOM, flag]);
     victim.seed(SEEDED_BYTES);
     victim.put([PutRequest {
         key: KEY.into(),
         value: vec![b'v'; KEY_BYTES].into(),
         ..Default::default()
     }]);
-    victim.rest();
+    victim
+}
+
+/// Sends requests whose responses are not read, until they hold all of the room.
+fn stall(victim: &Victim, port: Port, send: impl Fn(&mut Attacker) -> u32) -> Vec<Attacker> {
     let mut attackers = Vec::new();
     for _ in 0..LISTS {
         let mut attacker = Attacker::connect(victim.authority(port), 0);
@@ -78,10 +97,58 @@ fn attack(name: &str, port: Port, flag: &str, send: impl Fn(&mut Attacker) -> u3
     victim.until(port, "bench_server_buffered_response_bytes", |bytes| {
         bytes > 19e6
     });
-    victim.withstands(name, port);
-    drop(attackers);
-    victim.until(port, "bench_server_buffered_response_bytes", |bytes| {
-        bytes == 0.0
+    attackers
+}
+
+/// Maximum time until a client without room has its refusal: the 15 s for which it waits, and time
+/// for a slow machine.
+const REFUSED_TIMEOUT: Duration = Duration::from_secs(25);
+
+#[test]
+fn a_client_without_room_is_told_by_etcds_code_when_to_try_again() {
+    let victim = victim("--range-encoding=buffered");
+    let range = RangeRequest {
+        key: vec![0].into(),
+        range_end: vec![0].into(),
+        ..Default::default()
+    };
+    let _attackers = stall(&victim, Port::Etcd, |attacker| {
+        attacker.call("/etcdserverpb.KV/Range", Some(&range.encode_to_vec()))
     });
-    victim.serves(port);
+    let refused = runtime().block_on(async {
+        let client = victim.client().await;
+        let mut kv = client.kv();
+        let answer = tokio::time::timeout(REFUSED_TIMEOUT, kv.range(range.clone())).await;
+        let answer = answer.expect("an answer in time");
+        answer.expect_err("there is no room")
+    });
+    assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
+    assert_eq!(refused.message(), "etcdserver: too many requests");
+    let pause = refused.metadata().get("grpc-retry-pushback-ms");
+    assert_eq!(pause.expect("a pause"), "1000");
+}
+
+#[test]
+fn a_client_without_room_is_told_by_429_when_to_try_again() {
+    for path in ["/api/v1/pods", "/api/v1/pods?limit=1000000000"] {
+        let victim = victim("--watch-cache=false");
+        // One after the other: lists that arrive together share the room, and all are refused.
+        let mut attackers = Vec::new();
+        for lists in 1..=2 {
+            let mut attacker = Attacker::connect(victim.authority(Port::Kube), 0);
+            attacker.get(path);
+            assert!(attacker.settled(|_| {}));
+            attackers.push(attacker);
+            victim.until(
+                Port::Kube,
+                "bench_server_buffered_response_bytes",
+                |bytes| bytes > 9.5e6 * f64::from(lists),
+            );
+        }
+        let answer = victim.http_within(REFUSED_TIMEOUT, Port::Kube, "GET", path, "");
+        let answer = answer.get(..1000).unwrap_or(&answer);
+        assert!(answer.starts_with("HTTP/1.1 429"), "{answer}");
+        assert!(answer.contains("\r\nretry-after: 1\r\n"), "{answer}");
+        assert!(answer.contains(r#""reason":"TooManyRequests""#), "{answer}");
+    }
 }

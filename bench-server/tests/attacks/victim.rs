@@ -205,7 +205,7 @@ impl Victim {
         }
     }
 
-    async fn client(&self) -> Client {
+    pub(crate) async fn client(&self) -> Client {
         let config = ClientConfig::new(&format!("http://{}", self.etcd)).expect("a URL");
         Client::connect(config).await.expect("it accepts")
     }
@@ -213,7 +213,20 @@ impl Victim {
     /// Sends an HTTP/1.1 request over a new connection; returns the response.
     #[track_caller]
     pub(crate) fn http(&self, port: Port, method: &str, path: &str, body: &str) -> String {
-        http(self.authority(port), method, path, body)
+        self.http_within(SERVED_TIMEOUT, port, method, path, body)
+    }
+
+    /// Sends a request like [`Self::http`], whose response begins within `time`.
+    #[track_caller]
+    pub(crate) fn http_within(
+        &self,
+        time: Duration,
+        port: Port,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> String {
+        http(self.authority(port), time, method, path, body)
     }
 
     /// Returns the value of a metric without labels, as `port` exports it.
@@ -247,7 +260,7 @@ impl Drop for Victim {
 
 #[track_caller]
 pub(crate) fn metric(authority: &str, name: &str) -> f64 {
-    let text = http(authority, "GET", "/metrics", "");
+    let text = http(authority, SERVED_TIMEOUT, "GET", "/metrics", "");
     let value = text
         .lines()
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -256,11 +269,9 @@ pub(crate) fn metric(authority: &str, name: &str) -> f64 {
 }
 
 #[track_caller]
-pub(crate) fn http(authority: &str, method: &str, path: &str, body: &str) -> String {
+fn http(authority: &str, time: Duration, method: &str, path: &str, body: &str) -> String {
     let mut socket = TcpStream::connect(authority).expect("it listens");
-    socket
-        .set_read_timeout(Some(SERVED_TIMEOUT))
-        .expect("a timeout");
+    socket.set_read_timeout(Some(time)).expect("a timeout");
     let mut request = format!("{method} {path} HTTP/1.1\r\nhost: victim\r\nconnection: close\r\n");
     if !body.is_empty() {
         let length = body.len();
@@ -289,7 +300,7 @@ fn raise_own_descriptors() {
     setrlimit(Resource::Nofile, all).expect("up to the hard limit");
 }
 
-fn runtime() -> tokio::runtime::Runtime {
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -5,7 +5,7 @@ use etcd_api::error::{Error, Refusal};
 use etcd_api::kubernetes::{GetOptions, ListOptions};
 use index::Tree;
 use kube_api::{ContinueToken, Status};
-use memory::admission::{Admission, Admitted};
+use memory::admission::{Admission, Admitted, Growing};
 use tokio::sync::mpsc;
 
 use super::page::{ListSource, ObjectList, Remainder};
@@ -41,31 +41,13 @@ struct StorageRead {
     admitted: Option<Admitted>,
 }
 
-/// The memory that is admitted for objects that arrive in several reads.
-#[derive(Default)]
-struct AdmittedMemory {
-    admitted: Option<Admitted>,
-    bytes: u64,
-}
-
-impl AdmittedMemory {
-    /// Changes the admitted memory to `bytes`: requests more, or releases the excess.
-    ///
-    /// # Errors
-    /// [`Refusal::TooManyRequests`] if memory does not become free in time.
-    async fn resize(&mut self, bytes: u64, admission: &Admission) -> Result<(), Error> {
-        match (&mut self.admitted, bytes.checked_sub(self.bytes)) {
-            (_, Some(0)) => {}
-            (_, Some(missing)) => {
-                let extended = admission.extend(&mut self.admitted, missing).await;
-                extended.map_err(|_| Error::Refused(Refusal::TooManyRequests))?;
-            }
-            (Some(admitted), None) => admitted.shrink_to(bytes),
-            (None, None) => unreachable!("bytes are admitted"),
-        }
-        self.bytes = bytes;
-        Ok(())
-    }
+/// Changes the memory of a list to `bytes`.
+///
+/// # Errors
+/// [`Refusal::TooManyRequests`] if memory does not become free in time.
+async fn resize(room: &mut Growing, bytes: u64) -> Result<(), Error> {
+    let resized = room.resize(bytes).await;
+    resized.map_err(|_| Error::Refused(Refusal::TooManyRequests))
 }
 
 impl StorageRead {
@@ -93,13 +75,13 @@ impl ListReader<'_> {
         let (chunks, mut received) = mpsc::channel(1);
         let (admitted, incoming) = mpsc::channel(CHANNEL_CHUNKS);
         let admit = async move {
-            let mut room = AdmittedMemory::default();
+            let mut room = admission.growing();
             while let Some(chunk) = received.recv().await {
-                let bytes = room.bytes + ListChunk::bytes(&chunk);
-                room.resize(bytes, admission).await?;
+                let bytes = room.bytes() + ListChunk::bytes(&chunk);
+                resize(&mut room, bytes).await?;
                 send_chunk(&admitted, chunk).await?;
             }
-            Ok(room.admitted)
+            Ok(room.into_admitted())
         };
         let (revision, room, tree) = tokio::try_join!(
             self.each(streams, chunks),
@@ -251,9 +233,9 @@ impl ResourceHandler {
         if !plan.start.is_empty() {
             options.continue_key = [&self.prefix[..], plan.start.as_bytes()].concat().into();
         }
-        let mut room = AdmittedMemory::default();
+        let mut room = self.admission.growing();
         let assumed = options.limit as u64 * ASSUMED_BYTES;
-        room.resize(assumed, &self.admission).await?;
+        resize(&mut room, assumed).await?;
         let (mut tree, mut fetched, mut decoded, mut bytes) = (Tree::default(), 0, 0, 0);
         loop {
             let timer = self.metrics.etcd_request(Operation::List, self.resource);
@@ -268,7 +250,7 @@ impl ResourceHandler {
             fetched += keys;
             let sizes = page.kvs.iter().map(|kv| kv.key.len() + kv.value.len());
             bytes += sizes.sum::<usize>() as u64;
-            room.resize(bytes, &self.admission).await?;
+            resize(&mut room, bytes).await?;
             let (mut last, mut whole) = (None, false);
             for kv in &page.kvs {
                 let object = decoder.object(&kv.key, &kv.value, kv.mod_revision);
@@ -295,7 +277,7 @@ impl ResourceHandler {
                     options.limit = options.limit.min((plan.limit - decoded) as i64);
                 }
                 let next = options.limit as u64 * bytes.div_ceil(fetched);
-                room.resize(bytes + next, &self.admission).await?;
+                resize(&mut room, bytes + next).await?;
                 continue;
             }
             return Ok(StorageRead {
@@ -308,7 +290,7 @@ impl ResourceHandler {
                     last: last.to_vec(),
                 }),
                 fetched,
-                admitted: room.admitted,
+                admitted: room.into_admitted(),
             });
         }
     }
