@@ -203,16 +203,18 @@ pub fn built_in() -> Vec<Suite> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Overrides, Scenario};
+    use crate::scenario::{MachineThresholds, Overrides, Scenario};
 
     #[test]
     fn every_run_of_a_built_in_suite_fits_its_scenario() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results/machine.toml");
+        let machine = MachineThresholds::from_path(&path).expect("it is kept");
         for (origin, text) in BUILT_IN {
             let suite = Suite::parse(text, origin).expect("a suite");
             assert_eq!(suite.name, origin);
             for run in &suite.runs {
                 for small in [false, true] {
-                    let mut scenario = Scenario::named(&run.scenario).expect("a scenario");
+                    let scenario = Scenario::named(&run.scenario).expect("a scenario");
                     let Size {
                         objects,
                         repeats,
@@ -225,6 +227,9 @@ mod tests {
                         strategies: (!run.strategies.is_empty()).then(|| run.strategies.clone()),
                         ..Overrides::default()
                     };
+                    let mut scenario = [scenario];
+                    machine.add_to(&mut scenario).expect("they fit");
+                    let [mut scenario] = scenario;
                     scenario.override_with(&overrides).expect("it applies");
                     // Most limits apply only to the scenario's own number of objects.
                     assert!(

@@ -162,6 +162,12 @@ pub struct RunArgs {
     #[serde(skip)]
     pub listen_metrics: Option<MetricsAddress>,
 
+    /// Also judge the thresholds of this file: limits in time and CPU, which hold for one machine,
+    /// in tables that are named after their scenarios (results/machine.toml is one)
+    #[arg(long, value_name = "FILE.toml")]
+    #[serde(default)]
+    pub thresholds: Option<PathBuf>,
+
     /// End with exit code 1 if a threshold of the scenario is missed, and with 3 if one cannot be
     /// judged or was not measured
     #[arg(long)]

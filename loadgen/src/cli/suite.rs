@@ -69,6 +69,10 @@ pub struct SuiteArgs {
     #[arg(long, value_name = "DIR", default_value = "scratch")]
     pub out: PathBuf,
 
+    /// As for `loadgen run`
+    #[arg(long, value_name = "FILE.toml")]
+    pub thresholds: Option<PathBuf>,
+
     /// The format of standard output
     #[arg(long, value_enum, default_value_t)]
     pub format: SuiteFormat,
@@ -135,6 +139,7 @@ impl SuiteArgs {
             repeats: self.repeats.or(repeats.map(Into::into)),
             duration,
             starts: self.starts,
+            thresholds: self.thresholds.clone(),
             go_clients: self.go_clients.clone(),
             out: self.out.clone(),
             keep_data: self.keep_data,

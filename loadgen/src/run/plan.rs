@@ -19,7 +19,9 @@ use load::clients::go_clients::GoClients;
 use load::driver::open_clock::Waiting;
 use report::result::ClientSettings;
 use workloads::scenario::Saturate;
-use workloads::{CaseSpec, CpuList, DataSet, Overrides, Scenario, Strategy, Tier};
+use workloads::{
+    CaseSpec, CpuList, DataSet, MachineThresholds, Overrides, Scenario, Strategy, Tier,
+};
 
 use self::resource_flags::ResourceFlags;
 use self::scenarios::{check_thresholds, named, prefix_scenario};
@@ -116,6 +118,11 @@ impl Plan {
             Some(prefix) => vec![prefix_scenario(prefix)?],
             None => named(&args.scenarios)?,
         };
+        if let Some(file) = &args.thresholds {
+            let thresholds = MachineThresholds::from_path(file).map_err(Failure::usage)?;
+            let added = thresholds.add_to(&mut scenarios);
+            added.map_err(Failure::usage)?;
+        }
         let launcher = Launcher {
             own_program: own_program.into(),
             connect: connect_config(&args.connect)?,

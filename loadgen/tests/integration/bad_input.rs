@@ -69,6 +69,21 @@ fn a_scenario_with_an_unknown_key_is_refused_by_line() {
 }
 
 #[test]
+fn a_file_of_thresholds_that_fits_no_scenario_is_refused_by_line() {
+    let folder = folder();
+    let file = folder.path().join("machine.toml");
+    let limit = "case = \"etcd/steam\"\nmetric = \"latency_ms.p50\"\nat_most = 1\n";
+    fs::write(&file, format!("[[pods-150k]]\nname = \"a\"\n{limit}")).expect("written");
+    let file = file.display().to_string();
+    assert_refused(
+        &["run", "--thresholds", &file],
+        &["line 1", "no case `etcd/steam`", "did you mean `etcd/stream`"],
+    );
+    let none = ["suite", "quick", "--thresholds", "none.toml"];
+    assert_refused(&none, &["none.toml", "No such file"]);
+}
+
+#[test]
 fn an_endpoint_that_is_not_there_is_named() {
     // Port 1 is privileged, and nothing listens on it.
     let args = ["run", "--etcd", "http://127.0.0.1:1", "--objects", "10"];

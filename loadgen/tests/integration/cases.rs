@@ -386,3 +386,30 @@ at_most = {at_most}
     let run = Run::with_flags(&unknown, &asked);
     assert_eq!(run.code, Some(3), "{}", run.log);
 }
+
+#[test]
+fn limits_of_one_machine_come_from_a_file_of_their_own() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("machine.toml");
+    let limits = r#"
+[[small]]
+name = "bytes of one list"
+case = "etcd/stream"
+metric = "bytes"
+at_most = 1
+
+[[pods-150k]]
+name = "of a scenario that does not run"
+case = "etcd/stream"
+metric = "latency_ms.p50"
+at_most = 600
+"#;
+    std::fs::write(&file, limits).expect("written");
+    let file = file.display().to_string();
+    let flags = ["--thresholds", &file, "--fail-on-threshold"];
+    let run = Run::with_flags("[cases]\netcd = [\"stream\"]\n", &flags);
+    assert_eq!(run.code, Some(1), "{}", run.log);
+    let judged = run.report["bars"].as_array().expect("thresholds");
+    assert_eq!(judged.len(), 1, "{judged:?}");
+    assert_eq!(judged[0]["name"], "bytes of one list");
+}
