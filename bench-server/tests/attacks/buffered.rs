@@ -140,9 +140,11 @@ fn a_client_without_room_is_told_by_429_when_to_try_again() {
         attacker.get("/api/v1/pods");
         assert!(attacker.settled(|_| {}));
         attackers.push(attacker);
-        victim.until(Port::Kube, "bench_server_buffered_response_bytes", |bytes| {
-            bytes >= f64::from(lists) * LIST_BYTES
-        });
+        victim.until(
+            Port::Kube,
+            "bench_server_buffered_response_bytes",
+            |bytes| bytes >= f64::from(lists) * LIST_BYTES,
+        );
     }
     let answer = victim.http_within(REFUSED_TIMEOUT, Port::Kube, "GET", "/api/v1/pods", "");
     let answer = answer.get(..1000).unwrap_or(&answer);

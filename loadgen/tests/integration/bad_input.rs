@@ -77,7 +77,11 @@ fn a_file_of_thresholds_that_fits_no_scenario_is_refused_by_line() {
     let file = file.display().to_string();
     assert_refused(
         &["run", "--thresholds", &file],
-        &["line 1", "no case `etcd/steam`", "did you mean `etcd/stream`"],
+        &[
+            "line 1",
+            "no case `etcd/steam`",
+            "did you mean `etcd/stream`",
+        ],
     );
     let none = ["suite", "quick", "--thresholds", "none.toml"];
     assert_refused(&none, &["none.toml", "No such file"]);

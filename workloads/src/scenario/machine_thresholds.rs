@@ -156,8 +156,10 @@ mod tests {
             let in_time = ["latency_ms.", "first_chunk_ms.", "null_sink_ms."]
                 .iter()
                 .any(|prefix| metric.starts_with(prefix));
-            let in_cpu = metric.contains("cpu_s") || metric.ends_with("_s");
-            (in_time || in_cpu) && !spec.has_basis() && spec.source.is_none()
+            let in_seconds = ["cpu_s", "cache_fill_s", "seed_s"]
+                .iter()
+                .any(|part| metric.contains(part));
+            (in_time || in_seconds) && !spec.has_basis() && spec.source.is_none()
         };
         for scenario in built_in() {
             let found = scenario.thresholds.iter().find(is_of_a_machine);
