@@ -45,8 +45,8 @@ pub use keys::Distribution;
 pub use mix::{Mix, SmallRequest};
 pub use random::coin;
 pub use scenario::{
-    CaseSpec, DataSetSpec, Kind, MachineThresholds, Overrides, Scenario, ScenarioError,
-    ThresholdSpec,
+    CaseSpec, DataSetSpec, Kind, MachineThresholds, MachineThresholdsError, Overrides, Scenario,
+    ScenarioError, ThresholdSpec,
 };
 pub use selector::Selector;
 pub use sizes::{WeightedSize, WeightsError};

@@ -6,7 +6,7 @@
 //! - [`data`]: data sets
 //! - [`case`]: cases of one strategy; [`loads`]: cases of several loads
 //! - [`background`]: loads that run in the background of a case; [`network`]: the emulated network
-//! - [`threshold`]: limits of metrics
+//! - [`threshold`]: limits of metrics; [`machine_thresholds`]: those of one machine
 //! - [`overrides`]: the parts of a scenario that the command line replaces
 //! - [`saturate`]: searches for the highest rate that keeps an objective; [`units`]: sizes and
 //!   durations with their units
@@ -37,7 +37,7 @@ pub use background::{Background, Keys};
 pub use case::{BaselineMode, CaseSpec, Cases, Http, Media, Reshard, ShardKey, ShardPlan, Writes};
 pub use data::{DataSetSpec, Kind};
 pub use loads::{LoadSpec, LoadsSpec, Operation, OperationError, Stall, Start, Streams};
-pub use machine_thresholds::MachineThresholds;
+pub use machine_thresholds::{MachineThresholds, MachineThresholdsError};
 pub use network::{Bandwidth, BandwidthError, Network};
 pub use overrides::Overrides;
 pub use saturate::{Objective, ObjectiveError, Saturate};

@@ -8,7 +8,7 @@ use super::format::{
 use super::{Disk, DiskFile, LogError};
 
 /// Bytes that are read at once: few enough that the replay finds them in the processor's cache.
-const BLOCK_BYTES: usize = 1024 * 1024;
+pub(crate) const BLOCK_BYTES: usize = 1024 * 1024;
 
 /// Payloads that were read together.
 #[derive(Default)]
@@ -186,7 +186,9 @@ impl<'a> FileReader<'a> {
         let rest = match self.content_end()? {
             None => Tail::Zeros,
             Some(to) => {
-                let rest = self.read(self.at, (to - self.at) as usize)?;
+                // To the end of the file, since a later record may end in zeros.
+                let left = usize::try_from(self.size - self.at).unwrap_or(usize::MAX);
+                let rest = self.read(self.at, left)?;
                 Tail::Bad {
                     to,
                     synced_before: self.synced_before(&rest),

@@ -15,7 +15,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::format::{FileHeader, Kind};
 use super::log::{is_temporary, segment_name, segment_number, snapshot_name, snapshot_number};
-use super::reader::{Block, End, FileReader, Tail};
+use super::reader::{BLOCK_BYTES, Block, End, FileReader, Tail};
 use super::snapshot::remove_older;
 use super::writer::write_all;
 use super::{Config, Disk, Log, LogError};
@@ -144,9 +144,12 @@ struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Returns memory to read into: of a block that was replayed, or none.
+    /// Returns memory to read into: of a block that was replayed, or none. That of a record longer
+    /// than a block is freed instead.
     fn buffer(&self) -> BytesMut {
-        self.buffers.try_recv().unwrap_or_default()
+        let mut replayed = self.buffers.try_iter();
+        let found = replayed.find(|buffer| buffer.capacity() <= 2 * BLOCK_BYTES);
+        found.unwrap_or_default()
     }
 
     /// Sends a block of a file to the replay. Returns whether the replay goes on.

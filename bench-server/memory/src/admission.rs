@@ -87,8 +87,9 @@ impl Growing {
         let left = room.units_of(u64::MAX).saturating_sub(held as u32);
         let units = room.units_of(bytes).min(left);
         let begun = Instant::now();
-        let more = self.admission.take(units, self.wait).await?;
+        let more = self.admission.take(units, self.wait).await;
         self.wait = self.wait.saturating_sub(begun.elapsed());
+        let more = more?;
         match &mut self.admitted {
             Some(held) => held.0.merge(more.0),
             None => self.admitted = Some(more),
@@ -243,7 +244,6 @@ fn group_limit() -> u64 {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt;
-    use tokio::time::Instant;
 
     use super::*;
 

@@ -162,14 +162,14 @@ pub struct RunArgs {
     #[serde(skip)]
     pub listen_metrics: Option<MetricsAddress>,
 
-    /// Also judge the thresholds of this file: limits in time and CPU, which hold for one machine,
-    /// in tables that are named after their scenarios (results/machine.toml is one)
+    /// Also judge the thresholds of this file: limits in time and CPU, which hold for one machine.
+    /// Each is a table like a scenario's `[[threshold]]`, named after the scenario: `[[pods-150k]]`
     #[arg(long, value_name = "FILE.toml")]
     #[serde(default)]
     pub thresholds: Option<PathBuf>,
 
-    /// End with exit code 1 if a threshold of the scenario is missed, and with 3 if one cannot be
-    /// judged or was not measured
+    /// End with exit code 1 if a threshold is missed, and with 3 if one cannot be judged or was not
+    /// measured, or if there is none
     #[arg(long)]
     #[serde(default)]
     pub fail_on_threshold: bool,

@@ -106,6 +106,9 @@ impl Run<'_> {
             });
         }
         if self.plan.fail_on_threshold {
+            if self.result.report.thresholds.is_empty() {
+                exit = exit.and(Exit::Invalid);
+            }
             for threshold in &self.result.report.thresholds {
                 exit = exit.and(match threshold.met {
                     Some(true) => Exit::Done,

@@ -19,12 +19,10 @@ use load::clients::go_clients::GoClients;
 use load::driver::open_clock::Waiting;
 use report::result::ClientSettings;
 use workloads::scenario::Saturate;
-use workloads::{
-    CaseSpec, CpuList, DataSet, MachineThresholds, Overrides, Scenario, Strategy, Tier,
-};
+use workloads::{CaseSpec, CpuList, DataSet, Overrides, Scenario, Strategy, Tier};
 
 use self::resource_flags::ResourceFlags;
-use self::scenarios::{check_thresholds, named, prefix_scenario};
+use self::scenarios::{add_thresholds, check_thresholds, named, prefix_scenario};
 pub use self::targets::{connect_config, kube_access, target_names};
 use self::targets::{targets, tell_apart};
 use super::availability::combination::{loaded, measures_something, never};
@@ -118,11 +116,6 @@ impl Plan {
             Some(prefix) => vec![prefix_scenario(prefix)?],
             None => named(&args.scenarios)?,
         };
-        if let Some(file) = &args.thresholds {
-            let thresholds = MachineThresholds::from_path(file).map_err(Failure::usage)?;
-            let added = thresholds.add_to(&mut scenarios);
-            added.map_err(Failure::usage)?;
-        }
         let launcher = Launcher {
             own_program: own_program.into(),
             connect: connect_config(&args.connect)?,
@@ -131,6 +124,7 @@ impl Plan {
             serves_profiles: args.profile,
         };
         let mut notes = warnings_of_contexts(&targets)?;
+        notes.extend(add_thresholds(&mut scenarios, args.thresholds.as_deref())?);
         notes.extend(proxies(&launcher, &targets)?);
         let starts_all = targets.iter().all(|target| target.spec.is_started());
         for scenario in &mut scenarios {

@@ -84,7 +84,7 @@ fn a_file_of_thresholds_that_fits_no_scenario_is_refused_by_line() {
         ],
     );
     let none = ["suite", "quick", "--thresholds", "none.toml"];
-    assert_refused(&none, &["none.toml", "No such file"]);
+    assert_refused(&none, &["thresholds none.toml", "No such file"]);
 }
 
 #[test]

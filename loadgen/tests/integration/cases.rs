@@ -412,4 +412,6 @@ at_most = 600
     let judged = run.report["bars"].as_array().expect("thresholds");
     assert_eq!(judged.len(), 1, "{judged:?}");
     assert_eq!(judged[0]["name"], "bytes of one list");
+    let none = Run::with_flags("[cases]\netcd = [\"stream\"]\n", &["--fail-on-threshold"]);
+    assert_eq!(none.code, Some(3), "nothing was judged: {}", none.log);
 }

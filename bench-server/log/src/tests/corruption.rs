@@ -46,6 +46,24 @@ fn a_torn_end_is_copied_aside_cut_and_told() {
     assert_eq!(open(&disk, SMALL).expect("a whole log").recovery.cut, None);
 }
 
+/// The last record is the proof that the one before it was durable, and its payload looks like the
+/// zeros that are reserved behind it. A Pod in protobuf ends in one.
+#[test]
+fn a_synced_record_before_one_that_ends_in_zeros_is_never_taken_for_a_torn_end() {
+    let disk = SimulatedDisk::new(1);
+    let mut found = open(&disk, SMALL).expect("a new log");
+    for payload in [&b"first"[..], b"second", b"third\0\0\0\0"] {
+        found.log.append(payload).expect("room");
+        found.log.write().expect("room");
+        found.log.sync().expect("room");
+    }
+    drop(found);
+    let second = position(&disk.contents("0000000000000001.log"), "second");
+    disk.alter("0000000000000001.log", |bytes| bytes[second] ^= 1);
+    let error = open(&disk, SMALL).err().expect("a synced record is lost");
+    assert!(matches!(error, LogError::Corrupt { .. }), "{error}");
+}
+
 /// Flips every bit of everything that was synced and has a later record.
 #[test]
 fn a_bit_that_flips_behind_a_sync_is_never_taken_for_a_torn_end() {

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::anyhow;
 use report::threshold;
 use workloads::scenario::is_file;
-use workloads::{Kind, PlainList, Scenario, Strategy};
+use workloads::{Kind, MachineThresholds, PlainList, Scenario, Strategy};
 
 use crate::exit::Failure;
 
@@ -29,6 +29,31 @@ pub(super) fn named(names: &[String]) -> Result<Vec<Scenario>, Failure> {
         })
         .map(|scenario| scenario.map_err(Failure::usage))
         .collect()
+}
+
+/// Adds the thresholds of a file to the scenarios. Returns a note for each scenario for which the
+/// file has none.
+pub(super) fn add_thresholds(
+    scenarios: &mut [Scenario],
+    file: Option<&Path>,
+) -> Result<Vec<String>, Failure> {
+    let mut notes = Vec::new();
+    let Some(file) = file else {
+        return Ok(notes);
+    };
+    let thresholds = MachineThresholds::from_path(file).map_err(Failure::usage)?;
+    for scenario in scenarios {
+        if !thresholds.add_to(scenario).map_err(Failure::usage)? {
+            let others: Vec<&str> = thresholds.scenarios().collect();
+            notes.push(format!(
+                "{} has no threshold for `{}`, only for {}",
+                file.display(),
+                scenario.name,
+                others.join(", ")
+            ));
+        }
+    }
+    Ok(notes)
 }
 
 /// Checks that the metric of every threshold is in reports.
