@@ -227,8 +227,8 @@ mod tests {
                         strategies: (!run.strategies.is_empty()).then(|| run.strategies.clone()),
                         ..Overrides::default()
                     };
-                    // All limits of small requests are of one machine.
-                    if run.scenario == "small-requests" {
+                    // All limits on what these runs measure are of one machine.
+                    if ["small-requests", "stream-shapes"].contains(&run.scenario.as_str()) {
                         assert!(machine.add_to(&mut scenario).expect("they fit"));
                     }
                     scenario.override_with(&overrides).expect("it applies");
