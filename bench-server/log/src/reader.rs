@@ -11,7 +11,6 @@ use super::{Disk, DiskFile, LogError};
 pub(crate) const BLOCK_BYTES: usize = 1024 * 1024;
 
 /// Payloads that were read together.
-#[derive(Default)]
 pub(crate) struct Block {
     /// The bytes of the file.
     bytes: Bytes,
